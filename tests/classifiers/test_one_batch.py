@@ -532,10 +532,10 @@ def test_rates_are_those_of_predict_where_a_row_is_at_the_threshold(seed):
     X = rng.normal(size=(2400, 2))
     y = (X[:, 0] + rng.normal(size=2400) > 0).astype(int)
     g = np.where(np.arange(2400) < 2340, "large", "small")
-    model = LogisticRegression().fit(X[:400], y[:400])
+    trained, model = X[:400], LogisticRegression().fit(X[:400], y[:400])
     X, y, g = X[400:], y[400:], g[400:]
     limits = ["miss(1, by=g) <= 35%"]
-    rule = tb.calibrate(model, X, y, groups={"g": g}, limits=limits, training_rows=np.zeros((1, 2)))
+    rule = tb.calibrate(model, X, y, groups={"g": g}, limits=limits, training_rows=trained)
     missed = rule.predict(X) != 1
     for line in rule.rates_:
         if line.subgroup in ("large", "small"):

@@ -319,18 +319,21 @@ def test_short_numbers_are_the_decimals_that_they_print():
         rng.integers(10**9, 10**10, 500),
         [0.0, -0.0, 1.0, NAN, INF, -INF, 0.415],
     ].astype(np.float32)
-    printed = numbers.astype(str).astype(np.float64)
-    assert np.array_equal(shortest_decimals(numbers), printed, equal_nan=True)
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    for narrow in (numbers, every):
+        printed = narrow.astype(str).astype(np.float64)
+        assert np.array_equal(shortest_decimals(narrow), printed, equal_nan=True)
 
 
 def test_a_score_of_a_threshold_gets_one_answer_in_each_type():
     """As float32 .415 is .41499999165534973."""
     at_threshold = ThresholdRule("s", [0, 1], None, [[(None, 0), (0.415, 1)]], "probability")
     single = np.array([0.414, 0.415, 0.416], dtype=np.float32)
-    for scores in (single, pd.Series(single), pd.Series(single, dtype="Float32")):
+    half = np.array([0.41, 0.415, 0.42], dtype=np.float16)
+    for scores in (single, half, pd.Series(single), pd.Series(single, dtype="Float32")):
         assert at_threshold.predict(scores).tolist() == [0, 1, 1]
     space = {}
     exec(at_threshold.to_python(), space)
-    assert [space["decide"](score) for score in single] == [0, 1, 1]
+    assert [space["decide"](score) for score in (*single, *half)] == [0, 1, 1, 0, 1, 1]
     score = tb.Scores("s", label=1).fit(pd.DataFrame({"s": [0.1, 0.9]}), [0, 1])
     assert score.values(pd.DataFrame({"s": single})).ravel().tolist() == [0.414, 0.415, 0.416]

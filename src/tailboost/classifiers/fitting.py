@@ -194,11 +194,11 @@ def own_copy(frozen: FrozenEstimator) -> Any:
     """Return a copy of a frozen model, so a later fit of the given one changes no rule.
 
     A model that cannot be copied, such as a client of a server, is taken as it is: that it stays the same is
-    a statement of the caller.
+    a statement of the caller, which certificates name.
     """
     try:
         return deepcopy(frozen)
-    except (TypeError, NotImplementedError, AttributeError):
+    except Exception:  # any library may refuse
         return frozen
 
 
@@ -464,16 +464,17 @@ def checked_table(
 ) -> Any:
     """Return a table as models read it; with ``reset`` the classifier learns its columns, which others need.
 
-    ``argument`` is the name of the table in messages.
+    A classifier that trains no model gives its models the rows as they are, of a data frame with the columns
+    in the order of the fit. ``argument`` is the name of the table in messages.
     """
     X, _ = unpack(X)
     if has_named_columns(X):
         raise TypeError(f"{argument} is a dict: give a data frame, pd.DataFrame({argument})")
-    is_frame = hasattr(X, "iloc")
+    is_frame = hasattr(X, "columns")
     names = list(getattr(classifier, "feature_names_in_", ()))
     tags = get_tags(classifier).input_tags
     try:
-        if is_frame:
+        if is_frame or (hasattr(X, "iloc") and (names or classifier._trains)):
             check_table(X)
         elif names and np.ndim(X) < 2:
             raise ValueError(f"got {type(X).__name__}")
@@ -483,7 +484,8 @@ def checked_table(
             classifier,
             X,
             reset=reset,
-            skip_check_array=is_frame,
+            skip_check_array=is_frame or not classifier._trains,
+            ensure_2d=classifier._trains or np.ndim(X) > 1,
             accept_sparse=["csr", "csc"] if tags.sparse else False,
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
         )
@@ -496,7 +498,7 @@ def checked_table(
         ) from failure
     if reset:
         classifier._columns = None
-        if is_frame:
+        if is_frame and classifier._trains:
             classifier._columns, X = Columns.of(X)
     elif is_frame and classifier._columns is not None:
         X = classifier._columns.read(X)

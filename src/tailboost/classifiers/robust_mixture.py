@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
@@ -42,8 +42,10 @@ from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.folds import MOST_FOLDS, N_FOLDS, Split
+from tailboost.rows.judged import first_step
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Records, Seen
+from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.rule import stacked
 from tailboost.selection.search import Program
@@ -193,6 +195,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseCompositi
     (89,)
     """
 
+    _trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[Constraints] = {
         **RuleClassifier._parameter_constraints,
         "estimators": [list, None],
@@ -501,11 +504,22 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseCompositi
         rows = rows.numbered(mix.classes_, mix._group_names, words)
         models = averaging(answering(models, rows))
         seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, rows.labels)
-        mix._select(problem, models, costs=rows.costs, records=Records(used=(seen,)))
+        mix._select(problem, models, None, rows.costs, Records(used=(seen,)), NOTHING)
         mix.selection_.warn()
         return mix
 
     # -- scikit-learn --------------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inputs = tags.input_tags
+        inputs.string = inputs.categorical = inputs.three_d_array = False
+        for _, model in filter(is_pair, self._given_models):
+            if hasattr(model, "__sklearn_tags__"):
+                reader = first_step(model)
+                inputs.sparse &= get_tags(model).input_tags.sparse
+                inputs.allow_nan &= get_tags(reader).input_tags.allow_nan
+        return tags
 
     @property
     def _given_models(self) -> Any:

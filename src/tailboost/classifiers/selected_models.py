@@ -15,8 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch, Tags, estimator_html_repr, get_tags
+from sklearn.utils import Bunch, Tags, estimator_html_repr
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,7 +28,6 @@ from tailboost.classifiers.fitting import (
     answering,
     checked_table,
     frozen_fit,
-    is_pair,
     marked_if_seen,
     named_models,
     records_of_fit,
@@ -73,10 +71,11 @@ from tailboost.rates import (
 )
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
-from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
+from tailboost.rows.seen import FEWEST_TRAINED, SELECTED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import warn_of_other_groups
 from tailboost.selection.answering import Decided, Decision, Known
 from tailboost.selection.door import ByModels, known_within
+from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.rule import Rule, ThresholdRule, group_numbers, stacked
 from tailboost.selection.search import Problem, stated
@@ -124,6 +123,8 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         "infer_groups": ["boolean"],
     }
 
+    #: Whether a fit trains models: then these read numbers and categories in checked tables.
+    _trains: ClassVar[bool] = False
     classes_: Labels
     evidence_: Evidence
     groups_: Any = ()
@@ -296,6 +297,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         final = [(name, *fits[name][-1]) for name, _ in given if name in fits]
         names, fitted, columns = map(list, zip(*final, strict=True))
         models = Models(names, len(self.classes_), fitted, columns)
+        identity = identity_of(fitted)
         of_parts = {name: each[:-1] for name, each in fits.items() if len(each) > 1}
         models = answering(models, selecting, of_parts, fold)
 
@@ -307,17 +309,23 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         if training_rows is not None:
             table = checked_table(self, training_rows, "training_rows")
             known.append(hash_rows(table, rounded=True))
+            n_stated = n_rows_of(table)
         records = records_of_fit([model for _, model in given], known)
         others = [*records.used, *map(Seen.of, known[n_own:])]
         if others:
             models = marked_if_seen(models, selecting.X, *others)
-        if training_rows is not None:
+        if training_rows is not None and n_stated >= FEWEST_TRAINED * (selecting.n_given or 0):
             records = replace(records, complete=True)
         if are_new:
             labels = selecting.labels if only_scores(fitted) else None
             hashes = models.row_hashes(selecting.X)
             records = records.using(Seen.of(hashes, SELECTED_ON, labels))
-        self._select(problem, averaging(models), selecting.X, selecting.costs, records=records)
+        identity = identity.after_answers(identity_of(fitted), ", ".join(names))
+        shared = [name for name, model in given if any(model is each for each in fitted)]
+        identity = identity.beside(f"{name} (no copy of it can be made)" for name in shared)
+        self._select(
+            problem, averaging(models), selecting.X, selecting.costs, records, identity
+        )
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -357,14 +365,15 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         labels, is_deferred = self._answers(X, groups)
-        if self.certificate_ is not None:
-            warn_of_other_groups(self.certificate_.groups_named, X, groups)
+        certificate = self.evidence_.certificate
+        if certificate is not None:
+            warn_of_other_groups(certificate.groups_named, X, groups)
         labels = self.classes_[labels]
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
             if n_deferred:
                 counting = "The limits and rates of the rule count"
-                if self.certificate_ is not None:
+                if certificate is not None:
                     counting = "The certificate counts"
                 warn_user(
                     f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. "
@@ -509,7 +518,11 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def certificate_(self) -> Certificate | None:
-        """The certificate of `tailboost.calibrate` for this rule; None without one."""
+        """The certificate of `tailboost.calibrate` for this rule; None without one.
+
+        Raise ValueError if a fitted model was changed after the selection, as by a fit of its own.
+        """
+        self.evidence_.refuse_changed()
         return self.evidence_.certificate
 
     @property
@@ -565,7 +578,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
         check_is_fitted(self)
-        if self.certificate_ is None:
+        if self.evidence_.certificate is None:
             return self.selection_.estimates
         return self.selection_.stated_within(self.selection_.problem.limits).estimates
 
@@ -806,6 +819,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         X: Table = None,
         costs: Floats | None = None,
         records: Records | None = None,
+        identity: Identity | None = None,
     ) -> None:
         """Select the rule: only this step makes a fitted classifier.
 
@@ -823,8 +837,11 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             Cost of each answer in each row.
         records : Records, optional
             The used rows; by default those of the selection before.
+        identity : Identity, optional
+            That of the fitted models; by default as before.
         """
         records = records or self.records_
+        identity = identity or self.evidence_.identity
         lacks_features = only_scores(models.fitted) and not models.are_given
         if self.infer_groups and lacks_features:
             raise ValueError(
@@ -836,10 +853,10 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         names = self._group_names
         engine = Engine(problem, models, self.classes_, names, column, may_infer, X, costs)
         try:
-            self.evidence_ = Evidence(engine.select(problem), records)
+            self.evidence_ = Evidence(engine.select(problem), records, identity=identity)
         except InfeasibleLimitsError as failure:
             unselected = cast("Selection", SimpleNamespace(engine=engine, problem=problem))
-            self.evidence_ = Evidence(unselected, records)
+            self.evidence_ = Evidence(unselected, records, identity=identity)
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its "
@@ -964,6 +981,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
     def __tailboost__(self) -> Decided:
         """Return the rule with the models that make its scores, and all rows that are known to them."""
         check_is_fitted(self)
+        self.evidence_.refuse_changed()
         selection = self.selection_
         models = selection.engine.models
         of_scores = only_scores(models.fitted)
@@ -988,7 +1006,8 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             selection.problem.limits,
             (Known(self.records_), *known_within(models.fitted)),
             self._scored,
-            lambda: self.certificate_,
+            lambda: self.evidence_.certificate,
+            Identity("", self.evidence_.identity.unknown),
         )
 
     @property
@@ -1065,13 +1084,8 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        for _, model in filter(is_pair, self._given_models):
-            if hasattr(model, "__sklearn_tags__"):
-                steps = model.steps if isinstance(model, Pipeline) else [("", model)]
-                reader = next(step for _, step in steps if step != "passthrough")
-                tags.input_tags.sparse &= get_tags(model).input_tags.sparse
-                tags.input_tags.allow_nan &= get_tags(reader).input_tags.allow_nan
+        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
+            setattr(tags.input_tags, name, True)
         return tags
 
 

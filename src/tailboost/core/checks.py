@@ -118,7 +118,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     if has_named_columns(X):
         return np.column_stack([np.asarray(X[name]) for name in sorted(X, key=str)])
     X = as_pandas(X)
-    if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
+    if names is not None and hasattr(X, "columns") and set(names) <= set(X.columns):
         return X[list(names)]
     return X if hasattr(X, "shape") else np.asarray(X)
 

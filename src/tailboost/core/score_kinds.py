@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Floats32
+from tailboost.core.array_types import Array, Column, Floats
 from tailboost.core.checks import is_missing
 
 # Probabilities may be outside [0, 1] by rounding of this size.
@@ -18,6 +18,7 @@ LARGEST_SCORE = 1e200
 # Of 6 to 9 digits of numbers between 1e-14 and 1e6, the powers of 10 are exact: from 1 to 1e22.
 MOST_DIGITS_BEFORE = 5
 MOST_ZEROS_BEHIND = 14
+NARROW = (np.float16, np.float32)  # types with fewer digits than Python's numbers
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
             raise ValueError(f"{owner}: scores must be numbers: {fault}")
         lacking = np.reshape(list(map(is_missing, entries)), array.shape)
         array = np.where(lacking, np.nan, array)
-    if array.dtype == np.float32:
+    if array.dtype in NARROW:
         return shortest_decimals(array)
     if array.dtype.kind in "iufO":
         with suppress(OverflowError, TypeError, ValueError):
@@ -134,22 +135,23 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
     raise ValueError(f"{owner}: scores must be numbers, got the type {array.dtype}")
 
 
-def shortest_decimals(numbers: Floats32) -> Floats:
-    """Return the shortest decimals of float32 numbers, such as .415 and not .41499999165534973.
+def shortest_decimals(numbers: Array) -> Floats:
+    """Return the shortest decimals of float32 or float16 numbers, such as .415 and not .41499999165534973.
 
-    The result has the shape of ``numbers``. Text files and databases hold a float32 number as this decimal,
-    so all of them agree on a threshold.
+    The result has the shape of ``numbers``. Text files and databases hold such a number as this decimal, so
+    all of them agree on a threshold.
     """
     exact = numbers.astype(np.float64)
     decimals = exact.copy()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         magnitude = np.floor(np.log10(np.abs(exact)))  # not finite for 0, NaN and infinity
-        # Nine digits always tell a float32 number. Each shorter decimal that does replaces the longer
-        # one; fewer than six digits are six with zeros at the end.
-        for n_digits in (9, 8, 7, 6):
+        # Nine digits always tell a float32 number, five one of float16. Each shorter decimal that does
+        # replaces the longer one; of float32 fewer than six digits are six with zeros at the end.
+        fewest, most = (1, 5) if numbers.dtype == np.float16 else (6, 9)
+        for n_digits in range(most, fewest - 1, -1):
             power = 10.0 ** (n_digits - 1 - magnitude)
             rounded = np.rint(exact * power) / power
-            is_same = rounded.astype(np.float32) == numbers
+            is_same = rounded.astype(numbers.dtype) == numbers
             decimals[is_same] = rounded[is_same]
     # The power of ten of such numbers is rounded itself, so their text decides; it is slower.
     others = (magnitude > MOST_DIGITS_BEFORE) | (magnitude < -MOST_ZEROS_BEHIND)

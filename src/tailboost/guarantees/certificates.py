@@ -453,7 +453,7 @@ EQUAL_BY_NATURE = (
     "tables that were used before are recognised."
 )
 UNKNOWN_TRAINING_ROWS = (
-    "The training rows of the model are not known, so these rows are fresh as stated: "
+    "Not all training rows of the model are known, so these rows are fresh as stated: "
     "training_rows= names the training rows, and compares these rows with them."
 )
 BY_CLUSTERS = (
@@ -462,6 +462,11 @@ BY_CLUSTERS = (
     "bounds are about such rows. Assumption: the clusters are independent draws from the population of the "
     "bounds (no later shift), and none of their rows was used to train or select the model."
 )
+ON_TRUST = (
+    "Not compared are these parts of the model: {}. That they stay as they are, and had none of these rows, "
+    "is a statement of the caller."
+)
+CHANGED = "the certificate was changed after it was written: restore the file"
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 
@@ -531,6 +536,8 @@ class Certificate:
     date: str = field(default="", repr=False, compare=False)
     model: Model = field(default=None, repr=False, compare=False)
     used: Seen | None = field(default=None, repr=False, compare=False)
+    # Digest of a model of another library, in this process alone: its bytes differ in others.
+    identity: str = field(default="", repr=False, compare=False)
     columns: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -655,6 +662,15 @@ class Certificate:
 
     # -- JSON ------------------------------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "identity": "", "digest": self.to_dict()["digest"]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        stated = {**state}.pop("digest", None)  # older files have none
+        vars(self).update({name: part for name, part in state.items() if name != "digest"})
+        if stated not in (None, self.to_dict()["digest"]):
+            raise ValueError(CHANGED)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model and rows as plain types, for JSON."""
         document = {name: getattr(self, name) for name in STORED} | {
@@ -676,7 +692,7 @@ class Certificate:
         """
         with reading("certificate"):
             if document["digest"] != digest_of(document):
-                raise ValueError("it was changed after it was written: restore it")
+                raise ValueError(CHANGED)
             return cls(
                 tuple(map(CertifiedBound.from_dict, document["bounds"])),
                 notes=tuple(document["notes"]),
@@ -838,7 +854,7 @@ def certificate_of(
     if fresh.scored is not None and not fresh.compared and not only_scores:
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "
-            "easier than new ones and certify nothing; pass training_rows="
+            "easier than new ones and certify nothing; pass all of them as training_rows="
         )
     assumption, deferred = ASSUMED, None
     if fresh.votes.n_clusters is not None:
@@ -858,11 +874,14 @@ def certificate_of(
         compared = EQUAL_BY_NATURE
     if not fresh.compared:
         compared += f" {UNKNOWN_TRAINING_ROWS}"
+    notes = [assumption, compared]
+    if fresh.identity.unknown:
+        notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
     return Certificate(
         bounds=tuple(bounds),
         confidence=confidence,
         n_rows=len(fresh),
-        notes=(assumption, compared),
+        notes=tuple(notes),
         compared=fresh.compared,
         deferred=deferred,
         rule=None if rule is None else rule.digest,
@@ -871,4 +890,5 @@ def certificate_of(
         equal_rows=fresh.equal_rows,
         date=datetime.now(UTC).date().isoformat(),
         used=fresh.used,
+        identity=fresh.identity.digest,
     )

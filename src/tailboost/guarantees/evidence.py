@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows.seen import Records, Seen
+from tailboost.selection.identity import NOTHING, Identity, identity_of
 from tailboost.selection.selection import Selection
 
 
@@ -22,11 +23,36 @@ class Evidence:
         The rows that were used, and the attempts to calibrate.
     certificate : Certificate or None
         The certificate of this rule. No other rule can have it: `by` leaves it out.
+    identity : Identity
+        That of the fitted models at the selection.
     """
 
     selection: Selection
     records: Records
     certificate: Certificate | None = None
+    identity: Identity = NOTHING
+
+    def refuse_changed(self) -> None:
+        """Raise ValueError if a fitted model was changed after the selection, as by a fit of its own."""
+        if self.identity.digest and self._now().digest != self.identity.digest:
+            raise ValueError(
+                "the fitted models were changed after the rule was selected, as by a fit of one "
+                "of estimators_: rates, limits and certificate are about the models before. "
+                "Tune or calibrate the new model, on rows that no fit had"
+            )
+
+    def _now(self) -> Identity:
+        return identity_of(self.selection.engine.models.fitted)
+
+    # Copies and pickles of a model have contents of their own: some libraries write other bytes.
+    def __getstate__(self) -> dict[str, Any]:
+        self.refuse_changed()
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.identity.digest:
+            vars(self)["identity"] = self.identity._replace(digest=self._now().digest)
 
     def by(self, selection: Selection) -> Self:
         """Return another rule, without a certificate."""

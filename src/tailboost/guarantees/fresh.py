@@ -31,11 +31,14 @@ from tailboost.core.checks import (
     label_column,
     positions,
 )
+from tailboost.core.exceptions import warn_user
+from tailboost.core.spelling import how_many
 from tailboost.rates import Counts, Rate, Sample, Strata
 from tailboost.rows.fingerprints import hash_rows, voting_numbers
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import (
     CALIBRATED_ON,
+    FEWEST_TRAINED,
     TRAINED_ON,
     EqualRows,
     Seen,
@@ -43,6 +46,7 @@ from tailboost.rows.seen import (
     refuse_repeated,
 )
 from tailboost.selection.answering import Answering, Decision, Scored
+from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.selection import Selection
 
@@ -113,6 +117,8 @@ class Fresh:
         The rule that has answered; None for other classifiers, and for an array of answers.
     scored : Scored or None
         The rows with their scores; None for an array of answers.
+    identity : Identity
+        What of the model no digest of a rule covers.
     """
 
     answered: Counts
@@ -122,6 +128,7 @@ class Fresh:
     equal_rows: EqualRows = "copies"
     rule: Decision | None = None
     scored: Scored | None = None
+    identity: Identity = NOTHING
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -184,6 +191,7 @@ class Fresh:
             If an argument is not as described.
         """
         _refuse_unknown(rates, given, cost_range)
+        identity = model.identity
         if given.X is None:
             raise ValueError("X is needed: model is a classifier")
         rule, names = model.rule, given.names
@@ -217,6 +225,7 @@ class Fresh:
             equal_rows,
             rule,
             scored,
+            identity.after_answers(model.identity, "the model"),
         )
 
     @classmethod
@@ -434,7 +443,12 @@ def compared(
     if is_complete:
         trained = model.score(_in_form_of(given.X, training_rows)).given
         refuse_repeated(Seen.of(scored.given), [Seen.of(trained, TRAINED_ON)], equal_rows)
-        is_complete = len(trained) > 0
+        is_complete = len(trained) >= FEWEST_TRAINED * len(given)
+        if len(trained) and not is_complete:
+            warn_user(
+                f"training_rows has {how_many(len(trained), 'row')}, fewer than a tenth of the "
+                f"{len(given):,} rows of X: give all that trained the model"
+            )
     for known in model.known:
         tables = known.records.tables
         if not tables:

@@ -292,11 +292,13 @@ class Monitor:
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of certify: Monitor(rule, certificate)"
             )
-        digests = {certificate.rule, answers.rule and answers.rule.digest}
-        if None not in digests and len(digests) > 1:
+        pairs = [(certificate.rule, answers.rule and answers.rule.digest)]
+        if certificate.identity:
+            pairs.append((certificate.identity, answers.identity.digest))
+        if any(None not in pair and len({*pair}) > 1 for pair in pairs):
             raise ValueError(
-                "the certificate of this monitor is about another rule than that of this "
-                f"{type(rule).__name__}: certify this rule from fresh rows"
+                "the certificate of this monitor is about another rule or model, or this "
+                f"{type(rule).__name__} was fitted again: certify it from fresh rows"
             )
         if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")

@@ -22,7 +22,7 @@ from tailboost.core.checks import (
     plain,
 )
 from tailboost.core.exceptions import warn_user
-from tailboost.core.score_kinds import ROUNDED, score_kind, shortest_decimals
+from tailboost.core.score_kinds import NARROW, ROUNDED, score_kind, shortest_decimals
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
@@ -267,7 +267,7 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
         if not absent:
             arrays = [X[name].to_numpy() for name in columns]
             return np.column_stack(
-                [shortest_decimals(a) if a.dtype == np.float32 else a for a in arrays]
+                [shortest_decimals(a) if a.dtype in NARROW else a for a in arrays]
             )
     else:
         X = np.asarray(X)
@@ -336,7 +336,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
             P = P[labels]
         try:
             P = np.asarray(P)
-            if P.dtype != np.float32:
+            if P.dtype not in NARROW:
                 P = P.astype(np.float64)
         except ValueError:
             raise TypeError(

@@ -14,6 +14,7 @@ import numpy as np
 from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Table
 from tailboost.core.checks import (
     as_pandas,
+    as_table,
     distinct_and_places,
     is_missing,
 )
@@ -38,8 +39,8 @@ def _mix(x: Hashes) -> Hashes:
 def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     """Hash every row of a table by its content, shape (n,).
 
-    The table is an array with two or more axes, a sparse matrix, or a data frame or an object array with
-    values of any type. Equal rows have equal hashes at any position, in an array and in a data frame.
+    The table is an array, a sparse matrix, or a data frame, a list or an object array with values of any
+    type. Equal rows have equal hashes at any position, in an array and in a data frame.
     Different rows almost surely have different hashes. The hash of a row depends on the seed.
 
     The hash is of the sum of the scrambled words of each row, one word for each column (`_words`). Zeros add
@@ -50,6 +51,9 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Other text is
     unchanged.
     """
+    X = as_table(X)
+    if len(X.shape) == 1:  # texts
+        X = np.asarray(X, dtype=object)[:, None]
     kept_bits = None
     if rounded:
         kept_bits = KEPT_BITS_ALONE if X.shape[1:] == (1,) else KEPT_BITS

@@ -29,6 +29,16 @@ def inside(model: Model) -> tuple[Any, tuple[Any, ...]]:
             return model, steps
 
 
+def first_step(model: Model) -> Any:
+    """Return what reads the rows of a model first."""
+    while isinstance(model, (FrozenEstimator, Pipeline)):
+        if isinstance(model, FrozenEstimator):
+            model = model.estimator
+        else:
+            model = next(step for _, step in model.steps if step != "passthrough")
+    return model
+
+
 def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     """Return the classifier at the end of a search or pipeline, and the rows after the steps before."""
     final, steps = inside(model)

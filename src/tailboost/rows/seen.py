@@ -43,6 +43,8 @@ FEWEST_COPIED = 21
 SPENT_EACH = 0.9
 # An attempt needs more than this share of the error probability; less is rounding.
 LEAST_LEFT = 1e-9
+# Fewer stated training rows than this share of the fresh ones are not taken for all.
+FEWEST_TRAINED = 0.1
 # One lock for all ledgers: an entry takes milliseconds.
 _LOCK = threading.Lock()
 

@@ -17,6 +17,7 @@ from tailboost.core.array_types import Array, Groups, Hashes, Ints, Labels, Mask
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.seen import Records
+from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.rule import Rule, ThresholdRule
 
 if TYPE_CHECKING:  # the rule of a file answers without scikit-learn
@@ -128,6 +129,8 @@ class Answering(Protocol):
         The rows that this thing has read, first, and those that models inside it have read.
     certificate : object
         The certificate of the rule; None without one. A file's is read here.
+    identity : Identity
+        What is fitted and no digest of a rule covers: a model of another library, steps before a rule.
     """
 
     @property
@@ -140,6 +143,8 @@ class Answering(Protocol):
     def known(self) -> tuple[Known, ...]: ...  # noqa: D102
     @property
     def certificate(self) -> object: ...  # noqa: D102
+    @property
+    def identity(self) -> Identity: ...  # noqa: D102
     def score(self, X: Table, groups: Groups = None) -> Scored:
         """Return rows as this thing reads them; nothing is computed yet."""
 
@@ -162,6 +167,7 @@ class Decided:
     known: tuple[Known, ...]
     read: Callable[[Table, Groups], Scored]
     stored: Callable[[], object]
+    identity: Identity = NOTHING
 
     @property
     def certificate(self) -> object:

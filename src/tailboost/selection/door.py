@@ -20,6 +20,7 @@ from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.judged import inside, predicted_labels
 from tailboost.rows.seen import Records
 from tailboost.selection.answering import Answering, Answers, Decided, Known, Scored
+from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.selection import Selection
 
@@ -45,6 +46,7 @@ def answering(model: Model) -> Answering:
         tuple(_behind(each, steps) for each in found.known),
         partial(Behind, model, steps, found),
         lambda: found.certificate,
+        identity_of(steps).beside(found.identity.unknown),
     )
 
 
@@ -137,6 +139,11 @@ class OtherModel:
     def known(self) -> tuple[Known, ...]:
         """The training rows are not known, those of models inside may be."""
         return (Known(Records()), *known_within(self.model))
+
+    @property
+    def identity(self) -> Identity:
+        """The content of the model now."""
+        return identity_of(self.model)
 
     def score(self, X: Table, groups: Groups = None) -> Scored:
         """Return rows with the answers of ``predict``."""
@@ -289,8 +296,6 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
     model has no order, of their names.
     """
     table = as_table(X)
-    if len(table.shape) == 1:  # texts
-        table = np.asarray(table, dtype=object)[:, None]
     names = getattr(model, "feature_names_in_", None)
     # Without a number of features the model reads columns by name.
     if names is None and not hasattr(model, "n_features_in_"):

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
 from tailboost.core.checks import check_probabilities, logs_of, n_rows_of
 from tailboost.core.long_work import one_blas_thread
-from tailboost.core.score_kinds import ROUNDED, shortest_decimals
+from tailboost.core.score_kinds import NARROW, ROUNDED, shortest_decimals
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows
@@ -183,7 +183,7 @@ class Models:
             predicted = model.predict_proba_table(model.table_.transform(X))
         else:
             predicted = model.predict_proba(X)
-        if getattr(predicted, "dtype", None) == np.float32:  # as files hold these scores
+        if getattr(predicted, "dtype", None) in NARROW:  # as files hold these scores
             predicted = shortest_decimals(predicted)
         name = f"predict_proba of {self.names[i]!r}"
         if np.shape(predicted)[1:] != columns.shape:

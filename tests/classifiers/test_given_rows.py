@@ -1,0 +1,106 @@
+"""Rows go to given models as they are: what a model reads, `tune`, `calibrate` and `certify` take."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+import tailboost as tb
+
+
+def with_gaps(X, value=np.nan):
+    X = X.copy()
+    X[::7, 1] = value
+    return X
+
+
+def texts(X):
+    return np.array([" ".join(f"w{j}{round(5 * a)}" for j, a in enumerate(row)) for row in X], dtype=object)
+
+
+def words(X):
+    return np.where(X > 0.4, "high", "low")
+
+
+class Images:
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X):
+        assert np.shape(X)[1:] == (2, 2)
+        p = 1 / (1 + np.exp(1.8 - np.sum(X, axis=(1, 2))))
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X):
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def linear(*steps):
+    return make_pipeline(*steps, LogisticRegression())
+
+
+def frame(X):
+    return pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
+
+
+CASES = {
+    "gaps, an imputer": (linear(SimpleImputer()), with_gaps),
+    "gaps in a frame": (linear(SimpleImputer()), lambda X: frame(with_gaps(X))),
+    "gaps in a list": (linear(SimpleImputer()), lambda X: with_gaps(X).tolist()),
+    "gaps, boosted trees": (HistGradientBoostingClassifier(max_iter=5), with_gaps),
+    "infinity": (linear(FunctionTransformer(np.tanh)), lambda X: with_gaps(X, np.inf)),
+    "texts": (linear(CountVectorizer()), texts),
+    "list of texts": (linear(CountVectorizer()), lambda X: texts(X).tolist()),
+    "words": (linear(OneHotEncoder()), words),
+    "words as objects": (linear(OneHotEncoder()), lambda X: words(X).astype(object)),
+    "images": (Images(), lambda X: X.reshape(-1, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_table_that_the_model_reads_is_read(case, frozen):
+    model, form = CASES[case]
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=2000)
+    X = rng.normal(size=(2000, 4)) + 0.9 * y[:, None]
+    train, select, fresh, later = np.split(np.arange(2000), [300, 600, 1600])
+    given = form(X[train])
+    if hasattr(model, "fit"):
+        model.fit(given, y[train])
+        model = FrozenEstimator(model) if frozen else model
+    P = model.predict_proba(form(X[later]))
+    tuned = tb.tune(model, form(X[select]), y[select], limits=["miss(1) <= 40%"], training_rows=given)
+    np.testing.assert_array_equal(tuned.predict_proba(form(X[later])), P)
+    rule = tb.calibrate(model, form(X[fresh]), y[fresh], limits=["miss(1) <= 50%"], training_rows=given)
+    np.testing.assert_array_equal(rule.predict_proba(form(X[later])), P)
+    (end,) = [low for low, _ in rule.rule_.bands[0] if low is not None]
+    np.testing.assert_array_equal(rule.predict(form(X[later])), P[:, 1] >= end)
+    assert tb.Monitor(rule).add(form(X[later]), y[later]).alarms == []
+    for known in (tuned, rule):
+        with pytest.raises(tb.LeakageError, match="trained"):
+            tb.certify(known, given, y[train])
+    certificate = tb.certify(model, form(X[fresh]), y[fresh], training_rows=given)
+    assert certificate.compared
+
+
+def test_two_scores_are_calibrated_as_one_model():
+    """The rule averages both on the log scale, and `predict` answers a table with both columns."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=3000)
+    table = frame(0.3 * y[:, None] + 0.7 * rng.random((3000, 4)))
+    scores = [tb.Scores("a", 1), tb.Scores("b", 1)]
+    rule = tb.calibrate(scores, table, y, limits=["miss(1) <= 40%"])
+    assert rule.certificate_.certified
+    answers = rule.predict(table)
+    assert np.mean(answers[y == 1] != 1) <= 0.4
+    p = table[["a", "b"]].to_numpy()
+    log_odds = np.log(p / (1 - p)) @ list(rule.rule_.weights.values())
+    highest, least = log_odds[answers == 0].max(), log_odds[answers == 1].min()
+    assert highest <= least + 1e-9  # one threshold on the weighted log-odds
+    with pytest.raises(TypeError, match="one"):
+        tb.save_rule(rule, "two.json")

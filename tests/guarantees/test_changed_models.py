@@ -1,0 +1,215 @@
+"""A certificate is about the fitted models that had it: a later fit of them is seen wherever it is used."""
+
+import copy
+import json
+import pickle
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost.selection.identity import identity_of
+
+LIMITS = ["miss(1) <= 60%"]
+
+
+def drawn(n, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    return rng.normal(size=(n, 4)) + 0.7 * y[:, None], y
+
+
+X, Y = drawn(400, 0)
+FRESH, LABELS = drawn(800, 1)
+LATER, LATER_LABELS = drawn(800, 2)
+
+
+def calibrated(model=None):
+    model = model or LogisticRegression().fit(X, Y)
+    return tb.calibrate(model, FRESH, LABELS, limits=LIMITS, training_rows=X)
+
+
+USES = {
+    "certificate": lambda rule: rule.certificate_,
+    "print": str,
+    "verdict": lambda rule: rule.limits_met_,
+    "monitor": tb.Monitor,
+    "monitor of a pipeline": lambda rule: tb.Monitor(make_pipeline("passthrough", rule)),
+    "card": lambda rule: tb.ModelCard.of(rule, LATER, LATER_LABELS),
+    "calibrate": lambda rule: tb.calibrate(rule, LATER, LATER_LABELS),
+    "certify": lambda rule: tb.certify(rule, LATER, LATER_LABELS),
+    "inside another": lambda rule: tb.certify(tb.tune([rule], LATER, LATER_LABELS), *drawn(800, 3)),
+    "pickle": pickle.dumps,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_fit_of_the_rules_own_model_is_seen(use):
+    rule = calibrated()
+    USES[use](rule)
+    rule.predict(LATER)
+    rule.estimators_[0].estimator.fit(X, 1 - Y)
+    with pytest.raises(ValueError, match="changed after"):
+        USES[use](rule)
+
+
+def test_copies_and_files_have_the_certificate_and_see_a_fit_too(tmp_path):
+    rule = calibrated(RandomForestClassifier(5, random_state=0).fit(X, Y))
+    tb.save_model(rule, tmp_path / "r.model")
+    for other in (copy.deepcopy(rule), pickle.loads(pickle.dumps(rule)), tb.load_model(tmp_path / "r.model")):
+        assert tb.Monitor(other).add(LATER, LATER_LABELS).certificate == rule.certificate_
+        other.estimators_[0].estimator.fit(X, 1 - Y)
+        with pytest.raises(ValueError, match="changed after"):
+            tb.Monitor(other)
+    assert rule.certificate_.certified  # the copies are no part of it
+
+
+def test_a_rule_without_certificate_is_not_calibrated_after_a_fit_of_its_model():
+    rule = tb.tune(LogisticRegression().fit(X, Y), LATER, LATER_LABELS, limits=LIMITS)
+    rule.estimators_[0].estimator.fit(FRESH, LABELS)
+    with pytest.raises(ValueError, match="changed after"):
+        tb.calibrate(rule, FRESH, LABELS, training_rows=X)
+    assert not rule.ledger_.attempts
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(),
+        RandomForestClassifier(3),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+    ],
+    ids=["linear", "forest", "pipeline"],
+)
+def test_a_certificate_of_certify_is_of_the_model_as_it_was(model):
+    model.fit(X, Y)
+    certificate = tb.certify(model, FRESH, LABELS, limits=LIMITS, training_rows=X)
+    assert tb.Monitor(model, certificate).add(LATER, LATER_LABELS)
+    with pytest.raises(ValueError, match="another rule or model"):  # another model with this certificate
+        tb.Monitor(DecisionTreeClassifier().fit(X, Y), certificate)
+    model.fit(X, 1 - Y)
+    with pytest.raises(ValueError, match="another rule or model"):
+        tb.Monitor(model, certificate)
+
+
+def test_steps_before_a_rule_count():
+    scaler = StandardScaler().fit(X)
+    model = LogisticRegression().fit(scaler.transform(X), Y)
+    rows = scaler.transform(LATER)
+    pipe = make_pipeline(scaler, tb.tune(model, rows, LATER_LABELS, training_rows=scaler.transform(X)))
+    certificate = tb.certify(pipe, FRESH, LABELS)
+    tb.Monitor(pipe, certificate)
+    scaler.fit(3 * X)
+    with pytest.raises(ValueError, match="another rule or model"):
+        tb.Monitor(pipe, certificate)
+
+
+class Client:
+    classes_ = np.array([0, 1])
+
+    def __init__(self):
+        self.lock, self.calls = threading.Lock(), 0
+
+    def predict_proba(self, X):
+        p = 1 / (1 + np.exp(1.4 - X.sum(axis=1)))
+        return np.column_stack([1 - p, p])
+
+
+class Counting(Client):
+    def __init__(self):
+        self.calls = 0
+
+    def predict_proba(self, X):
+        self.calls += 1
+        return super().predict_proba(X)
+
+
+def hidden():
+    clf = tb.RobustMixtureClassifier([("tree", DecisionTreeClassifier())], random_state=0).fit(X, Y)
+    return lambda X: clf.predict_proba(X)
+
+
+UNKNOWN = {
+    "a closure around a classifier": (hidden, "lambda"),
+    "a lock, as of a server's client": (Client, "Client (no copy"),
+    "a model that counts its calls": (Counting, "Counting (it changes"),
+    "neighbours, whose tree counts": (lambda: KNeighborsClassifier(5).fit(X, Y), "it changes"),
+    "a step with a function of one's own": (
+        lambda: make_pipeline(FunctionTransformer(lambda X: 2 * X), LogisticRegression()).fit(X, Y),
+        "lambda",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
+@pytest.mark.parametrize("form", UNKNOWN)
+def test_parts_that_cannot_be_compared_are_named(form):
+    made, name = UNKNOWN[form]
+    rule = tb.calibrate(made(), FRESH, LABELS, limits=LIMITS)
+    assert "(not checked)" in rule.certificate_.title
+    (note,) = (note for note in rule.certificate_.notes if note.startswith("Not compared"))
+    assert name in note
+    assert not any("Not compared" in note for note in calibrated().certificate_.notes)
+    assert tb.Monitor(rule).add(LATER, LATER_LABELS)  # answers alone are no change
+
+
+def test_few_stated_training_rows_are_not_all():
+    model = LogisticRegression().fit(X, Y)
+    for certify in (tb.certify, lambda *args, **given: tb.calibrate(*args, **given).certificate_):
+        with pytest.warns(UserWarning, match="not checked"), pytest.warns(UserWarning, match="has 3 rows"):
+            certificate = certify(model, FRESH, LABELS, limits=LIMITS, training_rows=X[:3])
+        assert "(not checked)" in certificate.title
+        assert certify(model, FRESH, LABELS, limits=LIMITS, training_rows=X).compared
+
+
+def test_edited_numbers_of_a_model_file_are_refused(tmp_path):
+    tb.save_model(calibrated(), tmp_path / "r.model")
+    with zipfile.ZipFile(tmp_path / "r.model") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    schema = parts["schema.json"].decode()
+    assert '"0.6"' in schema
+    parts["schema.json"] = schema.replace('"0.6"', '"0.1"').encode()
+    with zipfile.ZipFile(tmp_path / "edited.model", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    json.loads(parts["schema.json"])
+    with pytest.raises(ValueError, match="changed after it was written"):
+        tb.load_model(tmp_path / "edited.model")
+
+
+class Parts:
+    def __init__(self, **parts):
+        vars(self).update(parts)
+
+
+def test_the_identity_is_that_of_the_content():
+    def made(**changed):
+        own = {
+            "a": np.arange(6.0),
+            "t": ("x", 1),
+            "s": {3, 4},
+            "o": np.array([None, "b"]),
+            "w": np.zeros(2, "f2"),
+        }
+        found = Parts(**(own | changed))
+        found.itself = found
+        return identity_of([found, LogisticRegression(C=2.0)])
+
+    assert made() == made()
+    changes = [{"a": np.arange(6.0)[::-1]}, {"a": np.arange(6.0).reshape(2, 3)}, {"t": ("x", 2)}, {"s": {3}}]
+    changes += [{"o": np.array([None, "c"])}, {"w": np.zeros(2, "f4")}, {"z": 1}]
+    assert len({made(**changed) for changed in changes}) == len(changes)
+    assert made(f=len, g=np.tanh, r=np.random.default_rng(0)).unknown == ()
+    assert made(f=made, lock=threading.Lock()).unknown == (made.__qualname__, "lock")
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert identity_of(deep) == ("", ("list",))
