@@ -137,7 +137,7 @@ half = {"tree": cvar(y_new, alone, 0.5), "mixture": mixtures[alphas.searchsorted
 certificate = {"bounds": rule.certificate_.bounds, "rows": rule.certificate_.n_rows}
 content = {"before": before, "after": after, "order": order, "half": half, **certificate}
 content |= {"tail": svg(tail), "worst": svg(worst), "limit": svg(limit, ncols=2, width_ratios=(4, 1.3))}
-content |= {"sql": rule.rule_.to_sql("p_default", table="loans")}
+content |= {"sql": rule.rule_.to_sql("p_default", label=1, table="loans")}
 template = Path(__file__).with_name("demo.html.j2").read_text(encoding="utf-8")
 path = Path(*sys.argv[1:] or ["demo.html"])
 path.parent.mkdir(exist_ok=True)

@@ -98,10 +98,10 @@ def test_both_kinds_of_rules_have_the_same_forms():
 def test_columns_by_name():
     P, y, _ = TABLES[2]
     rule = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_
-    assert '"t"."p0" BETWEEN' in rule.to_sql(["p0", "p1"], table="t")
+    assert '"t"."p0" BETWEEN' in rule.to_sql(["p0", "p1"], label=rule.classes, table="t")
     for names in ("p", ["p"], ["p", "p"]):
         with pytest.raises(ValueError, match="columns"):
-            rule.to_sql(names)
+            rule.to_sql(names, label=rule.classes)
 
 
 HALF = {"forest": [[0.5, 0.5]]}
@@ -152,7 +152,7 @@ def test_sql_answers_rows_that_predict_refuses_with_null():
     bad = [("x", None, 0.1), ("x", 0.9, None), ("x", None, None), ("x", 90, 10), ("x", -0.2, 1.2),
            ("x", 0.9, 0.3), ("unknown", 0.9, 0.1), (None, 0.9, 0.1), ("x", float("nan"), 0.1)]  # fmt: skip
     base.executemany("insert into scores values (?, ?, ?)", [good, *bad])
-    sql = rule.to_sql(["p0", "p1"], group="grouped", table="s")
+    sql = rule.to_sql(["p0", "p1"], group="grouped", label=rule.classes, table="s")
     first, *rest = [one for (one,) in base.execute(f"select {sql} from scores as s order by s.rowid")]
     assert first is not None
     assert rest == [None] * len(bad)

@@ -269,15 +269,15 @@ def test_a_rule_on_probabilities_has_names_as_data(name):
     mix = tb.RobustMixtureClassifier.from_probabilities({"m": P}, y)
     again = tb.Rule.from_dict(json.loads(json.dumps(mix.rule_.to_dict())))
     assert again.predict({"m": P}).tolist() == mix.predict({"m": P}).tolist()
-    columns = ["first", "second"]
+    given = {"columns": ["first", "second"], "label": sorted([name, "ok"])}
     if name in BACKSLASHES:
         with pytest.raises(ValueError, match="backslash"):
-            mix.rule_.to_sql(columns)
+            mix.rule_.to_sql(**given)
         return
     base = sqlite3.connect(":memory:")
     base.execute("create table t (first real, second real)")
     base.executemany("insert into t values (?, ?)", P.tolist())
-    answers = [row[0] for row in base.execute(f"select {mix.rule_.to_sql(columns)} from t order by rowid")]
+    answers = [row[0] for row in base.execute(f"select {mix.rule_.to_sql(**given)} from t order by rowid")]
     assert answers == mix.predict({"m": P}).tolist()
 
 

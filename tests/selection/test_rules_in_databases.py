@@ -223,7 +223,7 @@ def test_sql_answers_the_rows_of_scores_that_predict_answers(database):
             clf.predict(other[row : row + 1])
     rows = pd.concat([table, other], ignore_index=True)
     expected = [*clf.predict(table).tolist(), None, None, None]
-    check(database, clf.rule_, rows, expected, columns=["p", "q", "r"])
+    check(database, clf.rule_, rows, expected, columns=["p", "q", "r"], label=["a", "b", "c"])
 
 
 def test_an_average_of_several_models_has_no_sql():

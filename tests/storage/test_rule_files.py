@@ -245,7 +245,10 @@ def test_sql_of_several_scores_reads_their_columns(kind, tmp_path):
         return
     base = sqlite3.connect(":memory:")
     table.assign(**site).to_sql("t", base, index=False)
-    for sql in (rule.to_sql(), rule.to_sql(list(table[["of a", "of b", "of c"]]), "site", table="t")):
+    for sql in (
+        rule.to_sql(),
+        rule.to_sql(["of c", "of a", "of b"], "site", label=["c", "a", "b"], table="t"),
+    ):
         answers = [row[0] for row in base.execute(f"SELECT {sql} FROM t")]
         assert answers == rule.predict(table, groups=site).tolist()
 

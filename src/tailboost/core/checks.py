@@ -53,14 +53,6 @@ GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSI
 # -- documents -------------------------------------------------------------------------------------
 
 
-def check_format(form: object, own: int, what: str, cure: str) -> None:
-    """Raise ValueError if a document, called ``what``, has another format than this version reads."""
-    if form != own:
-        if isinstance(form, int) and form > own:
-            cure = "upgrade tailboost, because a newer version wrote it"
-        raise ValueError(f"{what} has format {str(form)[:20]}, not {own}; {cure}")
-
-
 @contextmanager
 def reading(what: str) -> Iterator[None]:
     """Turn errors in the form of a document into ValueErrors that name it."""

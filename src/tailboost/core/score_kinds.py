@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,22 @@ class ScoreKind:
                 f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}, "
                 f"as scores of kind={self.name!r} are"
             )
+
+    def turned(self, score: float) -> float:
+        """Return the largest score of the other label of a row whose score is at least this one.
+
+        That of a logit is the negative one. Otherwise it is the distance from the upper end: rounded, as a
+        decimal, or this score is rounded from it. The result is the largest that any of the three allows. The
+        rounded distance of a score below half of the upper end has fewer digits than this score, so scores
+        that differ by less than 2⁻⁵³ of the end may have the same one.
+        """
+        if self.lower < 0.0:
+            return -score
+        farthest = self.upper - score + (score - np.nextafter(score, 0.0)) / 2
+        while self.upper - farthest < score:
+            farthest = np.nextafter(farthest, 0.0)
+        decimal = Decimal(repr(self.upper)) - Decimal(repr(score))
+        return float(max(farthest, self.upper - score, decimal))
 
     def checked(self, scores: Column, owner: object, missing: float | None) -> Floats:
         """Return scores as float64 within the range.

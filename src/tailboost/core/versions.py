@@ -1,9 +1,12 @@
-"""Versions of Python and of the packages behind results."""
+"""Versions of Python and of the packages behind results, and of the formats of documents."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Mapping
 from importlib import metadata
+
+from tailboost.core.array_types import Document
 
 PACKAGES = (
     "tailboost",
@@ -25,3 +28,27 @@ def versions(*more: str) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return installed
+
+
+#: From the format of a document to the function that makes the next format of it.
+Steps = Mapping[int, Callable[[Document], Document]]
+
+
+def migrated(document: Document, own: int, steps: Steps, what: str, cure: str) -> Document:
+    """Return a document in the format ``own``, by steps from the format in which it was written.
+
+    ``what`` names the document, and ``cure`` says what to do with one from which no steps lead here.
+
+    Raises
+    ------
+    ValueError
+        If no steps lead from the format of the document to the own one.
+    """
+    while document["format"] in steps:
+        document = steps[document["format"]](document)
+    form = document["format"]
+    if form != own:
+        if isinstance(form, int) and form > own:
+            cure = "upgrade tailboost, because a newer version wrote it"
+        raise ValueError(f"{what} has format {str(form)[:20]}, not {own}; {cure}")
+    return document

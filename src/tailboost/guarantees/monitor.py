@@ -23,7 +23,6 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_pandas,
-    check_format,
     check_indexes,
     check_length,
     group_columns,
@@ -37,6 +36,7 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import LeakageError, UncertifiedGroupsWarning, warn_user
 from tailboost.core.spelling import how_many, joined, listed, rate_words
 from tailboost.core.tables import text_table
+from tailboost.core.versions import migrated
 from tailboost.guarantees.certificates import (
     Certificate,
     CertifiedBound,
@@ -588,12 +588,8 @@ class Monitor:
         """
         monitor = cls(rule, certificate)
         with reading("state of a monitor"):
-            check_format(
-                state["format"],
-                MONITOR_FORMAT,
-                "the state",
-                "begin a new state with these batches",
-            )
+            cure = "begin a new state with these batches"
+            state = migrated(dict(state), MONITOR_FORMAT, {}, "the state", cure)
             if state["digest"] != digest_of(state, monitor.certificate.to_dict()):
                 raise ValueError(
                     "the state was changed after it was written, or is about another "

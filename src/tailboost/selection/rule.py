@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain
-from keyword import iskeyword
+from itertools import chain, pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Floats, Groups, Ints, Labels, Table
+from tailboost.core.array_types import Array, Document, Floats, Groups, Ints, Labels, Table
 from tailboost.core.checks import (
     LEAST_PROBABILITY,
     MISSING_GROUP,
     as_pandas,
-    check_format,
     check_length,
     check_probabilities,
     group_columns,
@@ -30,10 +28,19 @@ from tailboost.core.checks import (
 )
 from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import joined, listed
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.core.versions import Steps, migrated
+from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.selection.forms import (
+    Ranges,
+    python_of_ranges,
+    range_words,
+    sql_column,
+    sql_conditions,
+    sql_of_costs,
+    sql_of_ranges,
+    words_of_groups,
+)
 
-# Format 1 had no kind of score, and several parts.
-RULE_FORMAT = 2
 # The most printed weights.
 WEIGHTS_SHOWN = 12
 # The types of labels and groups in a document.
@@ -56,10 +63,13 @@ class StoredRule:
 
     #: A rule alone has no certificate.
     certificate_: ClassVar[None] = None
+    #: The format of documents, and the steps from earlier ones. Format 1 is not read any more.
+    FORMAT: ClassVar[int] = 2
+    STEPS: ClassVar[Steps] = {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain types, for JSON."""
-        return {"format": RULE_FORMAT, **vars(self)}
+        return {"format": self.FORMAT, **vars(self)}
 
     @property
     def identity(self) -> Any:
@@ -80,7 +90,9 @@ class StoredRule:
             If the document describes no rule: a field is missing or invalid.
         """
         with reading("rule"):
-            check_format(document["format"], RULE_FORMAT, "the rule", "select again")
+            document = migrated(
+                dict(document), cls.FORMAT, cls.STEPS, "the rule", "select again"
+            )
             parts = {each.name: document[each.name] for each in fields(cls)}
             if "bands" in parts:
                 parts["bands"] = [list(map(tuple, band)) for band in parts["bands"]]
@@ -109,28 +121,17 @@ class StoredRule:
             )
         return actions[numbers]
 
-    def _of_groups(self: Any, texts: Sequence[str]) -> str:
-        """Return a text for each group as lines that begin with its name."""
-        if self.groups is None:
-            return texts[0]
-        return "\n".join(
-            f"{unit_name(group)}: {text}"
-            for group, text in zip(self.groups, texts, strict=True)
-        )
-
-    def _conditions(self: Any, group: Any, table: str | None) -> list[str]:
-        """Return the condition of each group in SQL, by its column; NULL is the group 'missing' of a rule."""
-        if self.groups is None:
-            return [""]
-        if group is None:
-            raise ValueError("group= is needed: the rule reads the row's group")
-        column = sql_column(group, table)
-        if MISSING_GROUP in self.groups:
-            column = f"COALESCE({column}, {sql_value(MISSING_GROUP)})"
-        return [f"{column} = {sql_value(name)} AND " for name in self.groups]
-
 
 # -- thresholds on a score -----------------------------------------------------------------------------------
+
+
+def _with_label(document: Document) -> Document:
+    """Return the document of a rule by thresholds in format 3, which names the label of the score."""
+    highest = [band[-1][1] for band in document["bands"] if len(band) > 1]
+    labels = [action for action in highest if action in document["classes"]]
+    if document["model"] is not None:
+        labels = document["classes"][1:]
+    return {**document, "format": 3, "label": labels[0] if labels else None}
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,11 @@ class ThresholdRule(StoredRule):
     missing : float or None
         The score of rows without one.
     model : str or None
-        The model for the score, its probability of the second label; None for a column of scores.
+        The model for the score, its probability of ``label``; None for a column of scores.
     group_column : str, int or None
         The column of the groups of a group-aware rule, if it has a name.
+    label : label or None
+        The label of high scores; None if the document of an earlier version does not show it.
     """
 
     column: Any
@@ -166,6 +169,17 @@ class ThresholdRule(StoredRule):
     missing: float | None = None
     model: str | None = None
     group_column: Any = field(default=None, compare=False, repr=False)
+    label: Any = None
+
+    FORMAT: ClassVar[int] = 3
+    STEPS: ClassVar[Steps] = {2: _with_label}
+
+    @property
+    def identity(self) -> Any:
+        """The rule as plain values, for `digest_of_rule`: as format 2 has it, so digests in files stay."""
+        document = {**self.to_dict(), "format": 2}
+        del document["label"]  # the scores that the rule reads have it
+        return document
 
     @property
     def _kind(self) -> ScoreKind:
@@ -194,7 +208,8 @@ class ThresholdRule(StoredRule):
         Parameters
         ----------
         score : array-like of shape (n,), number or table
-            The score. In a table of named columns the rule reads `column` and `group_column`.
+            The score, which grows with the probability of ``label``. In a table of named columns the rule
+            reads `column` and `group_column`.
         groups : array-like of shape (n,), or table, optional
             Group of each row, for a group-aware rule. In a table of several columns the rule reads
             `group_column`. Text names the column of a table ``score``. None and NaN are the group 'missing'
@@ -278,9 +293,60 @@ class ThresholdRule(StoredRule):
             raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
+        highest = [labels[-1] for labels in map(self._labels_in, self.bands) if len(labels) > 1]
+        if self.label is not None and {self.label} | {*highest} != {self.label}:
+            raise ValueError(f"label={self.label!r} is not the label of high scores")
+
+    def _labels_in(self, band: Band) -> list[Any]:
+        """Return the answered labels of a group from the lowest score."""
+        return [action for _, action in band if action in self.classes]
+
+    def _is_other(self, label: Any, *, is_needed: bool) -> bool:
+        """Whether a score is that of the other label than the rule's; it falls where the rule's grows.
+
+        Raise ValueError if the label is needed and not stated, or if its scores do not decide.
+        """
+        if label == self.label or (label is None and not is_needed):
+            return False
+        if label not in self.classes:
+            raise ValueError(
+                f"label={label!r}: state the label whose probability the score is, one of "
+                f"{self.classes}; {self.column!r} is that of {self.label!r}"
+            )
+        if self.kind == "number" or self.label is None or len(self.classes) > 2:
+            raise ValueError(
+                f"label={label!r}: its scores do not decide, because the rule reads "
+                f"{self._kind.plural} of {self.label!r}"
+            )
+        return True
+
+    def _ranges(self, *, of_other: bool) -> list[Ranges]:
+        """Return the ranges of the score, or of that of the other label, with their actions by group."""
+        kind = self._kind
+        ranges: list[Ranges] = []
+        for band in self.bands:
+            actions = [action for _, action in reversed(band)]
+            edges: Any = [lower for lower, _ in reversed(band[1:])]
+            ends = [kind.most, *edges, kind.least]
+            if of_other:
+                ends = [kind.least, *map(kind.turned, edges), kind.most]
+            each = zip(pairwise(ends), actions, strict=True)
+            ranges.append([(min(pair), max(pair), action) for pair, action in each])
+        return ranges
+
+    def _missing(self, *, of_other: bool) -> float | None:
+        """Return the score of rows without one."""
+        if self.missing is None or not of_other:
+            return self.missing
+        return self._kind.turned(self.missing)
 
     def to_sql(
-        self, column: str | None = None, group: str | None = None, *, table: str | None = None
+        self,
+        column: str | None = None,
+        group: str | None = None,
+        *,
+        label: Any = None,
+        table: str | None = None,
     ) -> str:
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
 
@@ -291,11 +357,15 @@ class ThresholdRule(StoredRule):
         Parameters
         ----------
         column : str, optional
-            Column of numbers with the score; by default `column`. Of a model's rule it must hold the
-            probability of ``classes[1]``. The column needs the precision of the selection data: a
-            single-precision column (FLOAT) may have other answers at a threshold.
+            Column of numbers with the score; by default `column`. The column needs the precision of the
+            selection data: a single-precision column (FLOAT) may have other answers at a threshold.
         group : str, optional
             Column of the group, for a group-aware rule; by default `group_column`.
+        label : label, optional
+            The label whose score the column has. By default it is `label`; of a model's rule, a column with
+            another name than `column` needs it. Of two labels either one is possible, but not of kind
+            "number": the expression for the other label has turned ranges. A column of 1 − p has lost
+            digits of a p below 1/2, so rows within 2⁻⁵³ of a threshold may get the answer beside it.
         table : str, optional
             Name or alias of the table in the query. A dot ends the name of its schema: ``"main.loans"``.
 
@@ -306,89 +376,51 @@ class ThresholdRule(StoredRule):
         Raises
         ------
         ValueError
-            If ``group`` is missing, or a name or label contains a backslash.
+            If ``group`` or ``label`` is missing or unknown, or a name or label contains a backslash.
         """
         if column is None:
             column = self.column
         if group is None:
             group = self.group_column
-        score = sql_column(column, table)
-        if self.missing is not None:
-            score = f"COALESCE({score}, {self.missing!r})"
-        conditions = self._conditions(group, table)
-        cases = []
-        for condition, band in zip(conditions, self.bands, strict=True):
-            upper = self._kind.most
-            for lower, action in reversed(band):
-                least = self._kind.least if lower is None else lower
-                # A column has one type: labels are text beside deferral.
-                answer = sql_value(str(action) if self.defers else action)
-                within = f"{condition}{score} BETWEEN {least!r} AND {upper!r}"
-                cases.append(f"WHEN {within} THEN {answer}")
-                upper = least
-        return f"CASE {' '.join(cases)} END"
+        is_named = self.model is not None and column != self.column
+        of_other = self._is_other(label, is_needed=is_named)
+        return sql_of_ranges(
+            sql_column(column, table),
+            self._missing(of_other=of_other),
+            self._ranges(of_other=of_other),
+            sql_conditions(self.groups, group, table),
+            as_text=self.defers,
+        )
 
-    def to_python(self, name: str = "decide") -> str:
+    def to_python(self, name: str = "decide", *, label: Any = None) -> str:
         """Return the source of a Python function of one score (and group), without imports.
 
         The function raises an error for what `predict` refuses: text, a score outside the range of `kind` or
         none, an unknown group. None is the group 'missing' if the rule has one.
+
+        Parameters
+        ----------
+        name : str, default="decide"
+            The name of the function.
+        label : label, optional
+            The label whose score it gets, as in `to_sql`; a model's rule needs it.
         """
-        if not name.isidentifier() or iskeyword(name):
-            raise ValueError(f"name={name!r} is no name of a function")
-        groups = self.groups or [None]
-        return SOURCE.format(
-            name=name,
-            words=str(self),
-            missing=self.missing,
-            missing_group=MISSING_GROUP if MISSING_GROUP in groups else None,
-            least=self._kind.least,
-            most=self._kind.most,
-            plural=self._kind.plural,
-            bands=dict(zip(groups, self.bands, strict=True)),
+        of_other = self._is_other(label, is_needed=self.model is not None)
+        return python_of_ranges(
+            name,
+            f"{self}\nscore is that of {label}" if of_other else str(self),
+            self._ranges(of_other=of_other),
+            self.groups,
+            self._kind,
+            self._missing(of_other=of_other),
         )
 
     def __str__(self) -> str:
-        words = self._of_groups([range_words(str(self.column), band) for band in self.bands])
+        bands = [range_words(str(self.column), band) for band in self.bands]
+        words = words_of_groups(self.groups, bands)
         if self.model is None:
             return words
-        return f"{words}\n{self.column} is P({self.classes[1]}) of {self.model}"
-
-
-SOURCE = """\
-def {name}(score, group=None):
-    {words!r}
-    if score is None or score != score:
-        score = {missing!r}
-    if group is None or group != group:
-        group = {missing_group!r}
-    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints
-        score = float(str(score))
-    if isinstance(score, (bool, str)):
-        raise TypeError(f'the score {{score!r}} is no number')
-    if score is None or not {least!r} <= score <= {most!r}:
-        raise ValueError(f'the score {{score!r}} is none of the {plural}')
-    bands = {bands!r}
-    if group not in bands:
-        raise ValueError(f'group {{group!r}} is unknown')
-    for lower, action in reversed(bands[group]):
-        if lower is None or score >= lower:
-            return action
-"""
-
-
-def range_words(score: str, band: Band) -> str:
-    """Return the ranges of a score in words, from the highest to the lowest."""
-    (_, lowest_action), *higher = band
-    if not higher:
-        return f"every row: {lowest_action}"
-    words = []
-    upper = None
-    for lower, action in reversed(higher):
-        ends = f"{score} >= {lower!r}" if upper is None else f"{lower!r} <= {score} < {upper!r}"
-        words.append(f"{ends}: {action}")
-        upper = lower
-    return "; ".join([*words, f"else {lowest_action}"])
+        return f"{words}\n{self.column} is P({self.label}) of {self.model}"
 
 
 # -- weights of probabilities --------------------------------------------------------------------------------
@@ -429,6 +461,9 @@ class Rule(StoredRule):
     action_costs: list[list[list[float]]]
     inferred: bool = False
     least_probability: float = LEAST_PROBABILITY
+
+    #: No single score decides.
+    label: ClassVar[None] = None
 
     @property
     def defers(self) -> bool:
@@ -519,6 +554,7 @@ class Rule(StoredRule):
         columns: Sequence[str] | None = None,
         group: str | None = None,
         *,
+        label: Any = None,
         table: str | None = None,
     ) -> str:
         """Return the decision on the probabilities of one model as an SQL expression.
@@ -530,10 +566,11 @@ class Rule(StoredRule):
         Parameters
         ----------
         columns : list of str, optional
-            Names of the columns with the model's probabilities, in the order of `classes`; by default
-            ``model_label``.
+            Names of the columns with the model's probabilities; by default ``model_label``.
         group : str, optional
             Name of the column of groups, if the rule is group-aware.
+        label : list of labels, optional
+            The label whose probability each of ``columns`` has; needed with ``columns``.
         table : str, optional
             Name or alias of the table in the query. A dot ends the name of its schema.
 
@@ -545,38 +582,30 @@ class Rule(StoredRule):
         ------
         ValueError
             If the rule averages several models or estimates groups, ``columns`` are not one for each label,
-            ``group`` is missing, or a name or label contains a backslash.
+            ``label`` or ``group`` is missing, or a name or label contains a backslash.
         """
         if self.inferred or len(self.weights) != 1:
             raise ValueError(NO_FORM)
         ((model, power),) = self.weights.items()
         if columns is None:
-            columns = [f"{model}_{label}" for label in self.classes]
-        if isinstance(columns, str) or len(set(columns)) != len(self.classes):
-            raise ValueError(f"columns must be one for each of {self.classes}, got {columns!r}")
-        P = [sql_column(name, table) for name in columns]
-        tests = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in P]
-        slack = len(P) * ROUNDED
-        tests.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
-        is_valid = " AND ".join(tests)
-        masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
+            label, columns = self.classes, [f"{model}_{label}" for label in self.classes]
+        by_label = dict(zip(np.ravel(label).tolist(), columns, strict=False))
+        if {*by_label} != {*self.classes} or len({*columns}) != len(self.classes):
+            raise ValueError(
+                f"columns must be one for each of {self.classes}, and label= the label of each, "
+                f"in their order; got {columns!r} and label={label!r}"
+            )
         factors = np.exp(self.offsets)[:, None]
-        actions = [*self.classes, HUMAN_REVIEW]
-        cases = []
-        for condition, matrix in zip(
-            self._conditions(group, table), self.action_costs, strict=True
-        ):
-            costs = [
-                " + ".join(f"{c!r} * {mass}" for c, mass in zip(column, masses, strict=True))
-                for column in (factors * np.asarray(matrix)).T.tolist()
-            ]
-            for action, cost in zip(actions, costs, strict=False):
-                test = " AND ".join(f"{cost} <= {other}" for other in costs)
-                answer = sql_value(str(action) if self.defers else action)
-                cases.append(f"WHEN {is_valid} AND {condition}{test} THEN {answer}")
-        return f"CASE {' '.join(cases)} END"
+        return sql_of_costs(
+            [sql_column(by_label[each], table) for each in self.classes],
+            power,
+            [factors * np.asarray(costs) for costs in self.action_costs],
+            [*self.classes, HUMAN_REVIEW],
+            sql_conditions(self.groups, group, table),
+            as_text=self.defers,
+        )
 
-    def to_python(self, name: str = "decide") -> str:
+    def to_python(self, name: str = "decide", *, label: Any = None) -> str:
         """Raise ValueError: only a rule on one score has source in Python."""
         raise ValueError(NO_FORM)
 
@@ -586,7 +615,7 @@ class Rule(StoredRule):
         words = f"the {action} of least expected cost by class and estimated group"
         if not self.inferred:
             costs = np.asarray(self.action_costs)
-            words = self._of_groups([self._words(each, action) for each in costs])
+            words = words_of_groups(self.groups, [self._words(each, action) for each in costs])
         offsets = ", ".join(f"{offset:.4g}" for offset in self.offsets)
         return f"P ∝ exp({terms} + offsets {offsets})\n{words}"
 
@@ -649,7 +678,7 @@ def stacked(
     return P
 
 
-# -- groups, defaults, and names in SQL ----------------------------------------------------------------------
+# -- groups -------------------------------------------------------------------------------------------------
 
 
 def with_missing_group(columns: Mapping[Any, Any], known: Sequence[Any]) -> Mapping[Any, Any]:
@@ -710,35 +739,3 @@ def group_numbers(
     words = "groups" if column is None else f"groups column {column!r}"
     labels = label_column(entries, words)
     return positions(labels, np.asarray(rule_groups), words, "groups not seen in fit")
-
-
-def sql_column(name: Any, table: str | None) -> str:
-    """Return a column as SQL, of a table or its alias if one is named; a dot ends the name of a schema."""
-    names = [] if table is None else table.split(".")
-    return ".".join(_quoted(part, '"') for part in [*names, str(name)])
-
-
-def sql_value(value: object) -> str:
-    """Return a label or group as SQL."""
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, str):
-        return _quoted(value, "'")
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise ValueError(
-            f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON"
-        )
-    return repr(value)
-
-
-def _quoted(text: str, mark: str) -> str:
-    """Return text in quotation marks.
-
-    MySQL, BigQuery and Spark read a backslash as an escape, other databases do not; SQLite ends text at NUL.
-    """
-    if "\\" in text or "\0" in text:
-        raise ValueError(
-            f"SQL: {text!r} contains a backslash or NUL, which databases read differently; use "
-            "the rule as JSON or another name"
-        )
-    return mark + text.replace(mark, mark * 2) + mark

@@ -304,7 +304,7 @@ class Selection:
             bands[-1][0] = (None, bands[-1][0][1])
         groups, column = self.engine.groups_read
         kept = (score.kind, score.missing, score.made_by)
-        return ThresholdRule(score.column_list[0], classes, groups, bands, *kept, column)
+        return ThresholdRule(score.column_list[0], classes, groups, bands, *kept, column, last)
 
     @property
     def written(self) -> ThresholdRule | Rule:

@@ -29,11 +29,11 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     as_pandas,
-    check_format,
     reading,
     take,
 )
 from tailboost.core.files import write_output
+from tailboost.core.versions import migrated
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
@@ -89,7 +89,7 @@ def load_rule(path: FilePath) -> Any:
         rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
         if document is content:  # by to_json
             return rule
-        check_format(content["format"], RULE_FILE_FORMAT, "it", "run tune again")
+        content = migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
         certificate = content["certificate"]
         named = dict(content["groups_named"] if certificate else ())
         groups = list(map(tuple, content["groups"]))
@@ -236,7 +236,9 @@ class RuleOnScores:
             answers[lacking] = default
         return answers
 
-    def to_sql(self, column: Any = None, group: Any = None, *, table: Any = None) -> str:
+    def to_sql(
+        self, column: Any = None, group: Any = None, *, label: Any = None, table: Any = None
+    ) -> str:
         """Return the action as an SQL expression, see `ThresholdRule.to_sql` and `Rule.to_sql`.
 
         By default on the columns of the scores and groups. Several columns must be probabilities.
@@ -247,10 +249,10 @@ class RuleOnScores:
                 raise ValueError(
                     "SQL of several scores needs probabilities: name columns of them"
                 )
-            column = [columns[labels.index(label)] for label in self.rule_.classes]
+            column, label = columns, labels
         if isinstance(self.by_group, str):
             group = group or self.by_group
-        return self.rule_.to_sql(column, group, table=table)
+        return self.rule_.to_sql(column, group, label=label, table=table)
 
     def __tailboost__(self) -> Decided:
         """Return the rule with the columns that have its scores, and the rows that are known."""

@@ -372,7 +372,7 @@ def rule(
     if sql:
         typer.echo(found.to_sql(table=table))
     elif python:
-        typer.echo(found.to_python())
+        typer.echo(found.to_python(label=found.label))
     else:
         say(found, as_json)
 

@@ -1,0 +1,161 @@
+"""The label of a score: a rule reads a column of P(label) for either label, and answers as `predict`."""
+
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+
+import tailboost as tb
+
+RNG = np.random.default_rng(0)
+N = 1500
+X = RNG.normal(size=(N, 3)).round(2)
+ILL = RNG.random(N) < 1 / (1 + np.exp(-2 * X[:, 0]))
+TOLD = {"groups": RNG.choice(["a", "b"], N), "by_group": True}
+
+
+def in_sqlite(expression, **columns):
+    base = sqlite3.connect(":memory:")
+    pd.DataFrame(columns).to_sql("t", base, index=False)
+    return [answer for (answer,) in base.execute(f"SELECT {expression} FROM t")]
+
+
+def in_duckdb(expression, **columns):
+    duckdb = pytest.importorskip("duckdb")
+    base = duckdb.connect()
+    base.register("t", pd.DataFrame(columns))
+    return [answer for (answer,) in base.execute(f"SELECT {expression} FROM t").fetchall()]
+
+
+def in_python(source, scores, *groups):
+    names = {}
+    exec(source, names)
+    return [names["decide"](*row) for row in zip(scores, *groups, strict=True)]
+
+
+MODELS = [
+    LogisticRegression(),
+    GaussianNB(),
+    RandomForestClassifier(7, random_state=0),
+    KNeighborsClassifier(5),
+    HistGradientBoostingClassifier(max_iter=10),
+]
+
+
+@pytest.mark.parametrize("labels", [("ill", "well"), ("well", "zebra"), (True, False)], ids=str)
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_each_column_of_predict_proba_gives_the_answers_of_predict(model, labels):
+    """The high scores may be those of the first or second label; few scores are at thresholds too."""
+    y = np.where(ILL, *labels)
+    model = model.fit(X[:500], y[:500])
+    clf = tb.tune(model, X[500:1000], y[500:1000], limits=[tb.rates.miss(labels[0]) <= 0.2])
+    rule = clf.rule_
+    answers = clf.predict(X).tolist()
+    assert len(set(answers)) == 2
+    for label, p in zip(clf.classes_.tolist(), model.predict_proba(X).T, strict=True):
+        sql = rule.to_sql("p", label=label)
+        assert in_sqlite(sql, p=p) == in_duckdb(sql, p=p) == answers
+        assert in_python(rule.to_python(label=label), p.tolist()) == answers
+
+
+def test_rules_by_group_that_defer_are_turned_too():
+    y = np.where(ILL, "ill", "well")
+    model = LogisticRegression().fit(X[:500], y[:500])
+    limits = ["miss(ill, by=group) <= .1", "false_alarm(ill) <= .1", "deferred() <= 40%"]
+    some = {"groups": TOLD["groups"][500:], "by_group": True}
+    clf = tb.tune(model, X[500:], y[500:], limits=limits, **some)
+    g = TOLD["groups"]
+    answers = clf.predict(X, groups=g, deferred="human review").tolist()
+    assert len(set(answers)) == 3
+    p = model.predict_proba(X)[:, 0]
+    rule = clf.rule_
+    sql = rule.to_sql("p", group="g", label="ill")
+    assert in_sqlite(sql, p=p, g=g) == in_duckdb(sql, p=p, g=g) == answers
+    assert in_python(rule.to_python(label="ill"), p.tolist(), g.tolist()) == answers
+    assert in_sqlite(sql, p=[None, 2.0, -1.0], g=["a", "a", "b"]) == [None] * 3
+
+
+def by_threshold(t, **given):
+    bands = [[(None, "well"), (t, "ill")]]
+    return tb.ThresholdRule(
+        "s", ["ill", "well"], None, bands, **{"kind": "probability", "label": "ill"} | given
+    )
+
+
+TENTHS = [round(k / 100, 2) for k in range(1, 100)]
+DRAWN = [*RNG.random(200).tolist(), *(1 - RNG.random(50) ** 9).tolist(), *(RNG.random(50) ** 9).tolist()]
+
+
+@pytest.mark.parametrize("t", [*TENTHS, *DRAWN[::6], 0.5, 1.0])
+def test_turned_ranges_agree_at_and_beside_each_threshold(t):
+    """Scores that tell the sides of the threshold apart: 1 − p, or the decimal of a share."""
+    rule = by_threshold(t)
+    below = t - max(np.spacing(t), 2.0**-52)  # below 1/2, 1 − p of the next float may be that of t
+    p = np.array([t, np.nextafter(t, 2.0), below, t / 2, 0.0, 1.0]).clip(0.0, 1.0)
+    other = 1.0 - p
+    expected = rule.predict(p).tolist()
+    sql = rule.to_sql("q", label="well")
+    assert in_sqlite(sql, q=other) == in_duckdb(sql, q=other) == expected
+    assert in_python(rule.to_python(label="well"), other.tolist()) == expected
+    if t in TENTHS:  # of a hundred rows in a leaf
+        share = (100 - round(100 * t)) / 100
+        assert in_sqlite(sql, q=[share]) == ["ill"]
+
+
+@pytest.mark.parametrize("kind", ["percent", "logit"])
+def test_percent_and_logits_are_turned(kind):
+    t = {"percent": 30.0, "logit": -0.7}[kind]
+    rule = by_threshold(t, kind=kind, missing=t)
+    s = np.array([t, np.nextafter(t, 100.0), t - 1e-9, t + 9, t - 9])
+    q = {"percent": 100.0 - s, "logit": -s}[kind]
+    expected = rule.predict(s).tolist()
+    sql = rule.to_sql("q", label="well")
+    assert in_sqlite(sql, q=[*q, None]) == [*expected, "ill"]
+    assert in_python(rule.to_python(label="well"), [*q.tolist(), None]) == [*expected, "ill"]
+
+
+def test_a_column_that_a_user_names_needs_its_label():
+    y = np.where(ILL, "ill", "well")
+    rule = tb.tune(LogisticRegression().fit(X[:500], y[:500]), X[500:], y[500:]).rule_
+    assert '"LogisticRegression_well"' in rule.to_sql()  # the name says it
+    for ask in (lambda: rule.to_sql("p_ill"), rule.to_python):
+        with pytest.raises(ValueError, match="state the label"):
+            ask()
+    with pytest.raises(ValueError, match="one of"):
+        rule.to_sql("p", label="healthy")
+    table = pd.DataFrame({"grade": X[:, 0]})
+    grades = tb.tune(tb.Scores("grade", "ill", kind="number"), table, y).rule_
+    assert grades.to_sql("other") == grades.to_sql("other", label="ill")  # its user stated it
+    with pytest.raises(ValueError, match="'ill'"):
+        grades.to_sql("other", label="well")
+
+
+def test_columns_of_three_labels_have_any_stated_order():
+    P = RNG.dirichlet([1, 1, 1], 300)
+    y = np.array(["a", "b", "c"])[(RNG.random(300)[:, None] > P.cumsum(axis=1)).sum(axis=1)]
+    rule = tb.RobustMixtureClassifier.from_probabilities({"m": P}, y, limits=["miss(c) <= .3"]).rule_
+    columns = dict(zip("abc", P.T, strict=True))
+    sql = rule.to_sql(["c", "a", "b"], label=["c", "a", "b"])
+    assert in_sqlite(sql, **columns) == rule.predict({"m": P}).tolist()
+    for label in (None, ["a", "b"], ["a", "b", "b"], "abc"):
+        with pytest.raises(ValueError, match="label"):
+            rule.to_sql(["a", "b", "c"], label=label)
+
+
+def test_a_document_names_the_label_and_forged_ones_are_refused():
+    document = by_threshold(0.3).to_dict()
+    assert document["label"] == "ill"
+    for label in ("well", "healthy"):
+        with pytest.raises(ValueError, match="label"):
+            tb.ThresholdRule.from_dict({**document, "label": label})
+    older = {name: part for name, part in document.items() if name != "label"}
+    assert tb.ThresholdRule.from_dict({**older, "format": 2}) == by_threshold(0.3)
+    with pytest.raises(ValueError, match="upgrade"):
+        tb.ThresholdRule.from_dict({**document, "format": 4})
+    with pytest.raises(ValueError, match="select again"):
+        tb.ThresholdRule.from_dict({**document, "format": 1})
