@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any, Self
 
 from tailboost.app.plotting import LimitsDisplay
-from tailboost.core.array_types import Column, FilePath, Groups, Model, Table
+from tailboost.core.array_types import Column, FilePath, Groups, Model, Stated, Table
 from tailboost.core.files import write_output
 from tailboost.guarantees.certificates import certify
 from tailboost.guarantees.monitor import Monitor
@@ -44,6 +44,7 @@ class ModelCard:
         *,
         groups: Groups = None,
         clusters: Column = None,
+        rates: Stated = None,
         monitor: Monitor | None = None,
         purpose: str = "",
         title: str = "Model card",
@@ -51,7 +52,7 @@ class ModelCard:
     ) -> Self:
         """Return the card of a model, with its certificate compared with further fresh rows.
 
-        A model without a certificate is certified on these rows.
+        A model without a certificate, or with ``rates``, is certified on these rows.
 
         Parameters
         ----------
@@ -61,6 +62,8 @@ class ModelCard:
             Fresh rows and their labels.
         groups, clusters : optional
             As in `tailboost.certify`.
+        rates : list of Rate, Limit or str, optional
+            What is certified on these rows, as in `tailboost.certify`: a tail has no other certificate.
         monitor : Monitor, optional
             Of later batches.
         purpose, title, rows_are : str, optional
@@ -81,8 +84,8 @@ class ModelCard:
         rows = {"groups": groups, "clusters": clusters}
         certificate = getattr(model, "certificate_", None)
         further = None
-        if certificate is None:
-            certificate = certify(model, X, y, **rows)
+        if certificate is None or rates is not None:
+            certificate = certify(model, X, y, rates=rates, **rows)
         else:
             further = Monitor(model).add(X, y, name=rows_are, **rows)
         headline, _, text = str(certificate).partition("\n\n")

@@ -32,6 +32,7 @@ from tailboost.core.tables import (
 )
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.tail import UPPER, worst_mean
 from tailboost.rates import (
     Limit,
     Rate,
@@ -261,19 +262,24 @@ def _tuples(name: Any) -> Any:
 # -- bounds on means ---------------------------------------------------------------------------------------
 
 
-def _upper(sample: Sample, level: float, *, counts: bool) -> float:
-    """Return an upper bound on the mean of a subgroup, or of an F score on its ratio of sums.
+def _upper(rate: Rate, sample: Sample, level: float, *, counts: bool) -> float:
+    """Return an upper bound on the mean of a subgroup, or of an F score on its ratio of sums; or on a tail.
 
-    Shares of rows have Clopper–Pearson bounds, other means betting bounds. If a ratio E top / E bottom, with
-    0 ≤ top ≤ bottom ≤ 1, is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at
-    least t. The bound is the smallest t of a grid with a rejection at t and at all larger t. It fails only if
-    the test rejects at the largest t of the grid up to the true ratio.
+    A tail or shift of losses of two values is a rising function of their mean. Shares of rows have
+    Clopper–Pearson bounds, other means betting bounds. If a ratio E top / E bottom, with 0 ≤ top ≤ bottom ≤
+    1, is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t. The bound
+    is the smallest t of a grid with a rejection at t and at all larger t. It fails only if the test rejects
+    at the largest t of the grid up to the true ratio.
     """
     width = sample.high - sample.low
     # The bounds are for numbers in [0, 1]; rounding may exceed them.
     scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
     if counts:
         share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
+        if rate.loss:
+            share = worst_mean(rate, [0.0, 1.0], [1.0 - share, share])
+    elif rate.loss:
+        share = UPPER[rate.kind](scaled, rate.level, level)
     elif (sample.among == 1.0).all():
         share = betting_upper(scaled, level)
     else:
@@ -293,15 +299,17 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     """
     rate, strata = stated.rate, fresh.answered.strata
     limit = stated if isinstance(stated, Limit) else None
+    mean = rate.loss or rate
     samples = fresh.samples(rate)
     names = [sample.name for sample in samples]
     targets = [float("nan")] * len(names)
     if limit is not None and not limit.compares:
         targets = limit.bounds(names).tolist()
-    counts = rate.is_share  # or costs of two values
-    if rate.matrix is not None:
-        costs, _ = rate.tables(strata)
+    counts = mean.is_share  # or costs of two values, and no expected losses
+    if mean.matrix is not None:
+        costs, _ = mean.tables(strata)
         counts = bool(np.isin(costs, [samples[0].low, samples[0].high]).all())
+    counts &= fresh.shares(rate) is None
     shares: dict[Any, float] = {}
     if fresh.is_deferred.any() and not rate.counts_deferral:
         of_deferral = fresh.samples(deferred_rate(by=rate.by))
@@ -309,19 +317,21 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     bounds = []
     for sample, target in zip(samples, targets, strict=True):
         n = len(sample.rows)
-        lower, upper = sample.low, sample.high
+        lower, upper, estimate = sample.low, sample.high, sample.mean
+        if rate.loss and n:
+            estimate = worst_mean(rate, sample.values)
         if n and level is not None and lower < upper:
             if "≥" in stated.sides:  # an upper bound on the complement
-                lower += sample.high - _upper(sample.mirrored, level, counts=counts)
+                lower += sample.high - _upper(rate, sample.mirrored, level, counts=counts)
             if "≤" in stated.sides:
-                upper = _upper(sample, level, counts=counts)
+                upper = _upper(rate, sample, level, counts=counts)
         method = EXACT if counts else BETTING
         bound = CertifiedBound(
             rate,
             sample.name,
             stated.sense if len(stated.sides) == 1 else "",
             number_or_none(target),
-            number_or_none(sample.mean),
+            number_or_none(estimate),
             lower,
             upper,
             n,
@@ -403,7 +413,7 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     precision of this label, because no row counts.
     """
     rate = bound.rate
-    if fresh.rule is None or rate.kind == "representation" or rate.kind == "cost":
+    if fresh.rule is None or rate.loss or rate.kind in ("representation", "cost"):
         return False
     column, group = rate.by, bound.subgroup
     # Of any column: pairs of column and group, or groups of a column without a name.
@@ -467,6 +477,11 @@ ON_TRUST = (
     "is a statement of the caller."
 )
 CHANGED = "the certificate was changed after it was written: restore the file"
+ABOUT_TAILS = (
+    "The bound on the worst part of the rows holds for every group of at least this part, named or not; the "
+    "one within a divergence for every population Q with KL(Q ‖ P) up to it, where P is that of these rows. "
+    "The loss of a row is that of its answer, or expected if answers are drawn (predict_distribution)."
+)
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 
@@ -751,7 +766,8 @@ def certify(
     limits : list of Limit or str, optional
         Limits on rates, each bounded on its side. By default the limits of the model's fit.
     rates : list of Rate or str, optional
-        Further rates, bounded on both sides in each subgroup. Without rates and limits errors are bounded
+        Further rates, bounded on both sides in each subgroup; a `rates.tail` or `rates.shift` from
+        above. Without rates and limits errors are bounded
         from above: of all rows, and by class, group and cell.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups.
@@ -763,7 +779,7 @@ def certify(
     confidence : float in (0, 1), default=0.95
         Joint probability of all bounds.
     costs : array-like of shape (n, K), optional
-        Cost of each answer to each row, for ``rates.cost()`` without a matrix.
+        Cost of each answer to each row, for ``rates.cost()`` without a matrix, also in a tail or shift.
     cost_range : (float, float), optional
         Smallest and largest possible cost of any answer to any row, which the given rows do not show.
     deferred : array-like of bool, shape (n,), optional
@@ -822,6 +838,8 @@ def certify(
         groups = answers.score(X, groups).groups
     given = Rows.read(X, y, groups, costs=costs, clusters=clusters)
     counted = [expression.rate for expression in expressions]
+    if costs is not None and not any(rate.needs_costs for rate in counted):
+        raise ValueError("costs: no rate reads them; add cost(), or tail(10%, cost())")
     options: Any = {"equal_rows": checked_equal_rows(equal_rows), "cost_range": cost_range}
     if answers is not None:
         if deferred is not None:
@@ -877,6 +895,8 @@ def certificate_of(
     notes = [assumption, compared]
     if fresh.identity.unknown:
         notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
+    if any(bound.rate.loss for bound in bounds):
+        notes.append(ABOUT_TAILS)
     return Certificate(
         bounds=tuple(bounds),
         confidence=confidence,

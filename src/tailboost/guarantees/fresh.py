@@ -145,9 +145,16 @@ class Fresh:
         """Which rows are deferred, shape (n,)."""
         return np.asarray(self.answered.actions == self.answered.strata.n_classes)
 
+    def shares(self, rate: Rate) -> Floats | None:
+        """Return the probabilities of the answers for a tail or shift; None if they are not drawn."""
+        return self.scored.shares if rate.loss and self.scored else None
+
     def samples(self, rate: Rate) -> list[Sample]:
-        """Return the rows of each subgroup of a rate with their values; a cluster has one vote there."""
-        samples = rate.samples(self.answered)
+        """Return the rows of each subgroup of a rate with their values; a cluster has one vote there.
+
+        Of a tail or shift these are the losses, expected if the model draws its answers.
+        """
+        samples = (rate.loss or rate).samples(self.answered, self.shares(rate))
         if self.votes.clusters is None:
             return samples
         return [s.taken(np.isin(s.rows, self.votes.among(s.rows))) for s in samples]

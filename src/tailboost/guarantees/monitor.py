@@ -302,6 +302,8 @@ class Monitor:
             )
         if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
+        for bound in certificate.bounds:  # no bets are known against a tail
+            bound.rate.refuse_uncounted()
         start = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in certificate.bounds]
         self.certificate = certificate
         self.bets = self.bets or tuple(start)

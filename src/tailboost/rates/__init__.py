@@ -30,7 +30,9 @@ from tailboost.rates.make import (
     representation,
     selected,
     sensitivity,
+    shift,
     specificity,
+    tail,
     tnr,
     tpr,
 )
@@ -71,7 +73,9 @@ __all__ = [
     "representation",
     "selected",
     "sensitivity",
+    "shift",
     "specificity",
+    "tail",
     "tnr",
     "tpr",
 ]

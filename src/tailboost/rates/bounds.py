@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 from scipy.stats import beta, binom
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints
 
 # Powers of √½ from 1 to a thousandth: the stakes of the bets against a bound, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
@@ -216,20 +216,21 @@ def pair_p_value(
 # -- means of losses in [0, 1] -----------------------------------------------------------------------------
 
 
-def _log_wealth(mean: float, losses: ArrayLike, delta: float) -> float:
+def _log_wealth(mean: float, values: Floats, counts: Ints, delta: float) -> float:
     """Return the log wealth of bets on a mean below m: log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − m)).
+
+    The losses ℓ have ``values`` that occur ``counts`` times.
 
     A stake of √(1.5 L (1 − m)/(n m)), L = log 1/δ, suits a loss with the largest possible variance
     m(1 − m); larger stakes suit smaller variances. The stakes c are this one times powers of √2, at most 1,
     with π_c falling by the same powers. The wealth rises with m, because the derivatives of
     (m − ℓ)/√(m(1 − m)) and (m − ℓ)/(1 − m) are positive.
     """
-    values, counts = np.unique(losses, return_counts=True)
     variance_ratio = (1.0 - mean) / (counts.sum() * mean)
     stakes = np.minimum(math.sqrt(-1.5 * math.log(delta) * variance_ratio) / STAKES, 1.0)
     with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
         logs = np.log1p(stakes[:, None] * ((mean - values) / (1.0 - mean))) @ counts
-    return float(logsumexp(logs, b=STAKES / STAKES.sum()))
+    return float(np.logaddexp.reduce(logs + np.log(STAKES / STAKES.sum())))
 
 
 def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
@@ -262,16 +263,17 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     >>> round(betting_upper(np.tile([0.0, 0.1, 0.2, 0.3], 50)), 3)
     0.173
     """
+    values, counts = np.unique(losses, return_counts=True)
 
     def excess(mean: float) -> float:
         """Return the logarithm of wealth · δ, which is at least 0 if the mean is rejected."""
-        return _log_wealth(mean, losses, delta) + math.log(delta)
+        return _log_wealth(mean, values, counts, delta) + math.log(delta)
 
     # At the mean of the losses no wealth is gained; at 1 it is infinite.
     right = np.nextafter(1.0, 0.0)
-    if not np.size(losses) or excess(right) < 0.0:
+    if not len(values) or excess(right) < 0.0:
         return 1.0
-    left = max(float(np.asarray(losses).mean()), 1e-12)
+    left = max(float(values @ counts / counts.sum()), 1e-12)
     return min(1.0, brentq(excess, left, right, xtol=1e-12) + 1e-12)  # not below the exact root
 
 
@@ -294,4 +296,5 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     """
     if not np.size(losses) or target >= 1.0:
         return 1.0
-    return min(1.0, math.exp(-_log_wealth(target, losses, delta)))
+    values, counts = np.unique(losses, return_counts=True)
+    return min(1.0, math.exp(-_log_wealth(target, values, counts, delta)))

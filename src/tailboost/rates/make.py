@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import By, Label, Stated
-from tailboost.core.checks import check_number, finite, in_class_order
+from tailboost.core.checks import check_alpha, check_number, finite, in_class_order
 from tailboost.rates.rate import (
     AT_LEAST,
     COMPARISONS,
@@ -25,6 +25,7 @@ from tailboost.rates.rate import (
     LARGEST,
     LOWERED_RATIOS,
     RATIO,
+    WORST,
     Limit,
     Pairs,
     Rate,
@@ -51,6 +52,7 @@ def as_objective(objective: Any) -> Statistic:
             "limit a gap or ratio"
         )
     rate = objective.rate
+    rate.refuse_uncounted()
     is_best_if_large = objective.worst and rate.is_gain
     is_family = not objective.worst and rate.by is not None
     can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
@@ -498,6 +500,82 @@ def answered_error(by: By = None) -> Rate:
     return Rate("answered_error", by=by)
 
 
+def tail(alpha: float, loss: Rate | None = None, by: None = None) -> Rate:
+    """Return the mean loss of the worst fraction α of rows (CVaR), which `tailboost.certify` bounds.
+
+    The bound holds for every group of at least this fraction of the rows, named or not. A classifier of
+    boosting draws its answers, so the loss of a row is expected: the error is one minus the probability of
+    its label under ``predict_distribution``. Other classifiers have the loss of their answer. A deferred
+    row is no error.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1]
+        The fraction: 1 gives the mean.
+    loss : Rate, optional
+        `error` or `cost` of all rows, by default the error.
+    by : None
+        There are no subgroups: the tail is above all of them.
+
+    Returns
+    -------
+    Rate
+        For rates and upper limits of `tailboost.certify` alone.
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.tail(0.1) <= 0.6)
+    expected error of the worst 10 % of rows: at most 0.6
+    >>> rates.parse("tail(10%, cost())")
+    tail(0.1, cost())
+    """
+    return _worst("tail", check_alpha(alpha), loss, by)
+
+
+def shift(kl: float, loss: Rate | None = None, by: None = None) -> Rate:
+    """Return the largest mean loss of populations near that of the rows, which `tailboost.certify` bounds.
+
+    Near is a population Q with a Kullback–Leibler divergence KL(Q ‖ P) of at most ``kl`` from the
+    population P of the rows. The worst of them weighs a row in proportion to exp(loss/t).
+
+    Parameters
+    ----------
+    kl : float > 0
+        The divergence. A group of a fraction α of the rows has the divergence −log α.
+    loss, by : optional
+        As in `tail`.
+
+    Returns
+    -------
+    Rate
+        For rates and upper limits of `tailboost.certify` alone.
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.shift(kl=0.05) <= 0.4)
+    expected error within a KL divergence of 0.05: at most 0.4
+    """
+    return _worst("shift", check_number(kl, "kl", 0), loss, by)
+
+
+def _worst(kind: str, level: float, loss: Rate | None, by: By) -> Rate:
+    """Return a tail or shift; raise ValueError for a loss that is no mean over all rows."""
+    mean = error() if loss is None else loss
+    if (
+        by is not None
+        or not isinstance(mean, Rate)
+        or mean.kind not in ("error", "cost")
+        or mean.by
+    ):
+        raise ValueError(
+            f"{kind} takes error() or cost() of all rows, without by=: its bound holds for every group "
+            "that is large enough"
+        )
+    return Rate(kind, loss=mean, level=level)
+
+
 def largest(rate: Rate) -> Statistic:
     """Return the largest rate of a family, as an objective.
 
@@ -572,7 +650,8 @@ def _cost(matrix: Any = None, by: Any = None, labels: Any = None) -> Rate:
 
 # The functions for rates, limits and objectives in texts.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: globals()[name] for name in (*KINDS, *ALIASES, "custom", LARGEST, *COMPARISONS)
+    name: globals()[name]
+    for name in (*KINDS, *ALIASES, *WORST, "custom", LARGEST, *COMPARISONS)
 } | {"cost": _cost}
 
 
@@ -654,7 +733,7 @@ def _value(node: Any) -> Any:
                 return limited >= bound
             limit = limited <= bound
             # Who writes 1, and not 1.0, may mean one percent.
-            if repr(bound) == "1" and limit.rate.kind != "cost":
+            if repr(bound) == "1" and not limit.rate.in_costs:
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
             return limit
     raise ValueError(
@@ -687,7 +766,8 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
     limits : list of Limit or str
         The limits.
     to_keep : bool, default=False
-        Whether limits that more errors, or more deferred rows, keep more easily are refused.
+        Whether limits that more errors, or more deferred rows, keep more easily are refused, and those on
+        tails and shifts.
 
     Raises
     ------
@@ -702,6 +782,8 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
                 "0.3"
             )
         rate = limit.rate
+        if to_keep:
+            rate.refuse_uncounted()
         turned = rate.is_gain
         if limit.form == AT_LEAST:
             turned = (
@@ -718,5 +800,5 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
             )
     in_percent = any(limit.in_percent for limit in checked)
     return tuple(
-        replace(limit, in_percent=in_percent and limit.rate.kind != "cost") for limit in checked
+        replace(limit, in_percent=in_percent and not limit.rate.in_costs) for limit in checked
     )

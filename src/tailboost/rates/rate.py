@@ -69,6 +69,11 @@ KINDS = {
         line.split(None, 3) for line in TABLE.split("\n") if line
     )
 }
+# What is meant of the losses of rows: their mean in the worst population. Printed names.
+WORST = {
+    "tail": "expected {0} of the worst {2:g} % of rows",
+    "shift": "expected {0} within a KL divergence of {1:g}",
+}
 # Rates with answers in the denominator of which no safe answer to all rows is best.
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 
@@ -97,6 +102,10 @@ class Rate:
         Weight of the recall in an F score.
     complement : bool, default=False
         Whether this is one minus the rate.
+    loss : Rate, optional
+        Of a tail or shift: the rate that is the mean loss of all rows. It has no counts.
+    level : float, default=0
+        Of a tail the fraction of the rows, of a shift the divergence.
     counted, among : tuple of pairs (true label, answer), optional
         Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
         each label or each answer, the answer "human review" for deferral. Known for all but a `custom` rate.
@@ -111,6 +120,8 @@ class Rate:
     labels: tuple[Any, ...] | None = None
     beta: float = 1.0
     complement: bool = False
+    loss: Rate | None = None
+    level: float = 0.0
     counted: Pairs = ()
     among: Pairs = ()
     name: str = ""
@@ -127,7 +138,10 @@ class Rate:
 
     def __post_init__(self) -> None:
         filled = vars(self)  # the class is frozen
-        if self.kind != "custom":
+        mean = self.loss or self
+        if self.loss:
+            filled["name"] = WORST[self.kind].format(mean.kind, self.level, 100.0 * self.level)
+        elif self.kind != "custom":
             if self.kind not in KINDS:
                 raise ValueError(
                     f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}"
@@ -141,14 +155,14 @@ class Rate:
         named = {answer for _, answer in self.among} - {None}
         is_right = not RIGHT.isdisjoint(self.counted)
         defers = not is_right and any(answer == HUMAN_REVIEW for _, answer in self.counted)
-        if self.matrix is not None:
-            defers = len(self.matrix[0]) > len(self.matrix)
+        if mean.matrix is not None:
+            defers = len(mean.matrix[0]) > len(mean.matrix)
         filled.update(
             crossed=crossed,
             is_ratio=bool(named),
-            is_share=self.kind not in ("cost", "f_score"),
+            is_share=self.kind not in ("cost", "f_score", *WORST),
             is_gain=is_right and not self.complement,
-            needs_costs=self.kind == "cost" and self.matrix is None,
+            needs_costs=mean.kind == "cost" and mean.matrix is None,
             needs_groups=not {None, CLASS}.issuperset(crossed),
             needs_deferral=defers,
             # Two or more answers by name are taken to leave out deferred rows.
@@ -165,6 +179,19 @@ class Rate:
         raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
 
     __gt__ = __lt__
+
+    def refuse_uncounted(self) -> None:
+        """Raise ValueError for a tail or shift, which is no rate of counted answers."""
+        if self.loss:
+            raise ValueError(
+                f"{self!r} is bounded by tailboost.certify alone, because no count of answers shows "
+                f"its rows; here take {self.loss!r}, also by group"
+            )
+
+    @property
+    def in_costs(self) -> bool:
+        """Whether it is a mean of costs."""
+        return (self.loss or self).kind == "cost"
 
     # -- what is counted -----------------------------------------------------------------------------
 
@@ -226,6 +253,7 @@ class Rate:
 
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
+        self.refuse_uncounted()
         if self.needs_costs and strata.mean_costs is None:
             raise ValueError(
                 f"{self!r} needs the costs of the rows: give costs= (costs_val=) in Python, "
@@ -255,20 +283,23 @@ class Rate:
         scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0
         return Terms(self, names, top, bottom, mass, low, high, scale)
 
-    def samples(self, answered: Counts) -> list[Sample]:
+    def samples(self, answered: Counts, shares: Floats | None = None) -> list[Sample]:
         """Return the rows of each subgroup with their values; the rate is the mean of the values.
 
         A rate is the mean of values between ``low`` and ``high``, so certificates of a bounded mean apply.
+        ``shares`` are probabilities of the answers, shape (n, A); then values are expected.
         """
         terms = self.terms(answered.strata)
-        cell = answered.stratum * answered.strata.n_actions + answered.actions
         samples = []
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
-            among = bottom.ravel()[cell]
+            among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
-            values = top.ravel()[cell[rows]]
+            of_answers, number = top, answered.stratum
             if self.needs_costs and answered.costs is not None:
-                values = answered.costs[rows, answered.actions[rows]]
+                of_answers, number = answered.costs, np.arange(len(among))
+            values = of_answers[number[rows], answered.actions[rows]]
+            if shares is not None:
+                values = (of_answers[number[rows]] * shares[rows]).sum(axis=1)
             samples.append(Sample(name, rows, values, terms.low, terms.high, among[rows]))
         return samples
 
@@ -289,8 +320,9 @@ class Rate:
         matrix = self.matrix and list(map(list, self.matrix))
         labels = self.labels and list(self.labels)
         beta = None if self.beta == 1.0 else self.beta
-        values = (self.label, matrix, labels, beta, self.by)
-        stated = zip(("", "", "labels=", "beta=", "by="), values, strict=True)
+        loss = None if self.loss and self.loss.kind == "error" else self.loss
+        values = (self.level or None, loss, self.label, matrix, labels, beta, self.by)
+        stated = zip(("", "", "", "", "labels=", "beta=", "by="), values, strict=True)
         arguments += [f"{word}{value!r}" for word, value in stated if value is not None]
         call = f"{self.kind}({', '.join(arguments)})"
         return f"1 - {call}" if self.complement else call
@@ -368,13 +400,18 @@ class Statistic:
                 f"{self.form} takes a rate, such as error(by='class'), got {self.rate!r}"
             )
         from_above = self.form not in (AT_LEAST, RATIO)
+        sides = {AT_MOST: "≤", LARGEST: "≤", AT_LEAST: "≥"}.get(self.form, "≤≥")
+        if self.rate.loss:
+            sides = "≤"
+            if self.form not in (EACH, AT_MOST):
+                raise ValueError(f"{self.rate!r} has an upper bound alone: write it with <=")
         vars(self).update(  # the class is frozen
             worst=self.form == LARGEST,
             compares=self.form in COMPARISONS,
             from_above=from_above,
             sense="≤" if from_above else "≥",
             sign=1.0 if from_above else -1.0,
-            sides={AT_MOST: "≤", LARGEST: "≤", AT_LEAST: "≥"}.get(self.form, "≤≥"),
+            sides=sides,
         )
 
     def __le__(self, bound: Stated) -> Limit:
@@ -394,7 +431,7 @@ class Statistic:
     @property
     def most(self) -> float:
         """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
-        if self.form == RATIO or self.rate.kind != "cost":
+        if self.form == RATIO or not self.rate.in_costs:
             return float(self.form != RATIO)
         return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
 
@@ -456,9 +493,9 @@ class Limit(Statistic):
         """
         compares = form in COMPARISONS
         low, high = 0.0, 1.0
-        if rate.kind == "cost" and form != RATIO:
+        if rate.in_costs and form != RATIO:
             high = ALL_COSTS
-        if rate.kind == "cost" and not compares:
+        if rate.in_costs and not compares:
             low = -ALL_COSTS
         by_name = isinstance(bound, Mapping) and bool(bound) and not compares
         in_percent = False

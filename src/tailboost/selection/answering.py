@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Groups, Hashes, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Array, Floats, Groups, Hashes, Ints, Labels, Mask, Table
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.seen import Records
@@ -98,6 +98,10 @@ class Scored(Protocol):
     @property
     def answers(self) -> Array:
         """The answered labels, shape (n,); of a rule on scores the numbers of `numbers`."""
+
+    @property
+    def shares(self) -> Floats | None:
+        """The probability of each answer, shape (n, K), if they are drawn; None if each row has one."""
 
     def numbers(self, classes: Labels) -> Ints:
         """Return the place of each answer among K labels, shape (n,); K for a deferred row."""

@@ -12,12 +12,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from tailboost.core.array_types import Array, Groups, Hashes, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import (
+    Array,
+    Floats,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
 from tailboost.core.checks import as_table, check_length, label_column, n_rows_of, positions
 from tailboost.learners.scores import Scores
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.judged import inside, predicted_labels
+from tailboost.rows.judged import answer_shares, inside, predicted_labels
 from tailboost.rows.seen import Records
 from tailboost.selection.answering import Answering, Answers, Decided, Known, Scored
 from tailboost.selection.identity import Identity, identity_of
@@ -182,6 +192,13 @@ class Predicted:
         """The labels that ``predict`` answers."""
         return predicted_labels(self.model, self.X)
 
+    @cached_property
+    def shares(self) -> Floats | None:
+        """The probabilities of the answers of a classifier of boosting, which draws them."""
+        final, _ = inside(self.model)
+        draws = hasattr(final, "predict_distribution")
+        return answer_shares(self.model, self.X) if draws else None
+
     def numbers(self, classes: Labels) -> Ints:
         """Return the places of the labels."""
         answers = self.answers
@@ -200,6 +217,7 @@ class Behind:
     inner: Decided
     X: Table
     groups: Groups
+    shares: None = None
 
     @cached_property
     def _read(self) -> Scored:
@@ -248,6 +266,7 @@ class ByModels:
     reading: Callable[[], tuple[Models, Any]]
     places: Callable[[], Ints]
     without_score: Callable[[], Mask]
+    shares: None = None
 
     @cached_property
     def _read(self) -> tuple[Models, Any]:

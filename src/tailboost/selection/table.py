@@ -270,7 +270,7 @@ class RateTable:
             names = list(terms.names)
             rows: list[Any] = numbers.T.tolist()
             bounds = [np.nan] * len(names)
-            said = ("", "", in_percent and rate.kind != "cost")
+            said = ("", "", in_percent and not rate.in_costs)
             if limit is not None:
                 said = (str(limit), limit.sense, limit.in_percent)
                 if not limit.compares:

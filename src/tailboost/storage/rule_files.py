@@ -274,6 +274,7 @@ class ByColumns:
     X: Table
     stated: Groups = None
     outputs: None = None
+    shares: None = None
 
     @cached_property
     def groups(self) -> Groups:
