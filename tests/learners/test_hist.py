@@ -154,7 +154,13 @@ def test_one_row_per_class(cls, K):
 def sessions(K, missing=False, seed=0):
     X, y, weight = few_values(seed, K, missing)
     for template in (HistTreeClassifier(max_depth=3), HistBoostClassifier(n_estimators=4, max_depth=3)):
-        yield template, open_session(template, X, y, K, weight.astype(float)), X, y, weight.astype(float)
+        yield (
+            template,
+            open_session(template, X, y, np.arange(K), weight.astype(float)),
+            X,
+            y,
+            weight.astype(float),
+        )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -181,9 +187,9 @@ def test_fold_by_weight_zero_is_the_fit_on_the_sliced_rows(K, missing):
         twice = np.vstack([X, X])
         labels, double = np.concatenate([y, y[::-1]]), np.concatenate([weight, weight])
         rows = np.arange(len(twice)) < len(X)
-        session = open_session(template, twice, labels, K, double)
+        session = open_session(template, twice, labels, np.arange(K), double)
         fold = session.fit(double, 0, rows)
-        sliced = open_session(template, X, y, K, weight).fit(weight, 0)
+        sliced = open_session(template, X, y, np.arange(K), weight).fit(weight, 0)
         np.testing.assert_allclose(fold.predict_proba(X), sliced.predict_proba(X), atol=1e-6)
         np.testing.assert_array_equal(fold.predict(X), sliced.predict(X))
 
@@ -203,7 +209,7 @@ def test_predictions_on_the_binned_table_are_those_on_raw_numbers(K, missing):
 
 def test_members_share_one_prepared_table(monkeypatch):
     X, y = noisy(3)
-    session = open_session(HistTreeClassifier(), X, y, 2, np.ones(len(y)))
+    session = open_session(HistTreeClassifier(), X, y, np.arange(2), np.ones(len(y)))
     members = [session.fit(np.ones(len(y)) + y * t, 0) for t in range(4)] + [constant(1, 2)]
     calls = []
     transform = TableReader.transform
@@ -302,7 +308,7 @@ def test_without_xgboost(cls, monkeypatch):
     assert clf.score(X, y) > 0.9
     frame = pd.DataFrame({"x": X[:, 0], "c": np.where(y > 0, "a", "b")})
     with pytest.warns(UserWarning, match="installed"):
-        session = open_session(cls(max_depth=2), frame, y, 2, np.ones(len(y)))
+        session = open_session(cls(max_depth=2), frame, y, np.arange(2), np.ones(len(y)))
     assert (session.predict(session.fit(np.ones(len(y)), 0)) == y).all()
 
 

@@ -29,7 +29,7 @@ NET = MLPClassifier((8,), max_iter=7, tol=0.0)
 
 
 def session_of(learner):
-    return open_session(learner, X, Y, 3, WEIGHT)
+    return open_session(learner, X, Y, np.arange(3), WEIGHT)
 
 
 def stages(session, *args):
@@ -142,7 +142,7 @@ def test_growth_asked_for_after_few_stages_stops_there():
 
 def test_a_class_absent_from_the_rows_is_never_answered_while_growing():
     rows = Y != 1
-    session = open_session(RandomForestClassifier(4), X[rows], Y[rows], 3, WEIGHT[rows])
+    session = open_session(RandomForestClassifier(4), X[rows], Y[rows], np.arange(3), WEIGHT[rows])
     for model in stages(session, WEIGHT[rows], SEED):
         assert 1 not in session.predict(model)
     (constant,) = stages(session, WEIGHT[rows] * (Y[rows] == 2), SEED)

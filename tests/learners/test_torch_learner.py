@@ -42,7 +42,7 @@ def learner(module=mlp_100_100, **params):
 
 
 def session(table=X, labels=Y, weight=ONES, **params):
-    return open_session(learner(**params), table, labels, int(labels.max()) + 1, weight, seed=5)
+    return open_session(learner(**params), table, labels, np.arange(labels.max() + 1), weight, seed=5)
 
 
 def images(n=120, size=8, seed=0):

@@ -275,8 +275,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
             )
         if is_regressor(learner) and not self._takes_regressors:
             raise ValueError(f"estimator={learner!r} is a regressor; a classifier is needed")
-        K = len(self.classes_)
-        session = open_session(learner, rows.X, rows.y, K, rows.weight, seed)
+        session = open_session(learner, rows.X, rows.y, self.classes_, rows.weight, seed)
         return Learner(session, rows, Units.rows(rows.weight), seed, judged)
 
     def _without_folds(self, learn: Learner, cv: Any) -> Iterator[tuple[Ints, Learner]]:

@@ -24,12 +24,13 @@ from sklearn.utils.validation import validate_data
 from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
+    by_class_number,
     check_costs,
     check_table,
+    class_numbers,
     coded,
     has_named_columns,
     logs_of,
-    plain,
     positions,
     take,
     unpack,
@@ -38,7 +39,13 @@ from tailboost.core.exceptions import ResubstitutionWarning, TableChangedWarning
 from tailboost.core.long_work import noticing_interrupts
 from tailboost.core.spelling import listed
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.foreign import constant, set_seeds, weight_parameter
+from tailboost.learners.foreign import (
+    constant,
+    in_class_numbers,
+    of_present,
+    set_seeds,
+    weight_parameter,
+)
 from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
@@ -267,7 +274,11 @@ def fit_models(
     if class_weight is not None:
         factors = class_factors(class_weight, training.classes, training.y, training.weight)
         training = replace(training, weight=training.weight * factors[training.y])
-    learners = {name: _seeded(estimator, seed) for name, estimator in estimators}
+    numbers = class_numbers(training.classes)
+    learners = {
+        name: _seeded(in_class_numbers(estimator, numbers), seed)
+        for name, estimator in estimators
+    }
     of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
     parts = [*split.fitted, np.ones(len(training), dtype=bool)]  # the last is on all rows
     tasks = list(product([name for name in learners if name not in of_tables], parts))
@@ -304,10 +315,10 @@ def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows
     Messages call it ``name``. With ``weighted``, ``fit`` gets the weights of the rows.
     """
     present_classes, y = np.unique(training.y[rows], return_inverse=True)
+    n_classes = len(training.classes)
     if len(present_classes) == 1:  # many classifiers refuse a single class
-        n_classes = len(training.classes)
         return constant(int(present_classes[0]), n_classes), np.arange(n_classes)
-    model = clone(estimator)
+    model = of_present(estimator, present_classes, n_classes)
     weights = {}
     if weighted:
         weights[str(weight_parameter(model))] = training.weight[rows]
@@ -527,15 +538,9 @@ def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) ->
     if isinstance(class_weight, str):
         return weight.sum() / (len(classes) * np.bincount(y, weights=weight))
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
-    labels = classes.tolist()
-    stated = {plain(label): value for label, value in class_weight.items()}
-    unknown = [label for label in stated if label not in labels]
-    if unknown and not stated.keys() >= {*labels}:  # a misspelt label, and no absent class
-        raise ValueError(
-            f"class_weight={class_weight!r}: y has no class {unknown[0]!r}, its classes are "
-            f"{labels}"
-        )
-    factors = np.array([stated.get(label, 1.0) for label in labels], dtype=np.float64)
+    title = f"class_weight={class_weight!r}"
+    stated = by_class_number(class_weight, class_numbers(classes), title)
+    factors = np.array([stated.get(k, 1.0) for k in range(len(classes))], dtype=np.float64)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"class_weight={class_weight!r}: factors must be positive; to leave out a class, "

@@ -469,6 +469,31 @@ def positions(
     return np.fromiter(map(place_of_value.__getitem__, entries), np.intp, len(entries))
 
 
+def class_numbers(classes: Array) -> dict[Any, int]:
+    """Return the class number of each label."""
+    return {label: k for k, label in enumerate(classes.tolist())}
+
+
+def by_class_number(
+    stated: Mapping[Any, Any], numbers: Mapping[Any, int | None], title: str
+) -> dict[int, Any]:
+    """Return what is stated for labels by their class numbers; None stands for a class without a row.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown, and others are left out: ``title``: y has no class …
+    """
+    labels = {plain(label): value for label, value in stated.items()}
+    unknown = [label for label in labels if label not in numbers]
+    if unknown and not labels.keys() >= numbers.keys():  # a misspelt label, and no absent class
+        raise ValueError(
+            f"{title}: y has no class {unknown[0]!r}, its classes are {list(numbers)}"
+        )
+    places = ((numbers.get(label), value) for label, value in labels.items())
+    return {number: value for number, value in places if number is not None}
+
+
 # -- groups ----------------------------------------------------------------------------------------
 
 

@@ -2,33 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral
+from operator import is_
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from tailboost.core.array_types import Floats, Ints, Model, Table
+from tailboost.core.array_types import Array, Floats, Ints, Model, Table
+from tailboost.core.checks import by_class_number, class_numbers
 from tailboost.core.exceptions import warn_user
 from tailboost.learners.protocols import Learner, Session
 
 # Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
 # few times as much as those of the last stage.
 GROWTH = 1.25
+# Parameters with a number for each label: of scikit-learn and LightGBM, CatBoost, and imbalanced-learn.
+BY_LABEL = ("class_weight", "class_weights", "sampling_strategy")
+# Parameters of searches with candidates by the name of a parameter.
+SEARCHED = ("param_grid", "param_distributions")
 
 
 def constant(k: int, n_classes: int) -> DummyClassifier:
     """Return the classifier that predicts class number ``k`` for every row."""
     classifier = DummyClassifier(strategy="constant", constant=k)
     return classifier.fit(np.zeros((n_classes, 1)), np.arange(n_classes))
+
+
+def in_class_numbers(value: Any, numbers: Mapping[Any, int | None], name: str = "") -> Any:
+    """Return an estimator for class numbers: where its parameters name labels, a copy names their numbers.
+
+    So ``class_weight`` means what its user wrote, in the steps of pipelines, the grids of searches, and
+    ensembles too. Fitted models stay, and so do those that are fitted to one class against others.
+
+    Parameters
+    ----------
+    value : estimator, or value of a parameter
+        What may name labels.
+    numbers : mapping of label to int or None
+        The class numbers; None is a class without a row.
+    name : str
+        Name of the parameter.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown.
+    """
+    kind = name.split("__")[-1]
+    if isinstance(value, Mapping) and kind in BY_LABEL:
+        return by_class_number(value, numbers, f"{kind}={value!r}")
+    if kind == "pos_label" and value is not None:
+        return next(iter(by_class_number({value: 1}, numbers, f"{kind}={value!r}")), None)
+    if isinstance(value, Mapping) and kind in SEARCHED:
+        return {key: in_class_numbers(each, numbers, key) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        parts = [in_class_numbers(each, numbers, name) for each in value]
+        return value if all(map(is_, parts, value)) else type(value)(parts)
+    if isinstance(value, FrozenEstimator) or type(value).__module__ == "sklearn.multiclass":
+        return value
+    if not hasattr(value, "get_params") or isinstance(value, type):
+        return value
+    params = value.get_params(deep=False)
+    numbered = {key: in_class_numbers(each, numbers, key) for key, each in params.items()}
+    changed = {key: each for key, each in numbered.items() if each is not params[key]}
+    return clone(value).set_params(**changed) if changed else value
+
+
+def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
+    """Return a clone for rows of some classes alone, which gets their places among the present ones."""
+    numbers: dict[Any, int | None] = dict.fromkeys(range(n_classes))
+    numbers |= {int(k): place for place, k in enumerate(present)}
+    return clone(in_class_numbers(estimator, numbers))
 
 
 def set_seeds(estimator: Model, seed: int) -> None:
@@ -171,7 +225,7 @@ class SklearnSession:
             params[self.weight_parameter] = weight
         # The learner gets class numbers without gaps.
         present_classes, y = np.unique(y, return_inverse=True)
-        model = clone(self.estimator)
+        model = of_present(self.estimator, present_classes, self.n_classes)
         set_seeds(model, seed)
         stages: Iterable[Any]
         if in_stages:
@@ -246,7 +300,7 @@ class RegressorSession:
 
 
 def open_session(
-    estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats, seed: int = 0
+    estimator: Model, X: Table, y: Ints, classes: Array, sample_weight: Floats, seed: int = 0
 ) -> Session:
     """Return the learner's session on these rows, or a session for any scikit-learn estimator.
 
@@ -258,13 +312,15 @@ def open_session(
         Features of the rows.
     y : ndarray of int, shape (n,)
         Class numbers.
-    n_classes : int
-        Number of classes, also of those without a row.
+    classes : ndarray of shape (K,)
+        The labels, also of classes without a row.
     sample_weight : ndarray of shape (n,)
         Weights of the rows before any round.
     seed : int, default=0
         Seed of draws before the first fit.
     """
+    n_classes = len(classes)
+    estimator = in_class_numbers(estimator, class_numbers(classes))
     if isinstance(estimator, Learner):
         estimator = clone(estimator)
         set_seeds(estimator, seed)
