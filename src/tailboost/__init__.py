@@ -51,8 +51,9 @@ __version__ = "0.1.0"
 _MODULES = {
     "app.card": "ModelCard",
     "boosting": (
-        "AdaBoostClassifier AdaLPBoostClassifier AverageBoostClassifier Bound "
-        "DROBoostClassifier EBBoostClassifier GroupDROBoostClassifier LPBoostClassifier "
+        "AdaBoostClassifier AdaLPBoostClassifier Additive AdditiveClassifier "
+        "AverageBoostClassifier Bound DROBoostClassifier EBBoostClassifier "
+        "GameClassifier GroupDROBoostClassifier LPBoostClassifier "
         "OCOBoostClassifier Player SoftMarginBoostClassifier VadaBoostClassifier "
         "WorstClassBoostClassifier"
     ),

@@ -279,9 +279,9 @@ def test_the_theorems_are_true_of_the_classifiers_of_a_tradeoff(alpha):
 def test_without_an_alpha_the_tradeoff_is_with_the_largest_loss(name):
     X, y = data(name)
     clf = few(name).fit(X, y)
-    assert not hasattr(clf.reweight(alpha=0.2), "alpha")
+    assert clf.reweight(alpha=0.2).alpha is None
     _, largest, other = clf.tradeoff()[-1]
-    assert not hasattr(other, "alpha")
+    assert other.alpha is None
     losses = clf.candidate_losses_.astype(float)
     T, n = losses.shape
     least = linprog(

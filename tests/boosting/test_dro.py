@@ -23,7 +23,7 @@ STUMP = DecisionTreeClassifier(max_depth=1)
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_radius_zero_is_adaboost(n_classes):
     """Corollary 2 of Blanchet et al. 2019."""
-    ours, reference = WorstCaseKL(n_classes, 0.0), Exponential(n_classes)
+    ours, reference = WorstCaseKL(0.0, n_classes=n_classes), Exponential(n_classes=n_classes)
     for seed in range(2):
         rng = np.random.default_rng(seed)
         p = rng.dirichlet(np.ones(40))

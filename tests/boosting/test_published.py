@@ -594,7 +594,7 @@ def test_bound_of_theorem_5():
     X, y = noisy(5, n=90, K=3)
     T = 15
     clf = published.average_boost(TREE, T=T, random_state=0).fit(X, y)
-    bound, achieved = bound_with(clf, "g + √(log(1/min p)/(2T))")
+    bound, achieved = bound_with(clf, "g + √(log n/(2T))")
     assert bound == pytest.approx(max(clf.weighted_losses_) + math.sqrt(math.log(90) / (2 * T)))
     assert achieved == pytest.approx(losses_of(clf, X, y).mean(axis=0).max())
 
@@ -610,7 +610,7 @@ def test_bound_of_theorem_1_of_worst_class_boosting():
     ]
     T, gamma = math.ceil(2 * math.log(K) / clf.gamma_**2), clf.gamma_
     assert clf.n_iter_ == T
-    bound, achieved = bound_with(clf, "½ − γ + √(log(1/min p)/(2T))")
+    bound, achieved = bound_with(clf, "½ − γ + √(log n/(2T))")
     assert bound == pytest.approx(0.5 - gamma + math.sqrt(math.log(K) / (2 * T)))
     assert bound <= 0.5 - gamma / 2 + 1e-4
     assert achieved == pytest.approx(np.mean(bad, axis=0).max())
@@ -622,7 +622,7 @@ def test_bound_of_oco_boosting(gamma, depth):
     X, y = noisy(8, n=60, K=2)
     clf = published.oco_boost(HistTreeClassifier(max_depth=depth), gamma, random_state=0).fit(X, y)
     T = math.ceil(2 * math.log(60) / gamma**2)
-    bound, achieved = bound_with(clf, "½ − γ + √(log(1/min p)/(2T))")
+    bound, achieved = bound_with(clf, "½ − γ + √(log n/(2T))")
     if clf.n_iter_ < T:
         assert math.isnan(bound)
         return

@@ -15,6 +15,8 @@ from tailboost import (
     AdaLPBoostClassifier,
     RobustMixtureClassifier,
 )
+from tailboost.boosting import Hedge
+from tailboost.boosting.variance import Exponential
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.forest import TableForest
 
@@ -33,14 +35,8 @@ def small(name):
     return clf.set_params(**{k: v for k, v in params.items() if k in clf.get_params()})
 
 
-# As in TunedThresholdClassifierCV, predict need not return the most probable label.
-VOTES = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
-
-
 def explained(estimator):
     """Return the checks with an expected failure, and the reason."""
-    if isinstance(estimator, tb.OCOBoostClassifier):
-        return VOTES
     if isinstance(estimator, tb.WorstClassBoostClassifier):
         reason = "of two equal probabilities a float32 sum of XGBoost makes one larger by 1e-8"
     elif isinstance(estimator, HistBoostClassifier) and estimator.n_estimators == "auto":
@@ -54,13 +50,10 @@ def explained(estimator):
     return dict.fromkeys(WEIGHTS, reason)
 
 
-def of_small(estimator):
-    """Return the checks of two rounds on training rows with an expected failure."""
-    return VOTES if isinstance(estimator, tb.AverageBoostClassifier) else explained(estimator)
-
-
 SMALL = [
     *map(small, OURS),
+    tb.GameClassifier(Hedge(1.0), LEARNER, n_estimators=2),
+    tb.AdditiveClassifier(Exponential(), LEARNER, n_estimators=2),
     HistTreeClassifier(max_depth=2),
     HistBoostClassifier(n_estimators=3),
     HistBoostClassifier(n_estimators="auto", max_depth=2),
@@ -86,7 +79,7 @@ def asked(estimators, expected):
 
 
 @pytest.mark.filterwarnings("ignore")
-@asked(SMALL, of_small)
+@asked(SMALL, explained)
 def test_small_instances(estimator, check):
     if isinstance(estimator, HistTreeClassifier | HistBoostClassifier):
         pytest.importorskip("xgboost")

@@ -1,11 +1,11 @@
-"""Additive classifiers f = Σ a_t h_t: the player that takes the steps, and the classifier."""
+"""Additive classifiers f = Σ a_t h_t: the player that takes the steps, and the game of any such player."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -13,9 +13,10 @@ from sklearn.dummy import DummyClassifier
 
 from tailboost.boosting.game import Bound, Hypothesis, Player
 from tailboost.boosting.learning import Boosting, Learner, coded
-from tailboost.core.array_types import Array, Column, Floats, Table, UnitLosses
+from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
 from tailboost.core.checks import check_length, positions
 from tailboost.core.exceptions import warn_user
+from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import predict_models
 
 # Shorter steps count as none: at chance, and at a kink, rounding gives a tiny one.
@@ -50,11 +51,17 @@ class Additive(Player[Steps], ABC):
     """f ← f + a h, where z = 1 on rows on which h is right and −1/(K−1) on others, or z = h_y for real h.
 
     An algorithm is a cost of the margins: its weights for the learner, and its best step along a hypothesis.
-    Without errors the cost falls with the length of the step, so no step is best: such a hypothesis gets the
-    longest step so far, and labels that are all right end the game.
+    `AdditiveClassifier` plays it, also if it is a class of your own. Without errors the cost falls with the
+    length of the step, so no step is best: such a hypothesis gets the longest step so far, and labels that
+    are all right end the game.
+
+    ``theorem`` is the formula of a cost of which the given power bounds the mean of e^(−m); by default there
+    is none. For two classes that mean bounds the share of training errors.
     """
 
-    n_classes: int
+    n_classes: int = field(default=2, kw_only=True)  # the classifier sets it
+
+    theorem: ClassVar[tuple[str, float]] = "", 1.0
 
     @abstractmethod
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
@@ -105,7 +112,24 @@ def closed_step(right: float, wrong: float, K: int) -> float:
 
 
 class AdditiveClassifier(Boosting):
-    """argmax_k f_k(x) with f = Σ_t a_t h_t; the scores of a hypothesis are 1 for its label, else −1/(K−1).
+    """The steps of a player along the answers of a learner: argmax_k f_k(x) with f = Σ_t a_t h_t.
+
+    The scores of a hypothesis are 1 for its label, else −1/(K−1). `AdaBoostClassifier` and all other
+    classifiers with ``decision_function`` are such games of a paper's player.
+
+    Parameters
+    ----------
+    player : Additive
+        The cost that the steps lower. It may be a class of your own.
+    estimator : classifier or str, optional
+        The learner. None is `tailboost.learners.HistTreeClassifier`.
+    n_estimators : int, default=50
+        Largest number of rounds. The fit ends earlier at a step a ≤ 0, or at a hypothesis without errors.
+    n_iter_no_change : int, optional
+        The fit ends after so many rounds without a drop of the error on validation rows, without them on the
+        rows of the fit, and keeps the rounds up to the least error.
+    random_state : int, RandomState or None
+        Seed of the learners.
 
     Attributes
     ----------
@@ -115,17 +139,92 @@ class AdditiveClassifier(Boosting):
         The hypotheses with a step; the best constant if the first has none.
     estimator_weights_ : ndarray of shape (T,)
         The steps a.
+    errors_ : list of float
+        Error after each round: on the validation rows, or without them on those of the fit.
     log_costs_ : ndarray of shape (T,)
         Logarithm of the cost on the rows of the fit after each round.
     bounds_ : list of Bound
-        For two classes, the cost bounds the mean of e^(−m), and so the share of training errors. There is
+        For two classes, a cost that bounds the mean of e^(−m), and so the share of training errors. There is
         none for more classes, or if rounds were left out.
     n_iter_, weighted_losses_, game_losses_, player_, units_
-        As in `MixtureClassifier`.
+        As in `GameClassifier`.
     """
 
-    # The formula of the bound, and the power of the cost in it.
-    _cost_bound = "", 1.0
+    def __init__(
+        self,
+        player: Any,
+        estimator: Model = None,
+        *,
+        n_estimators: int = 50,
+        n_iter_no_change: int | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.player = player
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.n_iter_no_change: int | None = n_iter_no_change
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        sample_weight: Column = None,
+        *,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+    ) -> Self:
+        """Take steps until none lowers the cost, or the validation error no longer falls.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Training rows, labels of any type, and non-negative weights.
+        X_val, y_val, sample_weight_val : optional
+            Validation rows, for ``n_iter_no_change``.
+        """
+        with fitting_apart(self) as clf:
+            clf._run(clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val)))
+        return self
+
+    def _run(self, learn: Learner) -> None:
+        """Play the game, and set the rule."""
+        K = len(self.classes_)
+        player = self.player_ = replace(self._start(learn), n_classes=K)
+        state = player.start(learn.units.p)
+        rounds: list[Hypothesis] = []
+        f: Any = 0.0
+        self.errors_: list[float] = []
+        idle = 0
+        for t in range(self.n_estimators):
+            u = player.weights(state)
+            h = learn(u, t)
+            state = player.update(state, h.losses)
+            a = state.steps[-1]  # f ← f + a h, if a step lowers the cost
+            if a == 0:
+                break
+            rounds.append(h)
+            f = f + a * coded(h.answers, K)
+            wrong = f.argmax(axis=1) != learn.judged.y
+            self.errors_.append(float(np.average(wrong, weights=learn.judged.weight)))
+            idle = len(rounds) - 1 - int(np.argmin(self.errors_))
+            if state.over or idle >= (self.n_iter_no_change or np.inf):
+                break
+        kept = len(rounds)
+        if self.n_iter_no_change:
+            kept -= idle
+        self._set_rule(learn, rounds, state, self._weights(rounds[:kept], state, learn))
+
+    def _start(self, learn: Learner) -> Additive:
+        """Return the player, for any number of classes."""
+        return self.player
+
+    def _weights(
+        self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner
+    ) -> Sequence[float] | Floats:
+        """Return the weights of the kept rounds: their steps."""
+        return state.steps[: len(rounds)]
 
     def _set_rule(
         self,
@@ -148,9 +247,10 @@ class AdditiveClassifier(Boosting):
             rows = learn.rows
             self.estimators_ = [DummyClassifier().fit(rows.X, rows.y, rows.weight)]
             self.estimator_weights_ = np.ones(1)
-        formula, power = self._cost_bound
+        formula, power = self.player_.theorem
         self.bounds_ = []
-        if formula and len(self.classes_) == 2 and len(weights) == len(rounds):
+        of_steps = np.array_equal(weights, state.steps[: len(rounds)])
+        if formula and len(self.classes_) == 2 and of_steps:
             last = self.log_costs_[-1] if len(self.log_costs_) else np.nan
             bound = float(np.exp(power * last))
             achieved = float(state.p @ (state.margins <= 0))

@@ -9,19 +9,17 @@ the rounds of both algorithms. In Algorithm 2 `Hedge` weighs the rows, in Algori
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tailboost.boosting.game import Bound, Hypothesis, Player, Units, tilted
-from tailboost.boosting.learning import ROUNDS_OR_AUTO, Learner
-from tailboost.boosting.mixtures import MixtureClassifier, ranked_labels
-from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
-from tailboost.core.long_work import fitting_apart
+from tailboost.boosting.game import Bound, Game, Player, Units, tilted
+from tailboost.boosting.learning import ROUNDS_OR_AUTO
+from tailboost.boosting.mixtures import GameClassifier, MixtureClassifier
+from tailboost.core.array_types import Floats, Model, Seed, UnitLosses
 from tailboost.learners import HistBoostClassifier
-from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture, mixture_path
+from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
 
 
 class Cumulated(NamedTuple):
@@ -33,9 +31,20 @@ class Cumulated(NamedTuple):
 
 @dataclass(frozen=True)
 class Hedge(Player[Cumulated]):
-    """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (9)."""
+    """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (9).
+
+    ``T`` is the number of rounds for which η is that of Theorem 5, √(8 log n / T), if there is one.
+    """
 
     eta: float
+    T: int | None = None
+
+    @classmethod
+    def with_step(cls, eta: float | str, units: Units, T: int) -> Self:
+        """Return the player with a step size η, or with "theory", that of Theorem 5."""
+        if eta == "theory":
+            return cls(math.sqrt(8 * math.log(units.count) / T), T)
+        return cls(float(eta))
 
     def start(self, p: Floats) -> Cumulated:
         """Return the state without losses."""
@@ -50,8 +59,60 @@ class Hedge(Player[Cumulated]):
         """Return the state with the newest losses."""
         return Cumulated(state.p, state.total + losses)
 
+    def bounds(self, game: Game) -> list[Bound]:
+        """Return bounds of the even mixture on the units, by the mean V and the largest g of ⟨w, ℓ⟩.
 
-class AdaLPBoostClassifier(MixtureClassifier):
+        The regret of all rounds is at most KL(v ‖ p)/η + ηT/8 against each v. So V + log(1/α)/(ηT) + η/8
+        bounds the mean loss under every v ≤ p/α, and with log n in its place that of each unit. With η of
+        "theory" and all planned rounds this is Theorem 5 of Zhai et al. 2021.
+        """
+        losses = game.losses.mean(axis=0)
+        T = len(game.losses)
+        V = float(game.weighted_losses.mean())
+        log_n = math.log(game.units.count)
+
+        def by_regret(divergence: float) -> float:
+            share = divergence / (self.eta * T) if divergence else 0.0  # η is 0 for one unit
+            return V + share + self.eta / 8
+
+        bounds = []
+        if game.alpha:
+            bound = by_regret(-math.log(game.alpha))
+            tail = cvar(losses, game.alpha, game.units.p)
+            formula = "V + log(1/α)/(ηT) + η/8"
+            bounds.append(Bound("CVaR_α of the even mixture", formula, bound, tail))
+        largest = "largest mean loss of a unit under the even mixture", float(losses.max())
+        stated = [("V + log n/(ηT) + η/8", by_regret(log_n))]
+        if self.T:
+            g = float(game.weighted_losses.max())
+            is_whole = T == self.T or not np.ptp(losses)
+            regret = math.sqrt(log_n / (2 * self.T)) if is_whole else math.nan
+            stated.append(("g + √(log n/(2T))", g + regret))
+        bounds += [Bound(largest[0], *each, largest[1]) for each in stated]
+        return bounds
+
+
+class HedgeClassifier(MixtureClassifier):
+    """A game of Hedge, by default with the even mixture of its rounds."""
+
+    eta: float | str
+    n_estimators: Any
+
+    def _rounds(self, units: Units) -> int:
+        """Return T."""
+        return int(self.n_estimators)
+
+    def _start(self, units: Units) -> tuple[Player[Any], int]:
+        T = self._rounds(units)
+        return Hedge.with_step(self.eta, units, T), T
+
+    @property
+    def eta_(self) -> float:
+        """η."""
+        return float(self.player_.eta)
+
+
+class AdaLPBoostClassifier(HedgeClassifier, GameClassifier):
     """α-AdaLPBoost, Algorithm 2: Hedge weighs the rows, and the linear program (6) selects λ.
 
     The weights do not depend on α, so one fit serves every α: `reweight` and `alpha_path`. On the rows that
@@ -84,8 +145,8 @@ class AdaLPBoostClassifier(MixtureClassifier):
 
     Attributes
     ----------
-    eta_, T_ : float, int
-        η and T.
+    eta_ : float
+        η.
     Further attributes: see `MixtureClassifier`.
 
     Examples
@@ -99,6 +160,7 @@ class AdaLPBoostClassifier(MixtureClassifier):
     """
 
     _default_learner = HistBoostClassifier(n_estimators=40, max_bins=64)
+    _parameter_constraints = MixtureClassifier._parameter_constraints
 
     def __init__(
         self,
@@ -119,142 +181,21 @@ class AdaLPBoostClassifier(MixtureClassifier):
         self.cv = cv
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        sample_weight: Column = None,
-        *,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-    ) -> Self:
-        """Play the game, and mix its hypotheses.
-
-        Parameters
-        ----------
-        X : table of shape (n, d)
-            Training rows, in a form that the learner accepts.
-        y : array-like of shape (n,)
-            Labels of any type. None takes those of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights, to which the base measure p is proportional. Weight 2 equals the row twice.
-        X_val, y_val, sample_weight_val : optional
-            Validation rows, on which λ is selected (line 7 of the algorithms).
-
-        Returns
-        -------
-        self
-        """
-        with fitting_apart(self) as clf:
-            learn = clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val))
-            clf._start(learn.units)
-            rounds = clf._play(learn)  # lines 2 to 6
-            answers = clf._answers(learn, rounds)
-            if X_val is None and clf.cv != "train":
-                for held, part in clf._without_folds(learn, clf.cv):  # games without these rows
-                    answers[:, held] = clf._answers(part, clf._play(part))
-            clf._set_rule(learn, rounds, answers)
-            clf._set_weights(clf._mix(clf.candidate_losses_))  # line 7
-        return self
-
-    def _start(self, units: Units) -> None:
-        """Set T, and the player that weighs the rows."""
-        self.T_: Any = self.n_estimators
-        self.eta_ = step_size(self.eta, units, self.T_)
-        self.player_ = Hedge(self.eta_)
-
-    def _play(self, learn: Learner) -> list[Hypothesis]:
-        """Return the hypotheses of T rounds, with their losses."""
-        player = self.player_
-        state = player.start(learn.units.p)
-        rounds = []
-        for t in range(self.T_):
-            w = player.weights(state)  # w^t, by all losses so far
-            h = learn(w, t)  # f^t = 𝓛(w^t)
-            state = player.update(state, h.losses)
-            rounds.append(h)
-        return rounds
-
-    def _mix(self, losses: Array) -> Floats:
-        """Return the λ of least CVaR on losses of shape (t, n_judged): the linear program (6)."""
-        (solution,) = mixture_path(losses, [self.alpha], self.base_)  # as in `alpha_path`
-        return solution.mixture
-
-    def _answers(self, learn: Learner, rounds: Sequence[Hypothesis]) -> Array:
-        """Return the answers of all candidates to the rows that select λ: ranked labels, then hypotheses."""
-        answers = np.array([h.answers for h in rounds])
-        if self.rank_labels:
-            models = [h.model for h in rounds]
-            ranked = ranked_labels(models, learn.judged.X, len(self.classes_))
-            answers = np.vstack([ranked.T, answers])
-        return answers
-
     @property
     def bounds_(self) -> list[Bound]:
-        """Bounds of the even mixture on the rows of the game; a λ selected there has at most its CVaR.
-
-        In the formulas V is the mean of ``weighted_losses_``, g the largest of them, and p the base measure.
-        """
-        p = self.units_.p
-        bound = regret_bound(self, self.alpha)
-        formula = "V + log(1/α)/(ηT) + η/8"
-        even = cvar(self.game_losses_.mean(axis=0), self.alpha, p)
-        bounds = [
-            Bound("CVaR_α of the even mixture", formula, bound, even),
-            *hedge_bounds(self),
-        ]
-        is_selected_on_the_game = np.array_equal(self.losses_, self.game_losses_)
-        if is_selected_on_the_game:
+        """Bounds of the even mixture on the rows of the game; a λ selected there has at most its CVaR."""
+        bounds = super().bounds_
+        if np.array_equal(self.losses_, self.game_losses_):
+            even = bounds[0]
             weights = np.concatenate([self.rank_weights_, self.estimator_weights_])
-            own = cvar(weights @ self.candidate_losses_, self.alpha, p)
-            is_least = own <= even + 1e-9  # a λ of `tradeoff` is not that of least CVaR
-            bounds.append(Bound("CVaR_α of λ", formula, bound if is_least else math.nan, own))
+            own = cvar(weights @ self.candidate_losses_, self.alpha, self.units_.p)
+            # A λ of `tradeoff` is not that of least CVaR.
+            bound = even.bound if own <= even.achieved + 1e-9 else math.nan
+            bounds.append(Bound("CVaR_α of λ", even.formula, bound, own))
         return bounds
 
 
-def step_size(eta: float | str, units: Units, T: int) -> float:
-    """Return η; "theory" is √(8 log n / T), that of Theorem 5 of Zhai et al. 2021."""
-    if eta == "theory":
-        return math.sqrt(8 * math.log(units.count) / T)
-    return float(eta)
-
-
-def regret_bound(clf: Any, mass: float) -> float:
-    """Return V + log(1/mass)/(ηT) + η/8 of a game played by Hedge, for the mean weighted loss V.
-
-    It bounds the mean loss of the even mixture under each v ≤ p/mass: the regret is at most KL(v ‖ p)/η +
-    ηT/8.
-    """
-    regret = clf.eta_ / 8
-    if mass < 1:  # η of "theory" is 0 for one unit
-        regret -= math.log(mass) / (clf.eta_ * clf.n_iter_)
-    return float(clf.weighted_losses_.mean() + regret)
-
-
-def hedge_bounds(clf: Any, gamma: float | None = None) -> list[Bound]:
-    """Return the bounds on the largest mean loss of a unit under the even mixture of a game of Hedge.
-
-    From the losses of all rounds; and for η of "theory", if all planned rounds were played, Theorem 5 of Zhai
-    et al. 2021 and, with an edge γ in each round, Theorem 1 of Saito et al. 2024 without its last step to the
-    vote.
-    """
-    quantity = "largest mean loss of a unit under the even mixture"
-    T = clf.n_iter_
-    n = clf.units_.count
-    largest = float(clf.game_losses_.mean(axis=0).max())
-    bounds = [Bound(quantity, "V + log(1/min p)/(ηT) + η/8", regret_bound(clf, 1 / n), largest)]
-    if clf.eta == "theory":
-        g = float(clf.weighted_losses_.max())
-        regret = math.sqrt(math.log(n) / (2 * T)) if T == clf.T_ else math.nan
-        bounds.append(Bound(quantity, "g + √(log(1/min p)/(2T))", g + regret, largest))
-        if gamma is not None:
-            bound = 0.5 - gamma + regret if g <= 0.5 - gamma + 1e-9 else math.nan
-            bounds.append(Bound(quantity, "½ − γ + √(log(1/min p)/(2T))", bound, largest))
-    return bounds
-
-
-class AverageBoostClassifier(AdaLPBoostClassifier):
+class AverageBoostClassifier(HedgeClassifier, GameClassifier):
     """AdaBoost + Average, section 3.3: Hedge weighs the rows, and all rounds have equal weight.
 
     Parameters
@@ -267,9 +208,7 @@ class AverageBoostClassifier(AdaLPBoostClassifier):
         As in `AdaLPBoostClassifier`.
     """
 
-    cv = "train"
-    rank_labels = False
-    _mix = MixtureClassifier._mix  # the even λ
+    _default_learner = AdaLPBoostClassifier._default_learner
 
     def __init__(
         self,
@@ -283,11 +222,6 @@ class AverageBoostClassifier(AdaLPBoostClassifier):
         self.n_estimators = n_estimators
         self.eta = eta
         self.random_state = random_state
-
-    @property
-    def bounds_(self) -> list[Bound]:
-        """Bounds of the even mixture on the rows of the game: Theorem 5, and one from the losses."""
-        return hedge_bounds(self)
 
 
 class Solved(NamedTuple):
@@ -304,11 +238,12 @@ class LP(Player[Solved]):
     """The w of max_w min_s ⟨w, ℓ^s⟩, w_i ≤ p_i/α: Zhai et al. 2021, program (5).
 
     With β it is the w of the regularised program (8), with the penalty KL(w ‖ p)/β and the sign of Warmuth et
-    al. 2008.
+    al. 2008. ``delta`` is the δ for which β is that of Theorem 4; a stated β has its own.
     """
 
     alpha: float
     beta: float | None = None
+    delta: float | None = None
 
     def start(self, p: Floats) -> Solved:
         """Return the state without losses, in which w is p."""
@@ -330,8 +265,32 @@ class LP(Player[Solved]):
             solution = entropic_weights(past, self.alpha, self.beta, p, start=start)
         return Solved(p, past, solution.unit_weights, solution.mixture)
 
+    def bounds(self, game: Game) -> list[Bound]:
+        """Return bounds on the CVaR of the best mixture of all rounds, by the largest g of ⟨w, ℓ⟩.
 
-class LPBoostClassifier(AdaLPBoostClassifier):
+        Without β it is at most g if the last hypothesis brings no improvement, that is, if its weighted loss
+        is at least the CVaR of the best mixture of the earlier ones. With β it is at most g + δ after the
+        rounds of (9) (Theorem 4). Otherwise, as after too few rounds, the bound is NaN.
+        """
+        T = len(game.losses)
+
+        def least(t: int) -> float:
+            return minimize_cvar_mixture(game.losses[:t], self.alpha, game.units.p).value
+
+        formula, slack = "g", 0.0
+        if self.beta is None:
+            holds = T > 1 and game.weighted_losses[-1] >= least(T - 1) - 1e-9
+        else:
+            slack = self.delta or 2 * math.log(1 / self.alpha) / self.beta
+            if self.alpha == 1:  # this needs T ≥ 8/δ alone
+                slack = self.delta or 8 / T
+            formula = "g + δ"
+            holds = self.beta >= 0.5 and theorem_4(self.alpha, slack)[1] <= T
+        bound = float(game.weighted_losses.max()) + slack if holds else math.nan
+        return [Bound("CVaR_α of the best mixture", formula, bound, least(T))]
+
+
+class LPBoostClassifier(GameClassifier):
     """α-LPBoost, Algorithm 1: a program over all rounds so far weighs the rows, and (6) selects λ.
 
     Without β it is the linear program (5). With β it is the regularised program (8), which penalises
@@ -375,44 +334,19 @@ class LPBoostClassifier(AdaLPBoostClassifier):
         self.cv = cv
         self.random_state = random_state
 
-    def _start(self, units: Units) -> None:
-        """Set β, T, and the player."""
+    def _start(self, units: Units) -> tuple[Player[Any], int]:
         beta, T = theorem_4(self.alpha, self.delta)
-        self.beta_: Any = self.beta
+        if self.n_estimators != "auto":
+            T = self.n_estimators
         if self.beta == "theory":
-            self.beta_ = beta
-        self.T_ = T if self.n_estimators == "auto" else self.n_estimators
-        self.player_ = LP(self.alpha, self.beta_)
+            return LP(self.alpha, beta, self.delta), T
+        stated: Any = self.beta
+        return LP(self.alpha, stated), T
 
     @property
-    def bounds_(self) -> list[Bound]:
-        """Bounds on the CVaR of the best mixture on the losses of the game, by the largest weighted loss g.
-
-        Without β it is at most g if the last hypothesis brings no improvement, that is, if its weighted loss
-        is at least the CVaR of the best mixture of the earlier ones. With β it is at most g + δ after the
-        rounds of (9) (Theorem 4); a stated β has its own δ. Otherwise, as after too few rounds, the bound is
-        NaN.
-        """
-        alpha = self.player_.alpha  # `reweight` does not change the game
-        p = self.units_.p
-        g = float(self.weighted_losses_.max())
-        least = minimize_cvar_mixture(self.game_losses_, alpha, p).value
-        quantity = "CVaR_α of the best mixture"
-        if self.beta is None:
-            bound = math.nan
-            if self.n_iter_ > 1:
-                earlier = minimize_cvar_mixture(self.game_losses_[:-1], alpha, p).value
-                if self.weighted_losses_[-1] >= earlier - 1e-9:
-                    bound = g
-            return [Bound(quantity, "g", bound, least)]
-        delta = self.delta
-        if self.beta != "theory":
-            delta = 2 * math.log(1 / alpha) / self.beta_
-            if alpha == 1:  # this needs T ≥ 8/δ alone
-                delta = 8 / self.n_iter_
-        _, needed = theorem_4(alpha, delta)
-        holds = self.beta_ >= 0.5 and needed <= self.n_iter_
-        return [Bound(quantity, "g + δ", g + delta if holds else math.nan, least)]
+    def beta_(self) -> float | None:
+        """β."""
+        return self.player_.beta
 
 
 def theorem_4(alpha: float, delta: float) -> tuple[float, int]:

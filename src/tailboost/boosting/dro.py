@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,11 +20,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight
 
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
-from tailboost.boosting.game import Hypothesis, tilted
+from tailboost.boosting.game import tilted
 from tailboost.boosting.learning import Learner
 from tailboost.core.array_types import Column, Floats, Model, Seed, Table
 from tailboost.core.checks import check_length, positions
-from tailboost.core.long_work import fitting_apart
 from tailboost.solvers import worst_case_weights
 
 
@@ -36,6 +35,8 @@ class WorstCaseKL(Additive):
     """
 
     radius: float
+
+    theorem = "F/L(0)", 1.0
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
         """Return u, and log F."""
@@ -91,9 +92,8 @@ class DROBoostClassifier(AdditiveClassifier):
     Further attributes: see `AdditiveClassifier`.
     """
 
-    _cost_bound = "F/L(0)", 1.0
     _takes_regressors = True
-    radius_: Any
+    n_iter_no_change = None
 
     def __init__(
         self,
@@ -112,33 +112,16 @@ class DROBoostClassifier(AdditiveClassifier):
         self.effective_dim = effective_dim
         self.random_state = random_state
 
-    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
-        """Take steps until none lowers F.
+    def _start(self, learn: Learner) -> Additive:
+        radius: Any = self.radius
+        if radius == "auto":
+            radius = self._radius(learn)
+        return WorstCaseKL(radius)
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            Training rows, labels of any type, and non-negative weights.
-        """
-        with fitting_apart(self) as clf:
-            learn = clf._open(X, y, sample_weight)
-            clf.radius_ = clf.radius
-            if clf.radius == "auto":
-                clf.radius_ = clf._radius(learn)
-            player = clf.player_ = WorstCaseKL(len(clf.classes_), clf.radius_)
-            state = player.start(learn.units.p)
-            rounds: list[Hypothesis] = []
-            for t in range(clf.n_estimators):
-                u = player.weights(state)  # u_i ∝ w_i e^(−m_i), the gradient
-                h = learn(u, t)
-                state = player.update(state, h.losses)
-                if state.steps[-1] == 0:
-                    break
-                rounds.append(h)
-                if state.over:
-                    break
-            clf._set_rule(learn, rounds, state, state.steps[: len(rounds)])
-        return self
+    @property
+    def radius_(self) -> float:
+        """δ."""
+        return float(self.player_.radius)
 
     def _radius(self, learn: Learner) -> float:
         """Return δ for the distinct rows and the stated d, or the leaves of the first hypothesis."""

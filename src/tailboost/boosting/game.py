@@ -1,22 +1,22 @@
 """The game of boosting: a player weighs units, and a learner answers with a hypothesis.
 
-Each paper's file has the loop of its rounds, which is
-
     state = player.start(p)
     for t in range(T):
         w = player.weights(state)
         h = learn(w, t)
         state = player.update(state, h.losses)
 
-A unit is what the player weighs: a row, a class or a group. ``p`` is the base measure over the m units, ``w``
-the player's weights on the simplex, ``ℓ`` the losses of a hypothesis on the units, ``T`` the number of
-rounds.
+`GameClassifier` mixes the hypotheses of this loop, `AdditiveClassifier` adds them with the steps of its
+player. A unit is what the player weighs: a row, a class or a group. ``p`` is the base measure over the m
+units, ``w`` the player's weights on the simplex, ``ℓ`` the losses of a hypothesis on the units, ``T`` the
+number of rounds.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,17 +25,27 @@ from tailboost.core.array_types import Array, Floats, Ints, UnitLosses
 S = TypeVar("S")
 
 
-class Player(Protocol[S]):
-    """An algorithm of boosting: three pure functions of a state. A new algorithm is one such class."""
+class Player(ABC, Generic[S]):
+    """An algorithm of boosting: three pure functions of a state. A new algorithm is one such class.
 
+    `GameClassifier` plays it against a learner.
+    """
+
+    @abstractmethod
     def start(self, p: Floats) -> S:
         """Return the state before the first round, for a base measure of shape (m,)."""
 
+    @abstractmethod
     def weights(self, state: S) -> Floats:
         """Return w of the next round, shape (m,)."""
 
+    @abstractmethod
     def update(self, state: S, losses: UnitLosses) -> S:
         """Return the state after a hypothesis with these losses, shape (m,)."""
+
+    def bounds(self, game: Game) -> list[Bound]:
+        """Return the theorems about this player with the numbers of a game; by default there is none."""
+        return []
 
 
 @dataclass(frozen=True)
@@ -52,28 +62,30 @@ class Units:
         Unit of each row.
     weight : ndarray of shape (n,)
         Sample weights of the rows.
+    count : float
+        The n of regret bounds, at least 1/min p: then log n is at least each divergence from p. A row of
+        weight 2 counts as two, and a lighter row than 1 makes all others heavier.
     """
 
     p: Floats
     mass: Floats
     index: Ints
     weight: Floats
+    count: float
 
     @classmethod
     def rows(cls, weight: Floats) -> Units:
         """Return the rows as units; p is their normalised sample weight."""
-        return cls(weight / weight.sum(), weight, np.arange(len(weight)), weight)
+        total = weight.sum()
+        count = float(total / min(1.0, weight.min()))
+        return cls(weight / total, weight, np.arange(len(weight)), weight, count)
 
     @classmethod
     def groups(cls, index: Ints, weight: Floats) -> Units:
         """Return classes or groups of rows, numbered 0 … m − 1, as units of equal weight."""
         mass = np.bincount(index, weight).astype(np.float64)
-        return cls(np.full(len(mass), 1 / len(mass)), mass, index, weight)
-
-    @property
-    def count(self) -> float:
-        """1/min p, the n of regret bounds: log n is the largest divergence from p."""
-        return float(1 / self.p.min())
+        m = len(mass)
+        return cls(np.full(m, 1 / m), mass, index, weight, m)
 
     def density(self, w: Floats) -> Floats:
         """Return the factors of the rows' sample weights under w, shape (n,), with weighted mean 1."""
@@ -104,6 +116,27 @@ class Hypothesis(NamedTuple):
     losses: UnitLosses
     weighted_loss: float
     answers: Array
+
+
+class Game(NamedTuple):
+    """What was played.
+
+    Attributes
+    ----------
+    units : Units
+        What the player weighed.
+    losses : ndarray of shape (T, m)
+        Losses of the units in each round.
+    weighted_losses : ndarray of shape (T,)
+        ⟨w, ℓ⟩ of each round.
+    alpha : float or None
+        Tail mass α of the classifier, if it has one.
+    """
+
+    units: Units
+    losses: Array
+    weighted_losses: Floats
+    alpha: float | None
 
 
 class Bound(NamedTuple):

@@ -24,7 +24,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.boosting.game import Hypothesis, Units
+from tailboost.boosting.game import Hypothesis, Player, Units
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import (
     check_indexes,
@@ -176,6 +176,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         "n_estimators": [COUNT],
         "n_iter_no_change": [COUNT, None],
         "p": [TO_ONE],
+        "player": [Player],
         "radius": [NON_NEGATIVE, AUTO],
         "random_state": ["random_state"],
         "theta": [BELOW_ONE],

@@ -1,8 +1,9 @@
-"""Mixtures of hypotheses: what a randomised classifier answers, and other λ for the same hypotheses."""
+"""A game of any player, and the mixture of its hypotheses: what it answers, and other λ for the same ones."""
 
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Self
@@ -10,12 +11,17 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.game import Hypothesis
-from tailboost.boosting.learning import Boosting, Learner
-from tailboost.core.array_types import Array, Column, Floats, Ints, Table
+from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units
+from tailboost.boosting.learning import TO_ONE, Boosting, Learner
+from tailboost.core.array_types import Array, Column, Floats, Ints, Model, Seed, Table
 from tailboost.core.checks import check_length
+from tailboost.core.exceptions import BoundNotMetWarning, warn_user
+from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
+
+# By so much is the label of `predict` more probable than others: float32 still tells it from a tie.
+FIRST = 1e-6
 
 
 def mean_probabilities(models: Sequence[Any], weights: Floats, X: Any, K: int) -> Floats:
@@ -32,8 +38,16 @@ def ranked_labels(models: Sequence[Any], X: Any, K: int) -> Ints:
     return np.argsort(-P.round(9), axis=1, kind="stable")  # sums may differ in the last digits
 
 
+def _most_probable(P: Floats, answers: Array) -> Ints:
+    """Return the class number of the largest share in each column; of equal ones the first answered."""
+    tied = P.max(axis=0) - 1e-9 < P
+    rows = np.arange(P.shape[1])
+    first = tied[answers, rows].argmax(axis=0)
+    return np.asarray(answers[first, rows], dtype=np.intp)
+
+
 class MixtureClassifier(Boosting):
-    """Draws hypothesis t with probability λ_t and answers its label.
+    """Draws hypothesis t of a game with probability λ_t and answers its label.
 
     Attributes
     ----------
@@ -61,14 +75,81 @@ class MixtureClassifier(Boosting):
         Losses of the units in each round.
     player_, units_ : Player, Units
         The weight player, and what it weighed: `unit_weights` gives w of a round.
+    T_ : int
+        The planned number of rounds.
+    bounds_ : list of Bound
+        The theorems about the player, with their numbers and what was reached.
     """
 
     # Answers of all hypotheses to the rows of `staged_predict`, which asks them once.
     _known: Any = None
 
+    # Parameters of some games, and their values in all others.
+    alpha: Any = None
+    cv: object = "train"
+    rank_labels: bool = False
+
+    def _run(self, learn: Learner) -> None:
+        """Play the game, and those without each fold, whose answers select λ; set the rule."""
+        self.player_, self.T_ = self._start(learn.units)
+        rounds = self._play(learn)
+        answers = self._answers(learn, rounds)
+        if learn.judged is learn.rows and self.cv != "train":
+            for held, part in self._without_folds(learn, self.cv):  # games without these rows
+                answers[:, held] = self._answers(part, self._play(part))
+        self._set_rule(learn, rounds, answers)
+        self._set_weights(self._mix(self.candidate_losses_))
+
+    @abstractmethod
+    def _start(self, units: Units) -> tuple[Player[Any], int]:
+        """Return the player, and T."""
+
+    def _play(self, learn: Learner) -> list[Hypothesis]:
+        """Return the hypotheses of the rounds.
+
+        A hypothesis that misses the target of the learner ends the game, and belongs to it only if it is the
+        first: a rule needs one.
+        """
+        player = self.player_
+        state = player.start(learn.units.p)
+        rounds: list[Hypothesis] = []
+        for t in range(self.T_):
+            w = player.weights(state)  # w^t, by all losses so far
+            h = learn(w, t)  # f^t = 𝓛(w^t)
+            missed = h.weighted_loss > learn.target + 1e-9
+            if not (missed and rounds):
+                rounds.append(h)
+            if missed:
+                warn_user(
+                    f"a weighted loss of {h.weighted_loss:.4g} is above ½ − γ, so "
+                    f"{len(rounds)} of {self.T_} rounds vote, without the bound ½ − γ",
+                    BoundNotMetWarning,
+                )
+                break
+            state = player.update(state, h.losses)
+        return rounds
+
     def _mix(self, losses: Array) -> Floats:
-        """Return λ for losses of shape (t, n_judged): even."""
-        return np.full(len(losses), 1 / len(losses))
+        """Return λ for losses of shape (t, n_judged): of least CVaR, the program (6) of Zhai, or even."""
+        if self.alpha is None:
+            return np.full(len(losses), 1 / len(losses))
+        (solution,) = mixture_path(losses, [self.alpha], self.base_)  # as in `alpha_path`
+        return solution.mixture
+
+    def _answers(self, learn: Learner, rounds: Sequence[Hypothesis]) -> Array:
+        """Return the answers of all candidates to the rows that select λ: ranked labels, then hypotheses."""
+        answers = np.array([h.answers for h in rounds])
+        if self.rank_labels:
+            models = [h.model for h in rounds]
+            ranked = ranked_labels(models, learn.judged.X, len(self.classes_))
+            answers = np.vstack([ranked.T, answers])
+        return answers
+
+    @property
+    def bounds_(self) -> list[Bound]:
+        """The theorems about the player."""
+        game = Game(self.units_, self.game_losses_, self.weighted_losses_, self.alpha)
+        return self.player_.bounds(game)
 
     def _set_rule(self, learn: Learner, rounds: Sequence[Hypothesis], answers: Array) -> None:
         """Set the attributes of a game, all but the weights.
@@ -122,10 +203,7 @@ class MixtureClassifier(Boosting):
         or one with weight; with weights on the ranked labels, the most probable one under all rounds.
         """
         P, answers = self._shares(X)
-        tied = P.max(axis=0) - 1e-9 < P
-        rows = np.arange(P.shape[1])
-        first = tied[answers, rows].argmax(axis=0)
-        return self.classes_[answers[first, rows]]
+        return self.classes_[_most_probable(P, answers)]
 
     def predict_randomized(
         self, X: Table, ids: Column = None, *, random_state: int = 0
@@ -153,13 +231,19 @@ class MixtureClassifier(Boosting):
         return self.classes_[passed.clip(max=len(self.classes_) - 1)]
 
     def predict_proba(self, X: Table) -> Floats:
-        """Return P(y | x), the λ-average of the hypotheses, shape (n, K).
+        """Return an estimate of P(y | x), of which `predict` is the most probable label, shape (n, K).
 
-        The ranked labels count as the even mixture.
+        It is the λ-average of the hypotheses' probabilities, in which the ranked labels count as the even
+        mixture. Where a share of votes decides otherwise, the label of `predict` gets the least weight that
+        makes it the first. `predict_distribution` has the shares themselves.
         """
         X = self._checked(X)
         weights = self.estimator_weights_ + self.rank_weights_.sum() / self.n_iter_
-        return mean_probabilities(self.estimators_, weights, X, len(self.classes_))
+        P = mean_probabilities(self.estimators_, weights, X, len(self.classes_))
+        rows = np.arange(len(P))
+        first = _most_probable(*self._shares(X))
+        P[rows, first] += P.max(axis=1) - P[rows, first] + FIRST
+        return P / P.sum(axis=1, keepdims=True)
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield the labels after 1, 2, … rounds, each with the λ of these rounds alone.
@@ -176,9 +260,9 @@ class MixtureClassifier(Boosting):
             yield first.predict(X)
 
     def _with(self, weights: Floats, alpha: float | None) -> Self:
-        """Return a copy with the weights of another α, which is a parameter of some mixtures only."""
+        """Return a copy with the weights of another α; an even mixture by its parameters has none."""
         other = copy.copy(self)._set_weights(weights)
-        if hasattr(self, "alpha"):
+        if self.alpha is not None:
             other.alpha = alpha
         return other
 
@@ -212,9 +296,103 @@ class MixtureClassifier(Boosting):
         check_is_fitted(self)
         losses = self.candidate_losses_
         if alpha is None:
-            alpha = getattr(self, "alpha", None)
+            alpha = self.alpha
         curve = worst_mean_curve(
             losses, losses @ self.base_, alpha, self.base_, tolerance=1e-5, max_points=200
         )
         points = zip(curve.mean.tolist(), curve.worst.tolist(), curve.mixture, strict=True)
         return [(error, tail, self._with(weights, alpha)) for error, tail, weights in points]
+
+
+class GameClassifier(MixtureClassifier):
+    """A player against a learner, for any number of rounds, and a mixture of the hypotheses.
+
+    `AdaLPBoostClassifier` and all other classifiers with ``predict_distribution`` are such games of a paper's
+    player.
+
+    Parameters
+    ----------
+    player : Player
+        What weighs the rows in each round. It may be a class of your own.
+    estimator : classifier or str, optional
+        The learner. None is `tailboost.learners.HistTreeClassifier`.
+    alpha : float in (0, 1], optional
+        Tail mass α: λ has the least CVaR at α. None is the even mixture of all rounds.
+    n_estimators : int, default=50
+        T, the number of rounds.
+    rank_labels : bool, default=False
+        As in `AdaLPBoostClassifier`.
+    cv : "train", int, splitter or iterable of splits, default="train"
+        Rows that select λ, as in `AdaLPBoostClassifier`.
+    random_state : int, RandomState or None
+        Seed of the learners.
+
+    Attributes
+    ----------
+    All attributes: see `MixtureClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost import GameClassifier
+    >>> from tailboost.boosting import Hedge
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = GameClassifier(Hedge(eta=0.5), "tree", n_estimators=5, random_state=0).fit(X, y)
+    >>> clf.n_iter_, clf.predict(X[:1])
+    (5, array([0]))
+    """
+
+    _parameter_constraints = {**Boosting._parameter_constraints, "alpha": [TO_ONE, None]}  # noqa: RUF012
+
+    def __init__(
+        self,
+        player: Any,
+        estimator: Model = None,
+        *,
+        alpha: float | None = None,
+        n_estimators: int = 50,
+        rank_labels: bool = False,
+        cv: object = "train",
+        random_state: Seed = None,
+    ) -> None:
+        self.player = player
+        self.estimator = estimator
+        self.alpha = alpha
+        self.n_estimators: Any = n_estimators
+        self.rank_labels = rank_labels
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        sample_weight: Column = None,
+        *,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+    ) -> Self:
+        """Play the game, and mix its hypotheses.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Training rows, in a form that the learner accepts.
+        y : array-like of shape (n,)
+            Labels of any type. None takes those of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights, to which the base measure p is proportional. Weight 2 equals the row twice.
+        X_val, y_val, sample_weight_val : optional
+            Validation rows, on which λ is selected (line 7 of Zhai's algorithms).
+
+        Returns
+        -------
+        self
+        """
+        with fitting_apart(self) as clf:
+            clf._run(clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val)))
+        return self
+
+    def _start(self, units: Units) -> tuple[Player[Any], int]:
+        return self.player, self.n_estimators

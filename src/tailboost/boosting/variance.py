@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +22,7 @@ from tailboost.boosting.additive import (
 )
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import NON_NEGATIVE, Learner, coded
-from tailboost.core.array_types import Column, Floats, Model, Seed, Table
-from tailboost.core.long_work import fitting_apart
+from tailboost.core.array_types import Floats, Model, Seed
 from tailboost.learners import StumpClassifier
 from tailboost.solvers import soft_margin_weights
 
@@ -31,6 +30,8 @@ from tailboost.solvers import soft_margin_weights
 @dataclass(frozen=True)
 class Exponential(Additive):
     """AdaBoost, the mean of e^(−m): Shivaswamy and Jebara 2011, Algorithm 1; SAMME for more classes."""
+
+    theorem = "Π_t Z_t", 1.0
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
         """Return w ∝ p e^(−m)."""
@@ -52,6 +53,8 @@ class VariancePenalised(Additive):
     """
 
     lambda_: float
+
+    theorem = "√V", 0.5
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
         """Return u, and the logarithm of the cost."""
@@ -95,25 +98,13 @@ class AdaBoostClassifier(AdditiveClassifier):
 
     Parameters
     ----------
-    estimator : classifier or str, optional
-        The learner. None is `tailboost.learners.HistTreeClassifier`.
-    n_estimators : int, default=50
-        Largest number of rounds. The fit ends earlier at a step a ≤ 0, or at a hypothesis without errors.
-    n_iter_no_change : int, optional
-        The fit ends after so many rounds without a drop of the error on validation rows, without them on the
-        rows of the fit, and keeps the rounds up to the least error. The paper takes 100.
-    random_state : int, RandomState or None
-        Seed of the learners.
+    estimator, n_estimators, n_iter_no_change, random_state
+        As in `AdditiveClassifier`. The paper ends after 100 rounds without a drop of the validation error.
 
     Attributes
     ----------
-    errors_ : list of float
-        Error after each round: on the validation rows, or without them on those of the fit.
-    Further attributes: see `AdditiveClassifier`.
+    All attributes: see `AdditiveClassifier`.
     """
-
-    _cost_bound = "Π_t Z_t", 1.0
-    errors_: list[float]
 
     def __init__(
         self,
@@ -128,67 +119,8 @@ class AdaBoostClassifier(AdditiveClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
-    def _player(self) -> Additive:
-        """Return the cost that the steps lower."""
-        return Exponential(len(self.classes_))
-
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        sample_weight: Column = None,
-        *,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-    ) -> Self:
-        """Take steps until none lowers the cost, or the validation error no longer falls.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Training rows, labels of any type, and non-negative weights.
-        X_val, y_val, sample_weight_val : optional
-            Validation rows, for ``n_iter_no_change``.
-        """
-        with fitting_apart(self) as clf:
-            learn = clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val))
-            K = len(clf.classes_)
-            player = clf.player_ = clf._player()
-            state = player.start(learn.units.p)
-            rounds: list[Hypothesis] = []
-            f: Any = 0.0
-            clf.errors_ = []
-            idle = 0
-            patience = clf.n_iter_no_change or np.inf
-            for t in range(clf.n_estimators):
-                u = player.weights(state)
-                h = learn(u, t)
-                state = player.update(state, h.losses)
-                a = state.steps[-1]  # f ← f + a h, if a step lowers the cost
-                if a == 0:
-                    break
-                rounds.append(h)
-                f = f + a * coded(h.answers, K)
-                error = np.average(
-                    f.argmax(axis=1) != learn.judged.y, weights=learn.judged.weight
-                )
-                clf.errors_.append(float(error))
-                idle = len(rounds) - 1 - int(np.argmin(clf.errors_))
-                if state.over or idle >= patience:
-                    break
-            kept = len(rounds)
-            if clf.n_iter_no_change:
-                kept -= idle
-            weights = clf._weights(rounds[:kept], state, learn)
-            clf._set_rule(learn, rounds, state, weights)
-        return self
-
-    def _weights(
-        self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner
-    ) -> Sequence[float] | Floats:
-        """Return the weights of the kept rounds: their steps."""
-        return state.steps[: len(rounds)]
+    def _start(self, learn: Learner) -> Additive:
+        return Exponential()
 
 
 class VadaBoostClassifier(AdaBoostClassifier):
@@ -201,8 +133,6 @@ class VadaBoostClassifier(AdaBoostClassifier):
     estimator, n_estimators, n_iter_no_change, random_state
         As in `AdaBoostClassifier`.
     """
-
-    _cost_bound = "√V", 0.5
 
     def __init__(
         self,
@@ -219,8 +149,8 @@ class VadaBoostClassifier(AdaBoostClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
-    def _player(self) -> Additive:
-        return VariancePenalised(len(self.classes_), self.variance_weight)
+    def _start(self, learn: Learner) -> Additive:
+        return VariancePenalised(self.variance_weight)
 
 
 class EBBoostClassifier(VadaBoostClassifier):
@@ -246,8 +176,8 @@ class EBBoostClassifier(VadaBoostClassifier):
             return StumpClassifier(variance_weight=self.variance_weight)
         return super()._learner()
 
-    def _player(self) -> Additive:
-        return ExactVariance(len(self.classes_), self.variance_weight)
+    def _start(self, learn: Learner) -> Additive:
+        return ExactVariance(self.variance_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -277,8 +207,6 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         The price.
     Further attributes: see `AdditiveClassifier`. There are no bounds: the paper has no theorem on these.
     """
-
-    _cost_bound = "", 1.0
 
     def __init__(
         self,

@@ -15,10 +15,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.metrics import recall_score
 
-from tailboost.boosting.cvar import Hedge, hedge_bounds, step_size
-from tailboost.boosting.game import Bound, Hypothesis, Units
-from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO, Learner
-from tailboost.boosting.mixtures import MixtureClassifier
+from tailboost.boosting.cvar import HedgeClassifier
+from tailboost.boosting.game import Bound, Units
+from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
 from tailboost.core.checks import (
     check_indexes,
@@ -26,56 +25,40 @@ from tailboost.core.checks import (
     label_column,
     n_rows_of,
 )
-from tailboost.core.exceptions import BoundNotMetWarning, warn_user
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.solvers import minimize_cvar_mixture
 
 
-class Voting(MixtureClassifier):
-    """Hedge over classes, groups or rows, and one vote for each hypothesis."""
+class Voting(HedgeClassifier):
+    """Hedge over classes, groups or rows, and one vote for each hypothesis that meets w·ℓ ≤ ½ − γ."""
 
     _default_learner = HistBoostClassifier(n_estimators=20, max_depth=3)
-    gamma_: Any = None
+    _parameter_constraints = ROUNDS_OR_AUTO
+    gamma_: float
 
-    def _vote(self, learn: Learner) -> None:
-        """Play T rounds, and give each hypothesis a vote; one that misses the target ends the game.
-
-        A hypothesis that misses it has no vote, except the first: a rule needs one.
-        """
-        self.T_: Any = self.n_estimators
-        if self.T_ == "auto":
-            self.T_ = max(1, math.ceil(2 * math.log(learn.units.count) / self.gamma_**2))
-        self.eta_ = step_size(self.eta, learn.units, self.T_)
-        player = self.player_ = Hedge(self.eta_)
-        state = player.start(learn.units.p)
-        rounds: list[Hypothesis] = []
-        for t in range(self.T_):
-            w = player.weights(state)  # (9)
-            h = learn(w, t)
-            missed = h.weighted_loss > learn.target + 1e-9  # (7)
-            if not (missed and rounds):
-                rounds.append(h)
-            if missed:
-                warn_user(
-                    f"a weighted loss of {h.weighted_loss:.4g} is above ½ − γ, so "
-                    f"{len(rounds)} of {self.T_} rounds vote, without the bound ½ − γ",
-                    BoundNotMetWarning,
-                )
-                break
-            state = player.update(state, h.losses)
-        self._set_rule(learn, rounds, np.array([h.answers for h in rounds]))
-        self._set_weights(self._mix(self.losses_))
+    def _rounds(self, units: Units) -> int:
+        if self.n_estimators == "auto":
+            return max(1, math.ceil(2 * math.log(units.count) / self.gamma_**2))
+        return super()._rounds(units)
 
     @property
     def bounds_(self) -> list[Bound]:
-        """Bounds on the share of voters with loss 1 on a unit, or the mean loss of a group.
+        """Bounds on the share of voters with loss 1 on a unit, Theorem 1 before its last step to the vote.
 
         They are about the even vote of all rounds: with other weights there are none.
         """
         if np.ptp(self.estimator_weights_) > 0:
             return []
-        return hedge_bounds(self, self.gamma_)
+        bounds = super().bounds_
+        if self.eta == "theory":
+            g = float(self.weighted_losses_.max())
+            theorem = bounds[-1]
+            edge = 0.5 - self.gamma_
+            bound = theorem.bound - g + edge if g <= edge + 1e-9 else math.nan
+            formula = "½ − γ" + theorem.formula.removeprefix("g")
+            bounds.append(theorem._replace(formula=formula, bound=bound))
+        return bounds
 
 
 class WorstClassBoostClassifier(Voting):
@@ -125,8 +108,6 @@ class WorstClassBoostClassifier(Voting):
     array([0])
     """
 
-    _parameter_constraints = ROUNDS_OR_AUTO
-
     def __init__(
         self,
         estimator: Model = None,
@@ -174,8 +155,7 @@ class WorstClassBoostClassifier(Voting):
                 return classes.means(losses).round(9) >= round(1 - clf.theta, 9)
 
             clf.gamma_ = gamma
-            learn = replace(learn, units=classes, loss=too_large, target=0.5 - gamma)
-            clf._vote(learn)
+            clf._run(replace(learn, units=classes, loss=too_large, target=0.5 - gamma))
         return self
 
 
@@ -249,11 +229,11 @@ class OCOBoostClassifier(Voting):
         with fitting_apart(self) as clf:
             clf.gamma_ = clf.gamma
             learn = clf._open(X, y, sample_weight)
-            clf._vote(replace(learn, target=0.5 - clf.gamma))
+            clf._run(replace(learn, target=0.5 - clf.gamma))
         return self
 
 
-class GroupDROBoostClassifier(Voting):
+class GroupDROBoostClassifier(HedgeClassifier):
     """Group DRO as boosting, Zhai et al. 2021, section 3.4: Hedge over groups with their errors as losses.
 
     Parameters
@@ -274,6 +254,8 @@ class GroupDROBoostClassifier(Voting):
         The groups.
     Further attributes: see `MixtureClassifier`.
     """
+
+    _default_learner = Voting._default_learner
 
     def __init__(
         self,
@@ -311,7 +293,7 @@ class GroupDROBoostClassifier(Voting):
                 names = label_column(groups, "groups")[learn.rows.used]
             clf.groups_, index = np.unique(names, return_inverse=True)
             units = Units.groups(index, learn.rows.weight)
-            clf._vote(replace(learn, units=units, loss=units.means))
+            clf._run(replace(learn, units=units, loss=units.means))
         return self
 
     def _mix(self, losses: Array) -> Floats:
