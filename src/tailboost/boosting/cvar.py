@@ -231,6 +231,7 @@ class Solved(NamedTuple):
     losses: Any
     w: Floats
     mixture: Floats
+    value: float = -math.inf  # least ⟨w, ℓ⟩ of the losses so far
 
 
 @dataclass(frozen=True)
@@ -257,13 +258,18 @@ class LP(Player[Solved]):
         """Return the state with the newest losses and a new solution."""
         past = np.vstack([state.losses, losses])
         p = state.p
+        start = None
+        if len(past) > 1:
+            start = np.append(state.mixture, 0.0)
+            if self.beta is None and state.w @ losses >= state.value:  # w stays optimal
+                return state._replace(losses=past, mixture=start)
         solution: Any
         if self.beta is None:
-            solution = minimize_cvar_mixture(past, self.alpha, p)
+            solution = minimize_cvar_mixture(past, self.alpha, p, start=start)
         else:
-            start = np.append(state.mixture, 0.0) if len(past) > 1 else None
             solution = entropic_weights(past, self.alpha, self.beta, p, start=start)
-        return Solved(p, past, solution.unit_weights, solution.mixture)
+        w = solution.unit_weights
+        return Solved(p, past, w, solution.mixture, solution.dual_value)
 
     def bounds(self, game: Game) -> list[Bound]:
         """Return bounds on the CVaR of the best mixture of all rounds, by the largest g of ⟨w, ℓ⟩.

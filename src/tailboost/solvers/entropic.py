@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_number, finite
+from tailboost.core.checks import check_number
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.mixture import TailGame
 from tailboost.solvers.newton import Entropic, divergence, newton
@@ -92,16 +91,7 @@ def entropic_weights(
     """
     beta = check_number(beta, "beta", 0)
     game = TailGame.build(losses, alpha, base)
-    n_candidates = game.equal_to.size
-    first = np.full(n_candidates, 1.0) if start is None else finite(start, "start")
-    if first.size > n_candidates or first.min() < 0 or not first.sum() > 0:
-        raise ValueError(
-            f"start must be at most {n_candidates} non-negative weights with a positive sum, "
-            f"got {start!r}"
-        )
-    lam = np.bincount(
-        game.equal_to[: first.size], first / first.sum(), game.candidates.size
-    ).astype(float)
+    lam = game.first(start)
     scaled = min(beta * game.scale, FIRST_BETA)
     while True:  # the solution for a smaller β is a good start
         best_weights = Entropic(game.p, game.alpha, scaled)

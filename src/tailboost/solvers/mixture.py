@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from tailboost.core.array_types import Array, Floats, Ints, Mask
-from tailboost.core.checks import check_alpha
+from tailboost.core.checks import check_alpha, finite
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.newton import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail import (
@@ -179,6 +179,19 @@ class TailGame:
         gap /= 1.0 + float(np.ptp(shift))
         return Optimum(lam, w, combined, gap, threshold)
 
+    def first(self, start: ArrayLike | None) -> Floats:
+        """Return the even mixture of all candidates, or a given one of the first of them."""
+        n_candidates = self.equal_to.size
+        first = np.full(n_candidates, 1.0) if start is None else finite(start, "start")
+        if first.size > n_candidates or first.min() < 0 or not first.sum() > 0:
+            raise ValueError(
+                f"start must be at most {n_candidates} non-negative weights with a positive "
+                f"sum, got {start!r}"
+            )
+        numbers = self.equal_to[: first.size]
+        lam = np.bincount(numbers, first / first.sum(), self.candidates.size)
+        return lam.astype(np.float64)
+
     def expand(self, lam: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Return the mixture of all candidates (the first of equals gets all), and weights of all units."""
         full_lam = np.zeros(self.equal_to.size)
@@ -193,6 +206,8 @@ def minimize_cvar_mixture(
     losses: ArrayLike,
     alpha: float,
     base: ArrayLike | None = None,
+    *,
+    start: ArrayLike | None = None,
 ) -> MixtureSolution:
     """Return the mixture of candidates with the smallest CVaR, and unit weights that certify the optimum.
 
@@ -210,6 +225,8 @@ def minimize_cvar_mixture(
         Tail mass in (0, 1].
     base : array-like of shape (n,), optional
         Base measure p: non-negative weights or counts, normalised here; uniform by default.
+    start : array-like of shape (≤ T,), optional
+        A mixture near the optimum, for speed: that of the previous round.
 
     Returns
     -------
@@ -224,7 +241,7 @@ def minimize_cvar_mixture(
         If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     game = TailGame.build(losses, alpha, base)
-    optimum = _of_least_mean(game, None)
+    optimum = _of_least_mean(game, None if start is None else game.first(start))
     return _certified(game, optimum._replace(w=_closest(game, optimum)))
 
 
@@ -378,16 +395,14 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
     n_candidates, n_units = game.losses.shape
     few = FEW_FREE_UNITS * n_candidates
     lam = np.full(n_candidates, 1.0 / n_candidates)
-    if start is not None:
-        lam = start
+    if start is not None:  # a little of each candidate, so that none has to enter alone
+        lam += 0.9 * (start - lam)
     combined = combine(game.losses, lam)
     # At the first ε a good part of the units has free weights. A large ε would spread the weights of a tiny α
     # over more than the tail.
     _, eta = tail(combined, game.alpha, game.p)
     near_boundary = 4 * float(np.quantile(np.abs(combined - eta), 0.1))
     epsilon = max(game.alpha, 0.01) * max(near_boundary, 0.3 * float(combined.std()), 1e-3)
-    if start is not None:
-        epsilon /= SHRINK
     near = np.ones(n_units, dtype=bool)
     high = np.inf
     n_free = n_units
@@ -402,7 +417,9 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
         n_before = n_free
         n_free = ((combined > low) & (combined < high)).sum()
         if n_free <= few or epsilon < LEAST_EPSILON:
-            return _exact_near_boundary(game, combined, shift)
+            exact = _exact_near_boundary(game, combined, shift)
+            if epsilon < LEAST_EPSILON or (exact and exact.gap <= CLOSED):
+                return exact
         if n_free > TIED_PART * n_before:  # hardly fewer
             tied = _all_tied(game, free, epsilon, lam, shift)
             if tied.gap <= CLOSED:
@@ -435,7 +452,7 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
     n_nearest = FEW_FREE_UNITS * n_candidates  # fewer than the units
     near = distance <= np.partition(distance, n_nearest)[n_nearest]
     best = None
-    while 2 * near.sum() < n_units:
+    while near.sum() < min(4 * n_nearest, n_units / 2):  # else the boundary is another one
         above = combined > eta
         free = _free_units(game, near, above, shift)
         if free.units.size == n_units:
