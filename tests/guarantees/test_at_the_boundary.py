@@ -59,7 +59,11 @@ def false_certificates(setting, draws):
         broken = False
         for limit in map(parse, limits):
             found = rates.measure(limit.rate, y, answers, groups=groups)
-            broken |= bool(limit.excess(list(found), np.array(list(found.values()))) > 0)
+            values = np.array(list(found.values()))
+            pairs = [(limit.value(values), limit.bound)]
+            if not limit.compares:
+                pairs = zip(values, limit.bounds(list(found)), strict=True)
+            broken |= any(limit.keeps(value, bound) is False for value, bound in pairs)
         false += broken
     return false
 

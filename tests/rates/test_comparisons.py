@@ -32,7 +32,8 @@ def test_a_limit_is_kept_if_all_pairs_keep_it(form):
         names = ["x", "y", "z"]
         assert limit.value(values) == DIRECT[form](values)
         assert limit.keeps(limit.value(values), limit.bound) == pairs_keep
-        assert (limit.excess(names, values) == 0) == pairs_keep
+        beyond = limit.sign * (values - limit.levels(names))
+        assert (limit.violation(beyond.max(), beyond.min()) == 0) == pairs_keep
 
 
 @pytest.mark.parametrize("form", COMPARISONS)

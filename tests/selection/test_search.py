@@ -5,12 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from test_selecting import atoms, best_mixture, grown, one_rule, value_of
+from test_selecting import atoms, best_mixture, broken_by, grown, one_rule, value_of
 
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Counts, Strata, as_objective
-from tailboost.selection.search import Program, solve
+from tailboost.selection.search import Program, RunningRates, solve
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights
 
@@ -66,7 +66,7 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     program = Program(table.data.strata, as_objective(rates.error()), limits)
     one, other = thresholds_of(table, p, y, g)
     both = (one[:, None] + other[None]).reshape(-1, 4, 2)
-    kept = (program.violations(both) <= 1e-9).all(axis=1)
+    kept = broken_by(limits, table.data.strata, both) <= 1e-9
     errors = np.array([value_of(rates.error(), table.data.strata, tally)[0] for tally in both[kept]])
     assert program.keeps(alone.counts)
     assert errors.min() - 1e-9 <= program.value(alone.counts) <= errors.min() + 5 / 600
@@ -124,15 +124,79 @@ def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
     assert growth.fun >= found.fun - 1e-8
 
 
-def test_a_line_counts_as_its_rules_do():
+def rules_on_lines(table, rule, n_moves=3):
+    """Yield lines from some rules of a descent, with the counts of the rule, and the places on each line."""
     rng = np.random.default_rng(0)
-    for K, defers, costs in ((2, False, False), (2, True, False), (3, False, True), (2, False, True)):
-        table, _ = atoms(1, K, 2, 8, n=300, weights=True, defers=defers, costs=costs)
-        rule = rng.normal(size=(len(table.probabilities), table.data.strata.n_actions))
-        for line in table.lines(compares=False):
-            rules, tallies = table.line(rule, line)
-            for other, tally in zip(rules, tallies, strict=True):
-                np.testing.assert_allclose(tally, table.counts(other), atol=1e-12)
+    reached = table.reached(rule)
+    for _ in range(n_moves):
+        for each in table.lines(compares=True):
+            line = table.line(reached, each)
+            shape = [axis.changes.shape[0] for axis in line.axes]
+            allowed = np.argwhere(np.broadcast_to(line.allowed, shape))
+            yield line, table.counts(reached.rule), [tuple(place) for place in allowed.tolist()]
+        reached = line.to(*allowed[rng.integers(len(allowed))])
+
+
+def families():
+    """Yield families of either kind with a rule of each, with and without deferral and costs."""
+    rng = np.random.default_rng(0)
+    for K, G, defers, costs in (
+        (2, 2, False, False),
+        (2, 2, True, False),
+        (3, 2, False, True),
+        (2, 1, False, True),
+    ):
+        table, _ = atoms(1, K, G, 8, n=300, weights=True, defers=defers, costs=costs)
+        yield table, rng.normal(size=(len(table.probabilities), table.data.strata.n_actions))
+        if K == 2:
+            score = rng.integers(12, size=300) / 12
+            for column in (None, 0)[:G]:
+                thresholds = Thresholds(table.data, score, score, column)
+                cuts = rng.normal(size=(len(table.probabilities), table.data.strata.n_actions))
+                yield thresholds, thresholds.best(cuts)
+
+
+def test_a_line_counts_as_its_rules_do():
+    """The running changes of the counts, against the answers of each rule on the line."""
+    for table, rule in families():
+        for line, counts, places in rules_on_lines(table, rule):
+            running = [axis.changes.toarray().cumsum(axis=0) for axis in line.axes]
+            for place in places[:: len(places) // 40 + 1]:
+                moved = counts.ravel().copy()
+                for axis, sums, number in zip(line.axes, running, place, strict=True):
+                    moved += sums[number] - sums[axis.here]
+                expected = table.counts(line.to(*place).rule)
+                np.testing.assert_allclose(moved, expected.ravel(), atol=1e-12)
+
+
+LIMITED = {
+    "each": [rates.miss("b") <= 0.3, rates.precision("b", by="sex") >= 0.5, rates.error(by="class") <= 0.4],
+    "compared": [
+        rates.gap(rates.selected("b", by="sex")) <= 0.1,
+        rates.ratio(rates.selected("b", by="sex")) >= 0.8,
+    ],
+    "named": [rates.miss("b", by="sex") <= {0: 0.3}, rates.representation("b", by="sex") <= 0.6],
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+@pytest.mark.parametrize("objective", [rates.error(), rates.largest(rates.error(by="cell"))])
+def test_running_rates_charge_as_the_counts_of_each_rule(name, objective):
+    """Against objective and violations from the rates of the counts, one rule after the other."""
+    for table, rule in families():
+        strata = table.data.strata
+        if strata.n_combinations == 1:
+            continue
+        program = Program(strata, as_objective(objective), LIMITED[name])
+        running = RunningRates(program)
+        for line, counts, places in rules_on_lines(table, rule, 1):
+            charges, _, _ = running.along(running.sums(counts[None])[0], line.axes)
+            for place in places[:: len(places) // 20 + 1]:
+                moved = table.counts(line.to(*place).rule)
+                value = np.nanmax(value_of(as_objective(objective).rate, strata, moved))
+                broken = float(broken_by(program.limits, strata, moved))
+                expected = value + (10 * (1 + broken) if broken > 1e-9 else 0.0)
+                assert charges[place] == pytest.approx(expected, abs=1e-10)
 
 
 def reachable(table, x, rule):
@@ -165,7 +229,7 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
             tally = table.data.of(np.array(rule)[x])
-            if program.violations(tally).max() <= 1e-9 and reachable(table, x, rule):
+            if broken_by(limits, table.data.strata, tally) <= 1e-9 and reachable(table, x, rule):
                 values.append(float(value_of(rates.error(), table.data.strata, tally)[0]))
         if values:
             kept += program.keeps(alone.counts)
@@ -210,7 +274,7 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
         program = Program(strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
         tallies = np.array([table.data.of((p >= cut).astype(int)) for cut in cuts])
-        kept = program.violations(tallies)[:, 0] <= 1e-9
+        kept = broken_by([limit], strata, tallies) <= 1e-9
         if kept.any():
             _, alone = one_rule(table, rates.error(), [limit])
             assert program.keeps(alone.counts)

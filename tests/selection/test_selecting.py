@@ -58,6 +58,23 @@ def value_of(rate, strata, tally):
     return rate.terms(strata).values(tally)
 
 
+def broken_by(limits, strata, counts):
+    """Return the largest violation of limits by counts (…, W, A), from their rates, over their scales."""
+    largest = [np.zeros(counts.shape[:-2])]
+    for limit in limits:
+        terms = limit.rate.terms(strata)
+        values = terms.values(counts)
+        most, least = np.fmax.reduce(values, axis=-1), np.fmin.reduce(values, axis=-1)
+        if limit.form == "gap":
+            broken = most - least - limit.bound
+        elif limit.form == "ratio":
+            broken = limit.bound * most - least
+        else:
+            broken = np.fmax.reduce(limit.sign * (values - limit.bounds(terms.names)), axis=-1)
+        largest.append(broken / terms.scale)
+    return np.fmax.reduce(largest)
+
+
 def best_mixture(table, x, objective, limits):
     """Return the optimum over mixtures of all rules by a generic solver, from the rates of each rule."""
     objective = as_objective(objective)
@@ -164,7 +181,7 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name):
         if not costs:  # the probabilities give the mean cost of a stratum, not the cost of a row
             assert counted.fun == pytest.approx(best, abs=1e-3)
         assert counted.fun >= best - 1e-6
-        assert (program.violations(counted.counts) <= 1e-5).all()
+        assert broken_by(program.limits, program.strata, counted.counts) <= 1e-5
         _, alone = one_rule(table, objective, limits)
         if program.keeps(alone.counts):
             assert program.value(alone.counts) >= best - 1e-6
@@ -281,7 +298,7 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
         assert counted.program.level == pytest.approx(high, abs=3e-4)
         best = counted.counts
         assert counted.program.value(best) == pytest.approx(high, abs=3e-4)
-        assert (program.violations(best) <= 1e-5).all()
+        assert broken_by(program.limits, program.strata, best) <= 1e-5
 
 
 def smooth(seed, n=3000):
@@ -295,7 +312,7 @@ def smooth(seed, n=3000):
 
 
 def deferred(table, cuts):
-    low, high = table.ends(table.edges[cuts])[0]
+    low, high = table.written(table.edges[cuts])[0]
     return (low <= table.scores) & (table.scores < high)
 
 

@@ -138,7 +138,10 @@ def truths(rate, limit, answered):
 def kept(limit, answered):
     terms = limit.rate.terms(answered.strata)
     values = np.nan_to_num(terms.values(answered.of(answered.actions)), nan=0.0 if limit.from_above else 1.0)
-    return limit.excess(terms.names, values) == 0
+    if limit.compares:
+        return limit.keeps(limit.value(values), limit.bound)
+    pairs = zip(values, limit.bounds(terms.names), strict=True)
+    return all(limit.keeps(value, bound) is not False for value, bound in pairs)
 
 
 @pytest.mark.slow

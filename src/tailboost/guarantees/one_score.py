@@ -210,7 +210,7 @@ class OneScore:
     def rule(self, cuts: Ints) -> Selection:
         """Return the rule of cuts, shape (m, 2)."""
         ends = self.family.edges[cuts[:, : 1 + self.selecting.defers]]
-        return self.selection.at(self.family.ends(ends))
+        return self.selection.at(self.family.written(ends))
 
 
 def one_cut(cuts: Ints) -> Ints:

@@ -99,7 +99,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
     """Return the rule of thresholds between fresh scores, shape (m,)."""
-    ends = case.family.ends(thresholds[:, None], case.scores, case.places)
+    ends = case.family.written(thresholds[:, None], case.scores, case.places)
     rule = case.selection.at(ends)
     return Certified(rule, case.fresh.by(rule), METHOD, AT_RANKS)
 

@@ -439,6 +439,10 @@ class Statistic:
         """Return the limit at a level."""
         return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
 
+    def levels(self, names: list[Any]) -> Floats:
+        """Return the level from which the rate of each subgroup counts, shape (m,)."""
+        return np.zeros(len(names))
+
     def value(self, values: Floats) -> float:
         """Return the gap, the ratio, the largest or the smallest rate, depending on the form.
 
@@ -525,6 +529,10 @@ class Limit(Statistic):
             )
         stated = tuple(numbers.items()) if by_name else numbers[None]
         return cls(form, rate, stated, in_percent=in_percent)
+
+    def levels(self, names: list[Any]) -> Floats:
+        """Return the bound of each subgroup, NaN for a free one; 0 if the rates are compared."""
+        return super().levels(names) if self.compares else self.bounds(names)
 
     def bounds(self, names: list[Any]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
@@ -621,16 +629,15 @@ class Limit(Statistic):
         pairs = zip(names, bounds.tolist(), strict=True)
         return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
 
-    def excess(self, names: list[Any], values: Floats) -> Floats:
-        """Return the violation of the limit by the rates (..., m) of subgroups ``names``, shape (...).
+    def violation(self, largest: Floats, smallest: Floats) -> Floats:
+        """Return the violation by the largest and the smallest of ``sign * (rate - level)``; 0 for NaN.
 
-        The violation is 0 if the rates satisfy the limit or are undefined.
+        Of compared rates no pair has less room than the largest and the smallest one.
         """
         if self.compares:
-            violations = -self.rooms(values, values)
-        else:
-            violations = self.sign * (values - self.bounds(names))[..., None]
-        return np.asarray(np.nan_to_num(violations).max(axis=(-2, -1), initial=0.0))
+            a, c = self.pair
+            largest = largest - a * smallest - c
+        return np.fmax(largest, 0.0)
 
     def __bool__(self) -> bool:
         raise TypeError(

@@ -2,8 +2,8 @@
 
 Each step of column generation adds the rule of least expected cost under the shadow prices of the limits. If
 the probabilities are right, the best mixture of all rules is found, so its objective is a bound. The descent
-counts all rules on a line through a rule exactly, and moves to the best one; rules within the limits come
-before all others.
+moves to the best rule on a line through a rule: along a line each rate is a running sum over the rows that
+change their answers. Rules within the limits come before all others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import OptimizeResult, linprog
+from scipy.sparse import csr_array
 from scipy.special import softmax
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints
 from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import (
     InfeasibleLimitsError,
@@ -31,6 +32,7 @@ from tailboost.rates import (
     largest,
 )
 from tailboost.rates.rate import EACH
+from tailboost.selection.lines import Axis
 from tailboost.selection.table import RateTable
 
 # Named objectives.
@@ -70,6 +72,8 @@ ERROR_SHARES = (0.0, 0.5, 0.75, 0.875, 0.9375)
 # calls of `calibrate` with limits on three to 26 classes 59 are certified, not 67.
 STARTS = 3
 PASSES = 3
+# Smaller sums along a line are rounding.
+ROUNDING = 1e-13
 # Numbers are compared after rounding to this number of decimals.
 DECIMALS = 12
 
@@ -156,8 +160,8 @@ def stated(parameters: Any) -> Problem:
 class Pool:
     """Rules of a family with their confusion counts on the selection data; no two have equal counts."""
 
-    # Has `data`, the rule of least expected cost, ``best(costs)``, the ``counts(rule)``, and ``lines`` of a
-    # descent, with the rules and counts on each, ``line(rule, line)``.
+    # Has the rule of least expected cost, ``best(costs)``, the ``counts(rule)``, the ``lines`` of a descent,
+    # a rule as its first one, ``reached(rule)``, and the rules on a line from there, ``line(reached, line)``.
     family: Any
     rules: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each rule, shape (W, A)
@@ -264,30 +268,15 @@ class Program:
         """Return the objective of confusion counts (W, A), in units of its rate."""
         return self.objective.value(self.terms[0].values(counts))
 
-    def violations(self, counts: Floats) -> Floats:
-        """Return by how much confusion counts violate each limit, in units of its rate's scale.
-
-        The counts have the shape (…, W, A), and the result (…, n_limits).
-        """
-        excesses = [
-            limit.excess(terms.names, terms.values(counts)) / terms.scale
-            for limit, terms in zip(self.limits, self.terms[1:], strict=True)
-        ]
-        return np.moveaxis(np.array(excesses), 0, -1)
-
-    def keeps(self, counts: Floats) -> bool:
-        """Whether confusion counts keep all limits."""
-        return bool((self.violations(counts) <= SLIGHT).all())
-
     def charged(self, counts: Floats) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
-        terms = self.terms[0]
-        values = np.nan_to_num(
-            terms.values(counts), nan=-terms.scale
-        )  # without rows none is above
-        violation = self.violations(counts).max(axis=-1, initial=0.0)
-        broken = np.where(violation <= SLIGHT, 0.0, BROKEN * (1.0 + violation))
-        return np.asarray((values.max(axis=-1) / terms.scale + broken).round(DECIMALS))
+        rates = RunningRates(self)
+        sums = rates.sums(counts)
+        return rates.charged(sums[0], np.arange(len(rates.signs)), sums)
+
+    def keeps(self, counts: Floats) -> bool:
+        """Whether confusion counts (W, A) keep all limits."""
+        return bool(self.charged(counts[None])[0] < BROKEN / 2)
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
@@ -422,22 +411,108 @@ def grow(pool: Pool, program: Program) -> OptimizeResult:
     return mixture
 
 
+class RunningRates:
+    """The rates of a program along lines: those of the objective, then those of the limits.
+
+    Attributes
+    ----------
+    table : csr_array of shape (W × A, 2 R)
+        The numerators, then the denominators, of all R rates over confusion counts.
+    stated : ndarray of int, shape (R,)
+        0 for the rates of the objective, and the number of the limit of others from 1 on.
+    signs, levels : ndarray of shape (R,)
+        Sign and level of the bound of each rate; the level of rates that are minimised or compared is 0.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        stated = [program.objective, *program.limits]
+        levels = [each.levels(of.names) for each, of in zip(stated, program.terms, strict=True)]
+        sizes = list(map(len, levels))
+        self.stated = np.repeat(np.arange(len(sizes)), sizes)
+        self.signs = np.repeat([each.sign for each in stated], sizes)
+        self.levels = np.concatenate(levels)
+        parts = [each.top for each in program.terms] + [each.bottom for each in program.terms]
+        self.table = csr_array(np.concatenate(parts).reshape(2 * len(self.signs), -1).T)
+
+    def sums(self, counts: Floats) -> Floats:
+        """Return the numerators and denominators of all rates of counts (T, W, A), shape (T, 2 R)."""
+        return np.asarray(counts.reshape(len(counts), -1) @ self.table)
+
+    def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Ints, Floats]:
+        """Return the charges of the rules on a line through a rule with these sums, shape (2 R,).
+
+        Also the numbers of the sums that move along the line, and these sums of each rule.
+        """
+        changes = [axis.changes @ self.table for axis in axes]
+        moving = np.unique(np.concatenate([each.indices for each in changes]) % len(self.signs))
+        numbers = np.append(moving, moving + len(self.signs))
+        moved = sums[numbers]
+        for axis, change in zip(axes, changes, strict=True):
+            running = change[:, numbers].toarray().cumsum(axis=0)
+            moved = moved[..., None, :] + running - running[axis.here]
+        moved[np.abs(moved) < ROUNDING] = 0.0
+        return self.charged(sums, moving, moved), numbers, moved
+
+    def charged(self, sums: Floats, moving: Ints, moved: Floats) -> Floats:
+        """Return the charges of rules with these sums, but ``moved``, (…, 2 r), of the ``moving`` rates.
+
+        Of the rates that rest, the largest and the smallest one of each limit matter.
+        """
+        at_rest = self._beyond(sums, slice(None))
+        at_rest[moving] = np.nan
+        beyond = self._beyond(moved, moving)
+        charges = np.zeros(beyond.shape[:-1])
+        violations = charges
+        for number, terms in enumerate(self.program.terms):
+            rest, own = (
+                at_rest[self.stated == number],
+                beyond[..., self.stated[moving] == number],
+            )
+            most, least = (
+                reduce(own, axis=-1, initial=reduce(rest))
+                for reduce in (np.fmax.reduce, np.fmin.reduce)
+            )
+            if number == 0:
+                charges = np.nan_to_num(
+                    most / terms.scale, nan=-1.0
+                )  # without rows none is above
+            else:
+                violation = self.program.limits[number - 1].violation(most, least)
+                violations = np.maximum(violations, violation / terms.scale)
+        broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
+        return np.asarray((charges + broken).round(DECIMALS))
+
+    def _beyond(self, sums: Floats, rates: Any) -> Floats:
+        """Return by how much rates exceed their levels, NaN without rows or a bound, shape (…, r)."""
+        counted, among = np.split(sums, 2, axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.where(among > 0, counted / among, np.nan)
+        return np.asarray(self.signs[rates] * (values - self.levels[rates]))
+
+
 def _descended(family: Any, program: Program, rule: Any) -> Any:
     """Return the rule after moves to the best rule on each line in turn."""
+    rates = RunningRates(program)
     lines = family.lines(compares=any(limit.compares for limit in program.limits))
+    reached = family.reached(rule)
+    sums = rates.sums(family.counts(rule)[None])[0]
     least = np.inf
     n_kept = 0  # lines since the last move
-    for line in lines * PASSES:
-        rules, counts = family.line(rule, line)
-        values = program.charged(counts)
+    for each in lines * PASSES:
+        line = family.line(reached, each)
+        charges, numbers, moved = rates.along(sums, line.axes)
+        charges = np.where(line.allowed, charges, np.inf)
         n_kept += 1
-        if values.min() < least - SLIGHT:
-            least = values.min()
-            rule = rules[values.argmin()]
+        if charges.min() < least - SLIGHT:
+            least = charges.min()
+            place = np.unravel_index(charges.argmin(), charges.shape)
+            sums[numbers] = moved[place]
+            reached = line.to(*place)
             n_kept = 0
         if n_kept == len(lines):
             break
-    return rule
+    return reached.rule
 
 
 # -- limits that contradict each other -----------------------------------------------------------------------

@@ -238,7 +238,7 @@ class Engine:
         """Return a rule of a pool as a selection."""
         rule = pool.rules[number]
         if isinstance(self.family, Thresholds):
-            rule = self.family.ends(self.family.edges[rule])
+            rule = self.family.written(self.family.edges[rule])
         return Selection(self, problem, program, rule, pool.counts[number])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -15,11 +15,14 @@ from tailboost.core.checks import as_pandas, n_rows_of, take
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
 from tailboost.rows.fingerprints import hash_rows, stratified_places
+from tailboost.selection.lines import Axis, Line, changes
 from tailboost.selection.outputs import LogProbabilities
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
 # the error plus the excess of limits is .0033 higher, at twice the time (64 selections of three classes).
 MOST = 250
+# A row with the moved action keeps it where the costs tie: its change is after the move by 0.
+FIRST_CHANGE = np.nextafter(0.0, 1.0)
 # The model of groups, small because it is fitted several times, and its folds.
 GROUP_MODEL = HistBoostClassifier(
     n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0
@@ -43,6 +46,16 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
     return total
 
 
+class Reached(NamedTuple):
+    """A rule on the way of a descent, with its answers to the selection data."""
+
+    rule: Floats
+    costs: list[Floats]  # expected costs of each action, shape (n,) each
+    actions: Ints  # shape (n,): the action of least expected cost
+    least: Floats  # shape (n,): this cost
+    growth: Floats  # shape (n,): growth of the cost of an action that is moved in all strata
+
+
 @dataclass(eq=False)
 class ClassWeights:
     """All rules of least expected cost on the selection data; a rule is costs of actions, shape (S, A).
@@ -59,8 +72,6 @@ class ClassWeights:
     by_features: bool = False
     # p(combination | x) of each class; none if combinations have their frequencies in each class.
     models: list[Any] = field(default_factory=list)
-    # The rule of the last line, and its expected costs of actions on the selection data, shape (A, n).
-    reached: tuple[Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
         strata = self.data.strata
@@ -98,35 +109,59 @@ class ClassWeights:
         actions = range(strata.n_actions == 2, strata.n_actions)
         return [(action, of_strata) for of_strata, action in product(moved, actions)]
 
-    def line(self, rule: Floats, line: tuple[int, Floats]) -> tuple[Floats, Floats]:
-        """Return the rules with other costs of one action in some strata, and their counts.
+    def reached(self, rule: Floats) -> Reached:
+        """Return a rule as the first one of a descent."""
+        costs = expected_costs(self.probabilities, rule)
+        growth = np.ones(len(self.probabilities)) @ self.probabilities
+        return Reached(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0), growth)
 
-        A row changes its action once as the cost grows. So the counts are cumulative sums over the rows in
-        the order of their changes.
+    def line(self, reached: Reached, line: tuple[int, Floats]) -> Line:
+        """Return the rules with other costs of one action in some strata.
+
+        A row changes its action once as the cost grows: from this action to the best other one.
         """
+        data = self.data
         action, strata = line
-        n_actions = rule.shape[1]
-        if self.reached is None or self.reached[0] is not rule:
-            self.reached = rule, expected_costs(self.probabilities, rule)
-        costs = self.reached[1].copy()
-        own = costs[action].copy()
-        costs[action] = np.inf
-        other = costs.argmin(axis=0)
+        rule, costs, actions, least, growth = reached
+        has_it = np.flatnonzero(actions == action)
+        rest = np.array([each[has_it] for each in costs])
+        rest[action] = np.inf
+        other, least_other = actions.copy(), least.copy()
+        other[has_it], least_other[has_it] = rest.argmin(axis=0), rest.min(axis=0)
+        if not strata.all():
+            growth = self.probabilities[strata > 0].sum(axis=0, dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):  # some rows never change
-            change = (costs.min(axis=0) - own) / (strata @ self.probabilities)
+            change = (least_other - costs[action]) / growth
         change[np.isnan(change)] = -np.inf
-        ends = np.unique(change[np.isfinite(change) & (self.data.weights > 0)])
+        later = np.maximum(change[has_it], FIRST_CHANGE)
+        change[has_it] = np.where(growth[has_it] > 0, later, np.inf)
+        order = np.argsort(change)
+        ascending = change[order]
+        moving = ascending[np.isfinite(ascending) & (data.weights[order] > 0)]
+        between = moving[1:] > moving[:-1]
+        ends = np.append(moving[:1], moving[1:][between])
         ends = ends[:: len(ends) // MOST + 1]
-        between = (ends[1:] + ends[:-1]) / 2.0
-        moves = np.sort(np.r_[0.0, ends[:1] - 1.0, between, ends[-1:] + 1.0])
-        first_after = np.searchsorted(moves, change)  # the first rule with the other action
-        n_cells = len(moves) + 1
-        before = self.data.sums(first_after, n_cells, action)
-        after = self.data.sums(first_after * n_actions + other, n_cells * n_actions, other)
-        counts = after.reshape(n_cells, n_actions, -1).cumsum(axis=0)[:-1].transpose(0, 2, 1)
-        counts[..., action] = before[::-1].cumsum(axis=0)[:-1][::-1]
-        is_action = np.arange(n_actions) == action
-        return rule + moves[:, None, None] * strata[:, None] * is_action, counts
+        middles = (ends[1:] + ends[:-1]) / 2.0
+        moves = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
+        changed = np.searchsorted(
+            ascending, moves, side="right"
+        )  # rows that have changed, by rule
+
+        def to(number: int) -> Reached:
+            grown = costs[action] + moves[number] * growth
+            answers = np.where(change > moves[number], action, other)
+            is_action = np.arange(rule.shape[1]) == action
+            moved = rule + moves[number] * strata[:, None] * is_action
+            now = [*costs[:action], grown, *costs[action + 1 :]]
+            return Reached(moved, now, answers, np.minimum(grown, least_other), reached.growth)
+
+        rows = order[changed[0] : changed[-1]]
+        n_changed = np.append(0, changed - changed[0])
+        axis = Axis(
+            changes(data, rows, n_changed, action, other[rows]),
+            int(np.searchsorted(moves, 0.0)),
+        )
+        return Line([axis], to)
 
     def costs(self, rule: Floats) -> Floats:
         """Return a rule as costs of actions by read or estimated group and class, shape (groups, K, A)."""
