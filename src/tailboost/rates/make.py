@@ -34,6 +34,8 @@ from tailboost.rates.rate import (
 )
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
+ERROR = Rate("error")
+
 
 def as_objective(objective: Any) -> Statistic:
     """Return what a selection minimises: one rate, or the largest rate of a family.
@@ -500,7 +502,7 @@ def answered_error(by: By = None) -> Rate:
     return Rate("answered_error", by=by)
 
 
-def tail(alpha: float, loss: Rate | None = None, by: None = None) -> Rate:
+def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:
     """Return the mean loss of the worst fraction α of rows (CVaR), which `tailboost.certify` bounds.
 
     The bound holds for every group of at least this fraction of the rows, named or not. A classifier of
@@ -533,7 +535,7 @@ def tail(alpha: float, loss: Rate | None = None, by: None = None) -> Rate:
     return _worst("tail", check_alpha(alpha), loss, by)
 
 
-def shift(kl: float, loss: Rate | None = None, by: None = None) -> Rate:
+def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
     """Return the largest mean loss of populations near that of the rows, which `tailboost.certify` bounds.
 
     Near is a population Q with a Kullback–Leibler divergence KL(Q ‖ P) of at most ``kl`` from the
@@ -560,20 +562,14 @@ def shift(kl: float, loss: Rate | None = None, by: None = None) -> Rate:
     return _worst("shift", check_number(kl, "kl", 0), loss, by)
 
 
-def _worst(kind: str, level: float, loss: Rate | None, by: By) -> Rate:
+def _worst(kind: str, level: float, loss: Rate, by: By) -> Rate:
     """Return a tail or shift; raise ValueError for a loss that is no mean over all rows."""
-    mean = error() if loss is None else loss
-    if (
-        by is not None
-        or not isinstance(mean, Rate)
-        or mean.kind not in ("error", "cost")
-        or mean.by
-    ):
+    if by or not isinstance(loss, Rate) or loss.by or loss.kind not in ("error", "cost"):
         raise ValueError(
             f"{kind} takes error() or cost() of all rows, without by=: its bound holds for every group "
             "that is large enough"
         )
-    return Rate(kind, loss=mean, level=level)
+    return Rate(kind, loss=loss, level=level)
 
 
 def largest(rate: Rate) -> Statistic:
