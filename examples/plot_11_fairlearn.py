@@ -2,8 +2,9 @@
 With fairlearn's MetricFrame
 ============================
 
-Results go straight into fairlearn's tables. Its ``ExponentiatedGradient`` with bounded group loss has
-the same objective as group DRO boosting.
+Results go straight into fairlearn's tables. Group DRO boosting makes the largest group error small;
+fairlearn's ``ExponentiatedGradient`` with bounded group loss minimises the overall error while each group
+stays below a bound that you state.
 """
 
 import matplotlib.pyplot as plt

@@ -2,13 +2,13 @@
 The worst plausible distribution
 ================================
 
-If the future population differs slightly from the sample, how large can the mean loss become?
-``worst_case_weights`` gives the largest mean loss of any fitted classifier, at any size of the shift.
+The future population may differ slightly from the sample. ``worst_case_weights`` gives the largest mean loss
+of any fitted classifier over all populations within a KL ball, so models can be compared at each shift.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 import tailboost as tb
@@ -19,16 +19,33 @@ X, X_test, y, y_test = train_test_split(
     data.data, data.target, test_size=0.5, stratify=data.target, random_state=0
 )
 models = {
-    "random forest": RandomForestClassifier(min_samples_leaf=5, random_state=0).fit(X, y),
-    "DRO boosting": tb.DROBoostClassifier(random_state=0).fit(X, y),
+    "histogram boosting": HistGradientBoostingClassifier(random_state=0),
+    "random forest": RandomForestClassifier(min_samples_leaf=5, random_state=0),
+    "DRO boosting": tb.DROBoostClassifier(random_state=0),
 }
-radii = np.linspace(0, 1, 61) ** 2
-fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+
+# %%
+# The loss of a row is the probability that the model gives to the wrong label. Without a shift histogram
+# boosting has the smallest mean; the forest is less sure of itself and overtakes it when the shift is large.
+# DRO boosting minimises the exponential loss of training rows in the worst population; it is behind both.
+radii = np.linspace(0, 1, 41) ** 2
+worst = {}
 for name, model in models.items():
-    wrong = (model.predict(X_test) != y_test).astype(float)
-    errors = [worst_case_weights(wrong, radius=radius).value for radius in radii]
-    ax.plot(radii, errors, label=name)
-ax.set_xscale("function", functions=(np.sqrt, np.square))  # worst cases are nearly linear in the square root
-ax.set(xlabel="radius of the KL ball", ylabel="worst-case error")
-ax.legend()
+    given = model.fit(X, y).predict_proba(X_test)
+    losses = 1 - given[np.arange(len(y_test)), y_test]
+    worst[name] = np.array([worst_case_weights(losses, radius=radius).value for radius in radii])
+    print(f"{name:20} mean loss {worst[name][0]:.3f}, at radius 1 at most {worst[name][-1]:.3f}")
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+for name, values in worst.items():
+    left.plot(radii, values, label=name)
+    right.plot(radii, values - worst["histogram boosting"], label=name)
+for ax in (left, right):
+    ax.set_xscale(
+        "function", functions=(np.sqrt, np.square)
+    )  # worst cases are nearly linear in the square root
+    ax.set(xlabel="radius of the KL ball")
+left.set_title("largest mean loss, test rows", loc="left", fontsize=10)
+right.set_title("less that of histogram boosting", loc="left", fontsize=10)
+left.legend()
 plt.show()
