@@ -22,7 +22,7 @@ REFERENCE = {
         "Programs": "tailboost.solvers: all",
     },
     "Limits": {
-        "Rules within limits": "tailboost: tune calibrate RobustMixtureClassifier RuleClassifier Scores "
+        "Rules within limits": "tailboost: tune calibrate RobustMixtureClassifier TunedClassifier Scores "
         "Curve",
         "Certificates": "tailboost: certify rows_needed Certificate CertifiedBound Price RowsNeeded",
         "Rates and limits": "tailboost.rates: all",

@@ -57,7 +57,7 @@ _MODULES = {
         "OCOBoostClassifier Player SoftMarginBoostClassifier VadaBoostClassifier "
         "WorstClassBoostClassifier"
     ),
-    "classifiers": "RobustMixtureClassifier RuleClassifier tune",
+    "classifiers": "RobustMixtureClassifier TunedClassifier tune",
     "classifiers.calibrating": "calibrate",
     "guarantees.certificates": "Certificate CertifiedBound Price certify",
     "classifiers.curve": "Curve",

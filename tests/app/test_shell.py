@@ -120,8 +120,8 @@ def test_words_that_pandas_takes_for_missing_are_labels_and_groups(folder, table
         tables["a"].to_parquet("a.parquet")
         shell(f"tune a.{kind} {line} --by-group region --out {kind}.json")
     rule = tb.load_rule("csv.json")
-    assert rule.groups == ["EU", "NA"] == tb.load_rule("parquet.json").groups
-    assert rule.classes == ["High", "None"]
+    assert rule.rule_.groups == ["EU", "NA"] == tb.load_rule("parquet.json").rule_.groups
+    assert rule.classes_.tolist() == ["High", "None"]
     assert rule.predict([0.1], groups=["NA"]).tolist()[0] in ("High", "None")
 
 

@@ -169,4 +169,4 @@ def test_bands_of_pandas_cut_are_groups_in_every_form(by_group, tmp_path):
         assert (each.predict(table) == answers).all()
         assert each.predict(table[:1]) == answers[0]
     if by_group:
-        assert "= '(17, 45]' AND" in loaded.to_sql()
+        assert "= '(17, 45]' AND" in loaded.rule_.to_sql()

@@ -184,13 +184,13 @@ def test_names_of_groups_and_other_groups_do_not_change_the_rule():
 def selecting_and_certifying(monkeypatch, arguments, **asked):
     """Return the table and labels of the rows that select, and the rows for certificates."""
     selecting = []
-    own = tb.RuleClassifier._learn
+    own = tb.TunedClassifier._learn
 
     def recorded(classifier, rows, **given):
         selecting.append((rows.X, rows.labels))
         return own(classifier, rows, **given)
 
-    monkeypatch.setattr(tb.RuleClassifier, "_learn", recorded)
+    monkeypatch.setattr(tb.TunedClassifier, "_learn", recorded)
     _, certifying = on_part(tb.Scores("s", 1, kind="logit"), arguments, **asked)
     return selecting[0], certifying
 
@@ -312,7 +312,7 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
     assert rule.certificate_.to_dict() == same.certificate_.to_dict()
     assert rule.certificate_.n_rows == 1200
     for given in ({"selection_share": 0.2}, {"by_group": True}):
-        with pytest.raises(ValueError, match="RuleClassifier"):
+        with pytest.raises(ValueError, match="TunedClassifier"):
             tb.calibrate(first, X[1300:2500], y[1300:2500], **given)
 
 

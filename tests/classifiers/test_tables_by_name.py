@@ -211,7 +211,8 @@ def test_one_column_of_scores_is_told_the_table_that_it_needs():
     scores = np.random.default_rng(0).random(300)
     table, y = pd.DataFrame({"p": scores}), (scores > 0.5).astype(int)
     rule = tb.tune(tb.Scores("p", 1), table, y, limits=["miss(1) <= 50%"])
-    for use in (tb.calibrate, tb.certify, type(rule).score):
+    assert rule.predict(scores).tolist() == rule.predict(table).tolist()
+    for use in (tb.calibrate, tb.certify):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(ValueError, match="DataFrame"):

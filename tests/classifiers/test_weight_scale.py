@@ -46,7 +46,7 @@ def same(a, b):
 @pytest.mark.slow
 def test_a_robust_mixture_does_not_depend_on_the_scale(estimators, weight, scale):
     given = None if estimators is None else [("tree", TREE), ("line", LogisticRegression())]
-    clf = RobustMixtureClassifier(given, limits=LIMITS, cv=2, random_state=0, confidence=0.9)
+    clf = RobustMixtureClassifier(given, limits=LIMITS, cv=2, random_state=0)
     one = clone(clf).fit(X, Y, sample_weight=weight, groups=GROUPS)
     same(clf.fit(X, Y, sample_weight=weight * SCALES[scale], groups=GROUPS), one)
 
@@ -59,7 +59,7 @@ def test_given_probabilities_tune_reweight_and_measure(scale):
 
     def given(weight):
         return RobustMixtureClassifier.from_probabilities(
-            P, Y, groups=GROUPS, limits=LIMITS, sample_weight=weight, confidence=0.9
+            P, Y, groups=GROUPS, limits=LIMITS, sample_weight=weight
         )
 
     one, other = given(weight), given(weight * c)

@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +17,7 @@ from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
 from tailboost.rows.seen import Records
 from tailboost.selection.answering import Decided, Decision, Known
-from tailboost.selection.door import Predicted, answering
+from tailboost.selection.door import OtherModel, answering
 from tailboost.selection.rule import ThresholdRule
 
 SELECTED = rates.selected("yes", by="sex")
@@ -95,7 +94,7 @@ def test_groups_of_the_fit_count_also_where_another_column_is_new():
         def __tailboost__(self):
             rule = Decision(RULE, False, groups={"sex": ["f", "m"], "city": ["Rome"]})
             known = (Known(Records()),)
-            return Decided(NAMES, rule, (), known, partial(Predicted, self), lambda: None)
+            return Decided(NAMES, rule, (), known, OtherModel(self).score, None)
 
         def predict(self, X):
             return NAMES[(X[:, 0] > 0).astype(int)]

@@ -72,7 +72,9 @@ def test_rows_of_named_groups_or_without_groups_have_no_warning(certified, loade
 
 
 def test_a_rule_without_certificate_says_nothing(loaded, new_rows):
-    assert not warned(lambda: tb.ThresholdRule.from_dict(json.loads(loaded.to_json())).predict(new_rows))
+    assert not warned(
+        lambda: tb.ThresholdRule.from_dict(json.loads(loaded.rule_.to_json())).predict(new_rows)
+    )
 
 
 def test_numbers_of_which_the_groups_are_made_are_not_compared():

@@ -163,21 +163,3 @@ def test_intervals(name):
                     missed[line.rate, line.subgroup] += outside and not np.isnan(line.low)
     for what, many in missed.items():
         assert false_share(many, 0.05) >= LEAST_P, (what, many)
-
-
-LIMITED = [name for name, setting in SETTINGS.items() if setting.limits and setting.kind != "fitted"]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", LIMITED)
-def test_limits_hold_with_the_confidence(name):
-    setting, broken = SETTINGS[name], 0
-    fresh = setting.rows(np.random.default_rng(99), FRESH)
-    for seed in range(DRAWS):
-        clf = setting.select(seed, confidence=0.9)
-        if clf is None or not clf.selection_.is_sure:
-            continue
-        answered = setting.answered(clf, fresh)
-        broken += not all(kept(limit, answered) for limit in setting.limits)
-    assert false_share(broken, 0.1) >= LEAST_P, broken

@@ -1,9 +1,9 @@
 """Classifiers with a rule that is selected within limits; those of boosting are in `tailboost.boosting`."""
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.classifiers.selected_models import RuleClassifier, tune
+from tailboost.classifiers.selected_models import TunedClassifier, tune
 
-__all__ = ["RobustMixtureClassifier", "RuleClassifier", "tune"]
+__all__ = ["RobustMixtureClassifier", "TunedClassifier", "tune"]
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.classifiers.fitting import named_models
-from tailboost.classifiers.selected_models import RuleClassifier
+from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -33,7 +33,6 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
-    ConfidenceNotReachedWarning,
     InfeasibleLimitsError,
     NotCertifiedError,
     ResubstitutionWarning,
@@ -64,7 +63,6 @@ from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.answering import Decided, Known
 from tailboost.selection.selection import Selection
-from tailboost.storage.rule_files import RuleOnScores
 
 #: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
 #: for limits that it does not serve. This depends on the selecting rows and on numbers of fresh rows alone,
@@ -89,7 +87,6 @@ LARGEST_SHARE = 0.5
 # Warnings about the selection data, their limits and clusters: the limits are tested on the other rows.
 ABOUT_SELECTION = (
     BoundNotMetWarning,
-    ConfidenceNotReachedWarning,
     ResubstitutionWarning,  # the certifying rows raise LeakageError
     SmallSubgroupsWarning,
     UselessRuleWarning,
@@ -110,7 +107,7 @@ def calibrate(
     previous: Any = None,
     selection_share: float | None = None,
     training_rows: Table = None,
-) -> RuleClassifier | RuleOnScores:
+) -> TunedClassifier:
     """Return the rule of least error whose limits are certified, from fresh rows.
 
     The first procedure that applies is taken; the certificate names it.
@@ -157,9 +154,8 @@ def calibrate(
 
     Returns
     -------
-    RuleClassifier, or RuleOnScores
-        With its ``certificate_``. For `Scores` it is the rule that `tailboost.load_rule` returns of a file of
-        `tailboost.save_rule`.
+    TunedClassifier
+        With its ``certificate_``.
 
     Raises
     ------
@@ -192,12 +188,7 @@ def calibrate(
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
     given = Rows.read(X, y, groups, clusters=clusters)
-    if isinstance(model, RuleOnScores):
-        raise ValueError(
-            "model is a rule on scores: calibrate its scores again on new rows, with "
-            "limits=rule.limits and previous=rule"
-        )
-    is_selected = isinstance(model, RuleClassifier)
+    is_selected = isinstance(model, TunedClassifier)
     stated = list(model.__tailboost__().limits if is_selected else ())
     if limits is not None:
         stated = list(checked_limits(limits, to_keep=True))
@@ -210,10 +201,7 @@ def calibrate(
                 f"{type(model).__name__} was selected on other rows; leave them out, or give "
                 "the model or the scores in place of the rule"
             )
-        calibrated = calibrate_selected(
-            model, given, stated, confidence, previous, training_rows
-        )
-        return calibrated._on_scores()
+        return calibrate_selected(model, given, stated, confidence, previous, training_rows)
     classifier, certifying = selected_on_part(
         model,
         given,
@@ -238,10 +226,9 @@ def calibrate(
         )
     if previous is None:
         note += " Earlier calls on these rows are not known without previous=."
-    calibrated = calibrate_selected(
+    return calibrate_selected(
         classifier, certifying, stated, confidence, previous, training_rows, note, known
     )
-    return calibrated._on_scores()
 
 
 def selected_on_part(
@@ -253,7 +240,7 @@ def selected_on_part(
     by_group: bool | str = False,
     training_rows: Table = None,
     **params: Any,
-) -> tuple[RuleClassifier, Rows]:
+) -> tuple[TunedClassifier, Rows]:
     """Return a model with a rule selected on a part of the rows, and the rows that certify.
 
     These are the other rows of the batch; all rows if thresholds on one score are all that is selected, see
@@ -277,8 +264,8 @@ def selected_on_part(
         given.refuse_many_numbers(used)
         needed += [given.groups[:, j] for j in used]
 
-    def tuned(rows: Rows, within: Sequence[Limit]) -> RuleClassifier:
-        classifier = RuleClassifier(models, limits=within, by_group=by_group, **params)
+    def tuned(rows: Rows, within: Sequence[Limit]) -> TunedClassifier:
+        classifier = TunedClassifier(models, limits=within, by_group=by_group, **params)
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
@@ -376,7 +363,7 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
 
 
 def calibrate_selected(
-    model: RuleClassifier,
+    model: TunedClassifier,
     given: Rows,
     stated: list[Limit],
     confidence: float,
@@ -384,7 +371,7 @@ def calibrate_selected(
     training_rows: Table,
     note: str = "",
     known: tuple[Known, ...] = (),
-) -> RuleClassifier:
+) -> TunedClassifier:
     """Return the least restricted rule of a classifier within limits, with a certificate; see `calibrate`.
 
     The attempt is recorded in the classifier's ``ledger_`` before any test. ``note`` is a further assumption.

@@ -26,10 +26,10 @@ from tailboost.selection.selection import Engine, Selection
 from tailboost.solvers.tradeoff import undominated
 
 if TYPE_CHECKING:
-    from tailboost.classifiers.selected_models import RuleClassifier
+    from tailboost.classifiers.selected_models import TunedClassifier
 
 # A point: the limited and the minimised rate on the selection data, and the classifier with these rates.
-Point = tuple[float, float, "RuleClassifier"]
+Point = tuple[float, float, "TunedClassifier"]
 # The statistic of the rates that a limit of each form limits.
 FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Points of a printed table.
@@ -74,8 +74,8 @@ class Curve:
     bound: float | None
     # ``at(limit, classifier)`` returns the classifier within a limit: that of a point, or a new one if no
     # point is within the limit; or raises.
-    _at: Callable[[Limit, RuleClassifier | None], RuleClassifier] = field(repr=False)
-    _source: RuleClassifier = field(
+    _at: Callable[[Limit, TunedClassifier | None], TunedClassifier] = field(repr=False)
+    _source: TunedClassifier = field(
         repr=False
     )  # the classifier of which ``tradeoff`` was called
 
@@ -93,7 +93,7 @@ class Curve:
         """The limited and the minimised rate of each point on the selection data, shape (2, B)."""
         return np.array([point[:2] for point in self]).reshape(-1, 2).T
 
-    def at(self, level: float | str) -> RuleClassifier:
+    def at(self, level: float | str) -> TunedClassifier:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
 
         Parameters
@@ -254,7 +254,6 @@ def points_along(
     InfeasibleLimitsError
         If the limits contradict each other.
     """
-    problem = replace(problem, confidence=None)
     objective = problem.objective
     engine = engine.on(problem.within((*problem.limits, limited.within(limited.most))))
     strata = engine.family.data.strata

@@ -25,7 +25,7 @@ from tailboost.classifiers.fitting import (
     refuse_validation,
     usable,
 )
-from tailboost.classifiers.selected_models import RuleClassifier
+from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core.array_types import (
     Column,
     Constraints,
@@ -52,7 +52,7 @@ from tailboost.selection.search import Program
 from tailboost.selection.selection import counted
 
 
-class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseComposition):
+class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
     `fit` works in three steps:
@@ -88,19 +88,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseCompositi
         overall error. "worst_class" is short for ``rates.largest(rates.error(by="class"))``.
     limits : list of Limit or str, default=()
         Limits on rates of `tailboost.rates`: ``[rates.gap(rates.selected("yes", by="sex")) <= 0.02]``, or as
-        text. A limit has no effect if the best rule without limits satisfies it.
+        text. A limit has no effect if the best rule without limits satisfies it. A rule of least error stops
+        at its limit on the selection data, and breaks it on about every second set of new rows;
+        `tailboost.calibrate` certifies limits on new rows.
     error_budget : float in [0, 1], optional
         Largest overall error of the rule less that of the most accurate candidate: with .02 a rule may have
         an error of .22 if the least is .20. Both errors are measured on the selection data: 0 means no more
         error there than the most accurate candidate. If rows may be deferred, candidates within the limits on
         deferral are compared. None sets no limit.
-    confidence : float in [0, 1), optional
-        Probability with which all ``limits`` have to hold on new rows of the same distribution. It is an
-        estimate from the selection data: limits are tightened by as many standard errors. If no rule keeps
-        the tighter limits, the one that comes nearest answers, with a `ConfidenceNotReachedWarning`.
-        `tailboost.calibrate` certifies every limit. Without limits a confidence is refused. None, the
-        default, does not tighten: a rule of least error stops at its limit, and breaks it on about every
-        second set of new rows.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
@@ -163,8 +158,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseCompositi
         Names the estimators left out after Ctrl-C. Those with finished fits stay.
     BoundNotMetWarning
         Names the violated limits on the selection data.
-    ConfidenceNotReachedWarning
-        Says that no rule found keeps the limits with the margin of ``confidence``.
     SmallSubgroupsWarning
         Names the subgroups with fewer than 10 different rows of selection data.
 
@@ -197,7 +190,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseCompositi
 
     _trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[Constraints] = {
-        **RuleClassifier._parameter_constraints,
+        **TunedClassifier._parameter_constraints,
         "estimators": [list, None],
         "cv": [
             Interval(Real, 0, 1, closed="neither"),
@@ -222,7 +215,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseCompositi
         objective: Stated = None,
         limits: Stated = (),
         error_budget: float | None = None,
-        confidence: float | None = None,
         cv: Any = "auto",
         by_group: bool | str = False,
         infer_groups: bool = False,
@@ -237,7 +229,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, RuleClassifier, _BaseCompositi
         self.objective = objective
         self.limits = limits
         self.error_budget = error_budget
-        self.confidence = confidence
         self.cv = cv
         self.by_group = by_group
         self.infer_groups = infer_groups

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
+from itertools import chain
 from numbers import Real
-from types import SimpleNamespace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
@@ -54,6 +54,8 @@ from tailboost.core.checks import (
     has_named_columns,
     n_rows_of,
     plain,
+    positions,
+    take,
     unpack,
 )
 from tailboost.core.exceptions import DeferredRowsWarning, warn_user
@@ -72,29 +74,35 @@ from tailboost.rates import (
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import FEWEST_TRAINED, SELECTED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import warn_of_other_groups
-from tailboost.selection.answering import Decided, Decision, Known
-from tailboost.selection.door import ByModels, known_within
+from tailboost.rows.subgroups import HUMAN_REVIEW, warn_of_other_groups
+from tailboost.selection.answering import Decided, Decision, Known, Scored
+from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
-from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.rule import Rule, ThresholdRule, group_numbers, stacked
+from tailboost.selection.outputs import LogProbabilities, Models, averaging
+from tailboost.selection.rule import (
+    Rule,
+    ThresholdRule,
+    group_numbers,
+    stacked,
+    with_missing_group,
+)
 from tailboost.selection.search import Problem, stated
-from tailboost.selection.selection import Engine, Selection
+from tailboost.selection.selection import Engine, Selection, StoredSelection
 from tailboost.selection.table import RateTable
-from tailboost.storage.rule_files import RuleOnScores
 
 
-class RuleClassifier(ClassifierMixin, BaseEstimator):
+class TunedClassifier(ClassifierMixin, BaseEstimator):
     """A classifier of fitted models and a rule on their scores, selected within limits on rates.
 
-    `tune` and `calibrate` return it. `fit` selects the rule on given rows and trains nothing; `predict`
-    applies it.
+    `tune`, `calibrate` and `load_rule` return it. `fit` selects the rule on given rows and trains nothing;
+    `predict` applies it. A rule on `Scores` reads its columns, and the groups, from tables with any further
+    columns; of a file it has no selection data, so `reweight` needs rows, and there are no rates.
 
     Parameters
     ----------
     models : list of (str, model)
         The fitted models by name, as `tune` takes them.
-    objective, limits, error_budget, confidence, by_group, infer_groups : optional
+    objective, limits, error_budget, by_group, infer_groups : optional
         As in `RobustMixtureClassifier`.
 
     Attributes
@@ -118,7 +126,6 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         "objective": [str, Rate, Statistic, None],
         "limits": [list, tuple, str, Limit],
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
-        "confidence": [Interval(Real, 0, 1, closed="left"), None],
         "by_group": ["boolean", str],
         "infer_groups": ["boolean"],
     }
@@ -140,7 +147,6 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         objective: Stated = None,
         limits: Stated = (),
         error_budget: float | None = None,
-        confidence: float | None = None,
         by_group: bool | str = False,
         infer_groups: bool = False,
     ) -> None:
@@ -148,7 +154,6 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         self.objective = objective
         self.limits = limits
         self.error_budget = error_budget
-        self.confidence = confidence
         self.by_group = by_group
         self.infer_groups = infer_groups
 
@@ -186,7 +191,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         super().__setstate__(self._with_model(state, self))
 
     @staticmethod
-    def _with_model(state: dict[str, Any], model: RuleClassifier | None) -> dict[str, Any]:
+    def _with_model(state: dict[str, Any], model: TunedClassifier | None) -> dict[str, Any]:
         """Return the attributes with another model in the certificate."""
         evidence: Evidence | None = state.get("evidence_")
         if evidence is None or evidence.certificate is None:
@@ -206,6 +211,9 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             source = certificate.title
             limit_lines = certificate.limit_lines()
             errors = certificate.lines()[:1]
+        elif isinstance(self.evidence_.selection, StoredSelection):
+            source = "of a file, without a certificate"
+            limit_lines, errors = [], [f"limits as stated: {self.limits}"]
         else:
             source = f"measured on {self.rates_.words.partition(' (')[0]}"
             limit_lines = self.rates_.limit_lines()
@@ -329,22 +337,29 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> Array:
+    def predict(
+        self, X: Table, groups: Groups = None, *, deferred: Any = None, default: Any = ...
+    ) -> Array:
         """Return the label of each row.
 
         The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
         rows, `defers` tells which. `predict` gives them ``deferred`` or, with a warning, the label that would
-        be answered. Limits and certificates count these rows as deferred, not with this label.
+        be answered; a certified rule on scores, and a rule of a file, answers "human review". Limits and
+        certificates count these rows as deferred, not with this label.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Rows, as in `fit`, or a dict of the models' probabilities of the rows; models without weight (see
-            ``used_models_``) may be left out.
-        groups : array-like of shape (n,), optional
-            Group of each row, one of the groups in `fit`; needed with ``by_group=True`` alone.
+            ``used_models_``) may be left out. Of `Scores` a table with their columns, or the single column.
+        groups : array-like of shape (n,), or table, optional
+            Group of each row, one of the groups in `fit`; needed with ``by_group`` alone, unless the table of
+            `Scores` has the column.
         deferred : str or number, optional
             Value for deferred rows, as "human review"; none of the labels.
+        default : label, "human review" or None, optional
+            Answer to rows without a score or of an unknown group, which no limit and no certificate counts.
+            Without it they are an error.
 
         Returns
         -------
@@ -364,11 +379,16 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             Counts the rows of a table in groups that the certificate does not name.
         """
         check_is_fitted(self)
-        labels, is_deferred = self._answers(X, groups)
+        X = self._rows_of(X)
         certificate = self.evidence_.certificate
         if certificate is not None:
             warn_of_other_groups(certificate.groups_named, X, groups)
+        if default is not ...:
+            return self._with_default(X, groups, deferred, default)
+        labels, is_deferred = self._answers(X, groups)
         labels = self.classes_[labels]
+        if deferred is None and HUMAN_REVIEW not in self.classes_.tolist():
+            deferred = self._marks_deferred
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
             if n_deferred:
@@ -390,6 +410,21 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             labels = labels.astype(object)
         return np.where(is_deferred, marks, labels)
 
+    def _with_default(self, X: Table, groups: Groups, deferred: Any, default: Any) -> Array:
+        """Return answers with a default for rows without a score or of an unknown group."""
+        if default not in (*self.classes_.tolist(), HUMAN_REVIEW, None):
+            raise ValueError(
+                f"default={default!r} is no answer of this rule: give one of "
+                f"{self.classes_.tolist()}, {HUMAN_REVIEW!r} or None"
+            )
+        groups = group_columns(groups, "groups", X) or None
+        is_answered = (self._places(X, groups, unknown=True) >= 0) & ~self._without_score(X)
+        answers = np.full(len(is_answered), default, dtype=object)
+        if is_answered.any():
+            rows, of_rows = take(X, is_answered), take(groups, is_answered)
+            answers[is_answered] = self.predict(rows, of_rows, deferred=deferred)
+        return answers
+
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
 
@@ -403,7 +438,8 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         ndarray of bool, shape (n,)
             All False if the rule never defers.
         """
-        _, is_deferred = self._answers(X, groups)
+        check_is_fitted(self)
+        _, is_deferred = self._answers(self._rows_of(X), groups)
         return is_deferred
 
     def predict_log_proba(self, X: Table) -> Floats:
@@ -477,31 +513,42 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
         check_is_fitted(self)
-        return self.selection_.written
+        return self.evidence_.selected.written
 
     @property
     def estimators_(self) -> list[Any]:
         """The fitted models, on class numbers, in the order of `estimators`."""
         check_is_fitted(self)
-        return self.selection_.engine.models.fitted
+        return self._models.fitted
+
+    @property
+    def _models(self) -> Models:
+        return self.evidence_.selection.models
+
+    @property
+    def scores_(self) -> Scores | None:
+        """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
+        if not self._reads_scores or len(self._models.fitted) > 1:
+            return None
+        scores: Scores = self._models.fitted[0].estimator
+        return scores
 
     @property
     def named_estimators_(self) -> Bunch:
         """The fitted models by name."""
-        names = self.selection_.engine.models.names
+        names = self._models.names
         return Bunch(**dict(zip(names, self.estimators_, strict=False)))
 
     @property
     def used_models_(self) -> list[str]:
         """Names of the models in the rule."""
         check_is_fitted(self)
-        models = self.selection_.engine.models
-        return [models.names[i] for i in models.used]
+        return [self._models.names[i] for i in self._models.used]
 
     @property
     def objective_(self) -> Any:
         """The minimised rate."""
-        return self.selection_.problem.objective
+        return self.evidence_.selected.problem.objective
 
     @property
     def gap_(self) -> float:
@@ -513,8 +560,18 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def selection_(self) -> Selection:
-        """The selected rule among its candidates."""
-        return self.evidence_.selection
+        """The selected rule among its candidates, with its rates on the selection data.
+
+        Raise ValueError for a rule of a file, which has none.
+        """
+        selection = self.evidence_.selection
+        if isinstance(selection, StoredSelection):
+            raise ValueError(
+                "this rule was read from a file, without its selection data: select again, "
+                "as by reweight(X, y) with rows that no model was fitted on"
+            )
+        assert isinstance(selection, Selection)
+        return selection
 
     @property
     def certificate_(self) -> Certificate | None:
@@ -589,8 +646,9 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         It is about `predict`, and None without limits.
         """
         check_is_fitted(self)
-        if self.certificate_ is not None:
-            return self.certificate_.certified
+        certificate = self.certificate_
+        if certificate is not None:
+            return certificate.certified
         program = self.selection_.program
         is_limited = (program.limit_of_row >= 0).any()
         return program.keeps(self.selection_.counts) if is_limited else None
@@ -621,7 +679,6 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         costs: Table = None,
         sample_weight: Column = None,
         error_budget: float | None = None,
-        confidence: float | None = None,
     ) -> Self:
         """Return a classifier with the same models and another selected rule; nothing is trained.
 
@@ -644,9 +701,6 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         error_budget : float in [0, 1], optional
             Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
             .22 if the least is .20. By default unchanged.
-        confidence : float in [0, 1), optional
-            Estimated probability with which all limits have to hold on new rows, for models; by default that
-            of the classifier.
 
         Returns
         -------
@@ -665,8 +719,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        if not hasattr(self, "evidence_"):  # `InfeasibleLimitsError.unselected` has one
-            check_is_fitted(self)
+        check_is_fitted(self, "evidence_")  # `InfeasibleLimitsError.unselected` has one
         X, y = unpack(X, y)
         if (X is None) != (y is None):
             raise ValueError("reweight needs both X and y, or neither")
@@ -677,14 +730,10 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         for name, value in restated.items():
             if value is not None:
                 setattr(new, name, value)
-        if confidence is not None:
-            new.confidence = confidence
-        elif not new.limits:
-            new.confidence = None  # no limit is left
         new._validate_params()
-        engine = new.selection_.engine
-        models = engine.models
+        models = new._models
         if X is None and groups is None:
+            engine = new._engine
             problem = new._problem(models.rows.groups)
             new.evidence_ = new.evidence_.by(engine.on(problem).select(problem))
             new.selection_.warn()
@@ -711,7 +760,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             features = None if only_scores(models.fitted) else rows.X
             new._select(problem, models, features, rows.costs)
         else:
-            rows = models.rows
+            rows = new._engine.models.rows
             if len(given) != rows.n_given:
                 raise ValueError(
                     f"groups has {len(given)} entries, but the selection data are "
@@ -760,7 +809,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         engine = self.selection_.engine
         problem = loosest._problem(engine.models.rows.groups).within(others)
 
-        def at(limit: Limit, point: RuleClassifier | None) -> RuleClassifier:
+        def at(limit: Limit, point: TunedClassifier | None) -> TunedClassifier:
             limits = (*others, limit)
             if point is None:  # no point of the curve is within the limit
                 tighter = problem.within(limits)
@@ -782,6 +831,12 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             _source=self,
         )
 
+    @property
+    def _engine(self) -> Engine:
+        """The candidates on the selection data; of models without a rule too."""
+        selection = self.evidence_.selection
+        return selection if isinstance(selection, Engine) else self.selection_.engine
+
     def _restated(self, objective: Statistic, limits: Sequence[Limit]) -> Self:
         """Return a copy that states another objective and other limits; nothing is selected.
 
@@ -790,7 +845,6 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         new = copy.copy(self)
         new.objective = objective
         new.limits = list(limits)
-        new.confidence = None
         if error() in (objective.rate, *(limit.rate for limit in limits)):
             new.error_budget = None
         new._validate_params()
@@ -805,10 +859,9 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         return new
 
     def _selection_within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the selection of the stated objective within other limits, without a confidence."""
+        """Return the selection of the stated objective within other limits."""
         new = copy.copy(self)
         new.limits = list(limits)
-        new.confidence = None
         problem = stated(new)
         return self.selection_.engine.on(problem).select(problem)
 
@@ -855,8 +908,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         try:
             self.evidence_ = Evidence(engine.select(problem), records, identity=identity)
         except InfeasibleLimitsError as failure:
-            unselected = cast("Selection", SimpleNamespace(engine=engine, problem=problem))
-            self.evidence_ = Evidence(unselected, records, identity=identity)
+            self.evidence_ = Evidence(engine, records, identity=identity)
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its "
@@ -932,7 +984,9 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
 
         Given probabilities of the models become an array of shape (n, M, K).
         """
-        models = self.selection_.engine.models
+        models = self._models
+        if self._reads_scores:  # each of its own column
+            return models, X
         if has_named_columns(X):
             given = Models.from_given(models.names, self.classes_)
             given = replace(given, weights=models.weights, offset=models.offset)
@@ -944,7 +998,39 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             )
         return models, checked_table(self, X)
 
-    def _places(self, X: Table, groups: Groups) -> Ints:
+    @property
+    def _reads_scores(self) -> bool:
+        """Whether all models are columns of scores."""
+        return only_scores(self._models.fitted) and not self._models.are_given
+
+    @property
+    def _marks_deferred(self) -> str | None:
+        """The answer to deferred rows by default: of scores, if nobody selects another rule with them."""
+        is_final = isinstance(self.evidence_.selection, StoredSelection)
+        is_final |= self.evidence_.certificate is not None
+        return HUMAN_REVIEW if is_final and self._reads_scores else None
+
+    def _rows_of(self, X: Table) -> Any:
+        """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
+        X, _ = unpack(X)
+        if not self._reads_scores or hasattr(X, "columns"):
+            return X
+        if has_named_columns(X):
+            return {name: np.atleast_1d(column) for name, column in X.items()}
+        if self.scores_ is None or np.shape(X)[1:] not in ((), (1,)):
+            return X
+        return dict.fromkeys(self.scores_.column_list, np.ravel(X))
+
+    def _groups_of(self, X: Table, groups: Groups) -> Groups:
+        """Return the columns of groups; of scores by default those of the table."""
+        columns = group_columns(groups, "groups", X)
+        if not self._reads_scores:
+            return columns
+        if not columns and (has_named_columns(X) or hasattr(X, "columns")):
+            columns = {name: X[name] for name in self._names.titles if name in list(X)}
+        return with_missing_group(columns, list(map(plain, chain(*self._names.values))))
+
+    def _places(self, X: Table, groups: Groups, *, unknown: bool = False) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.
 
         Raises
@@ -953,16 +1039,17 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             If ``by_group`` was changed after the selection, or groups are missing, unknown or not used.
         """
         check_is_fitted(self)
-        engine = self.selection_.engine
-        if bool(self.by_group) != (engine.told is not None):
+        values, title = self.evidence_.selected.groups_read
+        if bool(self.by_group) != (values is not None):
             raise ValueError(
                 f"by_group={self.by_group!r} was set after the selection of the rule: tune "
                 "again"
             )
         check_indexes(X=X, groups=groups)
-        groups = group_columns(groups, "groups", X)
-        values, title = engine.groups_read
-        return group_numbers(groups, values, n_rows_of(X), title)
+        columns = group_columns(groups, "groups", X)
+        if values is not None:
+            columns = self._groups_of(X, groups)
+        return group_numbers(columns, values, n_rows_of(X), title, unknown)
 
     def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
         """Return the number of each row's label, and which rows are deferred."""
@@ -972,7 +1059,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         for place, rows in batched(table):
             opened = models.transform(rows)
             opened.groups = numbers[place]
-            found.append(self.selection_.answers(opened))
+            found.append(self.evidence_.selected.answers(opened))
         labels, deferred = map(np.concatenate, zip(*found, strict=True))
         return labels, deferred
 
@@ -982,18 +1069,17 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         """Return the rule with the models that make its scores, and all rows that are known to them."""
         check_is_fitted(self)
         self.evidence_.refuse_changed()
-        selection = self.selection_
-        models = selection.engine.models
-        of_scores = only_scores(models.fitted)
-        made_by: Any = models.logs
-        if of_scores and not models.are_given:
-            scores = [model.estimator for model in models.fitted]
+        selection = self.evidence_.selected
+        of_scores = only_scores(selection.models.fitted)
+        made_by: Any = selection.models.logs
+        if self._reads_scores:
+            scores = [model.estimator for model in selection.models.fitted]
             made_by = [[s.column_list, s.label_list, s.kind, s.missing] for s in scores]
         names = self._names
         each = zip(names.titles, (values.tolist() for values in names.values), strict=True)
         rule = Decision(
             selection.written,
-            selection.program.strata.defers,
+            selection.defers,
             self.by_group,
             dict(each),
             self.group_combinations_,
@@ -1004,9 +1090,9 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
             self.classes_,
             rule,
             selection.problem.limits,
-            (Known(self.records_), *known_within(models.fitted)),
+            (Known(self.records_), *known_within(selection.models.fitted)),
             self._scored,
-            lambda: self.evidence_.certificate,
+            self.evidence_.certificate,
             Identity("", self.evidence_.identity.unknown),
         )
 
@@ -1015,72 +1101,86 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         """The names of the groups of the fit; none without groups."""
         return self._group_names or GroupNames((), ())
 
-    def _scored(self, X: Table, groups: Groups = None) -> ByModels:
+    def _scored(self, X: Table, groups: Groups = None) -> Scored:
         """Return rows with the models' log-probabilities, computed once for all rules."""
-        places, lacking = partial(self._places, X), partial(self._without_score, X)
-        of_rule = groups if self.by_group else None
-        return ByModels(
-            self.selection_, groups, partial(self._read, X), partial(places, of_rule), lacking
-        )
+        X, _ = unpack(X)
+        groups = self._groups_of(X, groups) or None
+        selection = self.evidence_.selected
+
+        def outputs() -> LogProbabilities:
+            places = self._places(X, groups if self.by_group else None)
+            models, table = self._read(X)
+            opened = models.transform(table)
+            opened.groups = places
+            return opened
+
+        def answer(opened: LogProbabilities) -> Ints:
+            labels, is_deferred = selection.answers(opened)
+            return np.where(is_deferred, len(self.classes_), labels)
+
+        hashes, lacks = partial(self._row_hashes, X), partial(self._without_score, X)
+        return Scored(groups, hashes, answer, outputs, lacks)
 
     def _without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""
         lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
-        if not has_named_columns(X):
-            for model in self.selection_.engine.models.fitted:
-                if isinstance(getattr(model, "estimator", None), Scores):
+        if not has_named_columns(X) or self._reads_scores:
+            for model in self._models.fitted:
+                if isinstance(model, FrozenEstimator) and isinstance(model.estimator, Scores):
                     lacking |= model.estimator.without_score(X)
         return lacking
 
     def _row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the rule reads, or features."""
-        if not hasattr(self, "evidence_"):
-            check_is_fitted(self)
+        check_is_fitted(self, "evidence_")
         models, table = self._read(X)
         return models.row_hashes(table)
 
     def _reading(self, X: Table, y: Any) -> Seen:
         """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
-        of_scores = only_scores(self.selection_.engine.models.fitted)
+        of_scores = only_scores(self._models.fitted)
         return Seen.of(self._row_hashes(X), SELECTED_ON, y if of_scores else None)
 
-    def _on_scores(self) -> Any:
-        """Return the rule on a single `Scores`; this classifier for other models."""
-        fitted = self.selection_.engine.models.fitted
-        models = [getattr(each, "estimator", None) for each in fitted]
-        if len(models) > 1 or not isinstance(models[0], Scores):
-            return self
-        model: Any = models[0]
-        certificate = self.certificate_
-        by_group, titles = self.by_group, self._names.titles
-        if by_group is True:
-            by_group = titles[0] or True
-        objective = self.objective
-        if isinstance(objective, Rate | Statistic):
-            objective = repr(objective)
-        settings = {
-            "scores": model.column_list,
-            "labels": model.label_list,
-            "kind": model.kind,
-            "missing": model.missing,
-            "group": list(titles),
-            "by_group": by_group or None,
-            "objective": objective,
-            "limits": list(map(repr, self.selection_.problem.limits)),
-            "target": None,
-            "cluster": None,
-        }
-        named = {} if certificate is None else certificate.groups_named
-        groups = list(map(plain, self.groups_))
-        rule = RuleOnScores(self.selection_.written, settings, groups, named, self.records_)
-        rule.scores = model
-        rule.certificate_ = certificate and replace(certificate, model=rule)
-        return rule
+    # -- rules of files --------------------------------------------------------------------------------
+
+    @classmethod
+    def _of_file(
+        cls,
+        rule: ThresholdRule | Rule,
+        scores: Scores,
+        names: GroupNames,
+        records: Records,
+        certificate: Certificate | None,
+        **params: Any,
+    ) -> Self:
+        """Return the classifier of a rule on columns of scores, without selection data."""
+        new = cls([(str(scores.columns), scores)], **params)
+        new.classes_ = np.asarray(rule.classes)
+        new._columns, new._group_names, new.groups_ = None, names, names.names
+        scores = scores.known(rule.classes)
+        name, weight = str(scores.columns), 1.0
+        offset = np.zeros(len(rule.classes))
+        if isinstance(rule, Rule):
+            ((name, weight),) = rule.weights.items()
+            offset = np.array(rule.offsets)
+        columns = positions(scores.classes_, new.classes_, "labels")
+        frozen = FrozenEstimator(scores)
+        models = Models([name], len(offset), [frozen], [columns], np.array([weight]), offset)
+        title = None
+        if isinstance(new.by_group, str):
+            title = new.by_group
+        selection = StoredSelection(rule, models, stated(new), (rule.groups, title))
+        new.evidence_ = Evidence(selection, records)
+        if certificate is not None:
+            certificate = replace(certificate, model=new, columns=names.titles)
+            new.evidence_ = replace(new.evidence_, certificate=certificate)
+        return new
 
     # -- scikit-learn ----------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        return isinstance(getattr(self, "selection_", None), Selection)
+        evidence = vars(self).get("evidence_")
+        return evidence is not None and not isinstance(evidence.selection, Engine)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -1099,12 +1199,11 @@ def tune(
     objective: Stated = None,
     limits: Stated = (),
     error_budget: float | None = None,
-    confidence: float | None = None,
     by_group: bool | str = False,
     infer_groups: bool = False,
     sample_weight: Column = None,
     training_rows: Table = None,
-) -> RuleClassifier:
+) -> TunedClassifier:
     """Select a decision rule for fitted models, for an objective within limits; no model is trained.
 
     Parameters
@@ -1123,12 +1222,12 @@ def tune(
         The rows on which the models were trained, without labels, or fingerprints (``records_.trained``) of a
         classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
         them, as those of a classifier of tailboost. Only fingerprints are stored.
-    objective, limits, error_budget, confidence, by_group, infer_groups : optional
+    objective, limits, error_budget, by_group, infer_groups : optional
         As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
 
     Returns
     -------
-    RuleClassifier
+    TunedClassifier
         Fitted, with the rates in ``rates_`` and the rule in ``rule_``.
 
     Raises
@@ -1156,15 +1255,18 @@ def tune(
             f"<= 0.4], got {limits!r}"
         )
     rows = Rows.read(X, y, groups, sample_weight, costs)
-    classifier = RuleClassifier(
+    classifier = TunedClassifier(
         named_models(models),
         objective=objective,
         limits=limits,
         error_budget=error_budget,
-        confidence=confidence,
         by_group=by_group,
         infer_groups=infer_groups,
     )
     classifier._learn(rows, training_rows=training_rows)
     classifier.selection_.warn()
     return classifier
+
+
+#: The name in files of the version before.
+RuleClassifier = TunedClassifier

@@ -8,7 +8,6 @@ from typing import Any
 
 __all__ = [
     "BoundNotMetWarning",
-    "ConfidenceNotReachedWarning",
     "DeferredRowsWarning",
     "FitInterruptedWarning",
     "InfeasibleLimitsError",
@@ -37,10 +36,6 @@ class SmallSubgroupsWarning(UserWarning):
 
 class UselessRuleWarning(UserWarning):
     """A rule satisfies its limits and is useless; the message names the limit and the nearest useful rule."""
-
-
-class ConfidenceNotReachedWarning(UserWarning):
-    """No rule was found that keeps its limits with the margin of ``confidence``."""
 
 
 class DeferredRowsWarning(UserWarning):

@@ -8,7 +8,7 @@ from typing import Any, Self
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows.seen import Records, Seen
 from tailboost.selection.identity import NOTHING, Identity, identity_of
-from tailboost.selection.selection import Selection
+from tailboost.selection.selection import Engine, Selection, StoredSelection
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +17,9 @@ class Evidence:
 
     Attributes
     ----------
-    selection : Selection
-        The rule, among candidates on the scores of models.
+    selection : Selection, StoredSelection or Engine
+        The rule, among candidates on the scores of models or of a file; the candidates if no rule keeps the
+        limits.
     records : Records
         The rows that were used, and the attempts to calibrate.
     certificate : Certificate or None
@@ -27,10 +28,16 @@ class Evidence:
         That of the fitted models at the selection.
     """
 
-    selection: Selection
+    selection: Selection | StoredSelection | Engine
     records: Records
     certificate: Certificate | None = None
     identity: Identity = NOTHING
+
+    @property
+    def selected(self) -> Selection | StoredSelection:
+        """The rule; only after `InfeasibleLimitsError` there is none."""
+        assert not isinstance(self.selection, Engine)
+        return self.selection
 
     def refuse_changed(self) -> None:
         """Raise ValueError if a fitted model was changed after the selection, as by a fit of its own."""
@@ -42,7 +49,7 @@ class Evidence:
             )
 
     def _now(self) -> Identity:
-        return identity_of(self.selection.engine.models.fitted)
+        return identity_of(self.selection.models.fitted)
 
     # Copies and pickles of a model have contents of their own: some libraries write other bytes.
     def __getstate__(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +18,7 @@ from tailboost.core.checks import (
     check_length,
     check_probabilities,
     coded,
+    has_named_columns,
     n_rows_of,
     plain,
 )
@@ -154,6 +155,13 @@ class Scores(ClassifierMixin, BaseEstimator):
             self.levels_ = levels
         return self
 
+    def known(self, classes: Sequence[Any]) -> Self:
+        """Return the scores of a rule with these labels; the ranks of a number are not known."""
+        scores = clone(self)
+        scores.classes_ = np.asarray(classes if len(self.column_list) == 1 else self.label_list)
+        scores.positive_ = list(classes).index(self.label_list[0])
+        return scores
+
     def _labels(self, labels: Labels) -> Labels:
         """Return the labels of the scores, if they suit the columns and the labels of y.
 
@@ -260,12 +268,12 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
     has two of one name, or is no data frame or matrix.
     """
     X = as_pandas(X)
-    if hasattr(X, "columns"):
-        names = list(X.columns)
+    if hasattr(X, "columns") or has_named_columns(X):
+        names = list(X)
         absent = [name for name in columns if names.count(name) != 1]
         # Columns of different types would have one type in common.
         if not absent:
-            arrays = [X[name].to_numpy() for name in columns]
+            arrays = [np.asarray(X[name]) for name in columns]
             return np.column_stack(
                 [shortest_decimals(a) if a.dtype in NARROW else a for a in arrays]
             )

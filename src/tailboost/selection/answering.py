@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from tailboost.core.array_types import Array, Floats, Groups, Hashes, Ints, Labels, Mask, Table
+from tailboost.core.checks import label_column, positions
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.seen import Records
@@ -72,39 +73,75 @@ class Decision:
         return digest_of_rule(self.written, self.made_by)
 
 
-class Scored(Protocol):
-    """Rows as rules and certificates read them: n rows; each part is computed when it is first read."""
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Rows as rules and certificates read them: n rows; each part is computed once, when it is first read.
 
-    @property
-    def groups(self) -> Groups:
-        """The groups of the rows by column; a rule of a file reads them from the table."""
+    Attributes
+    ----------
+    groups : mapping or None
+        The groups of the rows by column.
+    hashes : callable
+        Returns `content`.
+    answer : callable
+        Returns `answers`; of a rule on scores, of `outputs`, the places of the labels, K for deferral.
+    outputs_of : callable, optional
+        Returns `outputs`; None for a classifier of which answers alone are known.
+    lacks : callable, optional
+        Returns `lacking`; by default every row has a score.
+    hashes_given : callable, optional
+        Returns `given`; by default these are `content`.
+    shares_of : callable, optional
+        Returns `shares`, if answers are drawn.
+    """
 
-    @property
-    def given(self) -> Hashes:
-        """Hashes of the rows as the caller gave them, shape (n,)."""
+    groups: Groups
+    hashes: Callable[[], Hashes]
+    answer: Callable[..., Array]
+    outputs_of: Callable[[], LogProbabilities] | None = None
+    lacks: Callable[[], Mask] | None = None
+    hashes_given: Callable[[], Hashes] | None = None
+    shares_of: Callable[[], Floats] | None = None
 
-    @property
+    @cached_property
     def content(self) -> Hashes:
         """Hashes of what the classifier behind the steps of a pipeline reads, shape (n,)."""
+        return self.hashes()
 
-    @property
+    @cached_property
+    def given(self) -> Hashes:
+        """Hashes of the rows as the caller gave them, shape (n,)."""
+        return self.content if self.hashes_given is None else self.hashes_given()
+
+    @cached_property
     def lacking(self) -> Mask:
         """Which rows lack a score that the rule reads, shape (n,)."""
+        return np.zeros(len(self.given), dtype=np.bool_) if self.lacks is None else self.lacks()
 
-    @property
-    def outputs(self) -> LogProbabilities | None:
-        """The outputs of the models, which other rules read; None if answers alone are known."""
+    @cached_property
+    def outputs(self) -> LogProbabilities:
+        """The outputs of the models, which other rules read too."""
+        assert self.outputs_of is not None
+        return self.outputs_of()
 
-    @property
+    @cached_property
     def answers(self) -> Array:
         """The answered labels, shape (n,); of a rule on scores the numbers of `numbers`."""
+        return self.answer() if self.outputs_of is None else self.answer(self.outputs)
 
-    @property
+    @cached_property
     def shares(self) -> Floats | None:
         """The probability of each answer, shape (n, K), if they are drawn; None if each row has one."""
+        return None if self.shares_of is None else self.shares_of()
 
     def numbers(self, classes: Labels) -> Ints:
         """Return the place of each answer among K labels, shape (n,); K for a deferred row."""
+        if self.outputs_of is not None:
+            return self.answers
+        answers = self.answers
+        if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)
+            answers = answers[:, 0]
+        return positions(label_column(answers, "answers"), classes, "answers")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +169,7 @@ class Answering(Protocol):
     known : tuple of Known
         The rows that this thing has read, first, and those that models inside it have read.
     certificate : object
-        The certificate of the rule; None without one. A file's is read here.
+        The certificate of the rule; None without one.
     identity : Identity
         What is fitted and no digest of a rule covers: a model of another library, steps before a rule.
     """
@@ -170,13 +207,8 @@ class Decided:
     limits: tuple[Limit, ...]
     known: tuple[Known, ...]
     read: Callable[[Table, Groups], Scored]
-    stored: Callable[[], object]
+    certificate: object
     identity: Identity = NOTHING
-
-    @property
-    def certificate(self) -> object:
-        """The certificate of the rule."""
-        return self.stored()
 
     def score(self, X: Table, groups: Groups = None) -> Scored:
         """Return rows with their scores."""

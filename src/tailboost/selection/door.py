@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MethodType
 from typing import Any
@@ -12,18 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from tailboost.core.array_types import (
-    Array,
-    Floats,
-    Groups,
-    Hashes,
-    Ints,
-    Labels,
-    Mask,
-    Model,
-    Table,
-)
-from tailboost.core.checks import as_table, check_length, label_column, n_rows_of, positions
+from tailboost.core.array_types import Array, Groups, Hashes, Labels, Model, Table
+from tailboost.core.checks import as_table, check_length, label_column, n_rows_of
 from tailboost.learners.scores import Scores
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import hash_rows
@@ -31,8 +21,6 @@ from tailboost.rows.judged import answer_shares, inside, predicted_labels
 from tailboost.rows.seen import Records
 from tailboost.selection.answering import Answering, Answers, Decided, Known, Scored
 from tailboost.selection.identity import Identity, identity_of
-from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.selection import Selection
 
 
 def answering(model: Model) -> Answering:
@@ -54,8 +42,8 @@ def answering(model: Model) -> Answering:
         found.rule,
         found.limits,
         tuple(_behind(each, steps) for each in found.known),
-        partial(Behind, model, steps, found),
-        lambda: found.certificate,
+        partial(_read_behind, model, steps, found),
+        found.certificate,
         identity_of(steps).beside(found.identity.unknown),
     )
 
@@ -122,6 +110,14 @@ def _transformed(X: Table, steps: Sequence[Any]) -> Any:
     return X
 
 
+def _read_behind(
+    model: Model, steps: tuple[Any, ...], found: Decided, X: Table, groups: Groups
+) -> Scored:
+    """Return rows of a pipeline or search around a rule, which reads them after the steps."""
+    read = found.score(_transformed(X, steps), groups)
+    return replace(read, hashes_given=partial(hashes_of_table, model, X))
+
+
 # -- a model of another library ---------------------------------------------------------------------------
 
 
@@ -157,155 +153,19 @@ class OtherModel:
 
     def score(self, X: Table, groups: Groups = None) -> Scored:
         """Return rows with the answers of ``predict``."""
-        return Predicted(self.model, X, groups)
+        model = self.model
 
+        def answers() -> Array:
+            labels = predicted_labels(model, X)
+            check_length(labels, f"predict of {type(model).__name__}", n_rows_of(X))
+            return labels
 
-# -- rows --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Predicted:
-    """Rows with the answers of a model of another library."""
-
-    model: Model
-    X: Table
-    groups: Groups
-    outputs: None = None
-
-    @cached_property
-    def given(self) -> Hashes:
-        """Hashes of the rows."""
-        return hashes_of_table(self.model, self.X)
-
-    @property
-    def content(self) -> Hashes:
-        """Hashes of the rows."""
-        return self.given
-
-    @property
-    def lacking(self) -> Mask:
-        """No row."""
-        return np.zeros(n_rows_of(self.X), dtype=np.bool_)
-
-    @cached_property
-    def answers(self) -> Array:
-        """The labels that ``predict`` answers."""
-        return predicted_labels(self.model, self.X)
-
-    @cached_property
-    def shares(self) -> Floats | None:
-        """The probabilities of the answers of a classifier of boosting, which draws them."""
-        final, _ = inside(self.model)
-        draws = hasattr(final, "predict_distribution")
-        return answer_shares(self.model, self.X) if draws else None
-
-    def numbers(self, classes: Labels) -> Ints:
-        """Return the places of the labels."""
-        answers = self.answers
-        check_length(answers, f"predict of {type(self.model).__name__}", n_rows_of(self.X))
-        if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)
-            answers = answers[:, 0]
-        return positions(label_column(answers, "answers"), classes, "answers")
-
-
-@dataclass(frozen=True, eq=False)
-class Behind:
-    """Rows of a pipeline or search around a rule, which reads them after the steps."""
-
-    model: Model
-    steps: tuple[Any, ...]
-    inner: Decided
-    X: Table
-    groups: Groups
-    shares: None = None
-
-    @cached_property
-    def _read(self) -> Scored:
-        return self.inner.score(_transformed(self.X, self.steps), self.groups)
-
-    @cached_property
-    def given(self) -> Hashes:
-        """Hashes of the rows before the steps."""
-        return hashes_of_table(self.model, self.X)
-
-    @property
-    def content(self) -> Hashes:
-        """Hashes of the rows after the steps."""
-        return self._read.content
-
-    @property
-    def lacking(self) -> Mask:
-        """Which rows lack a score."""
-        return self._read.lacking
-
-    @property
-    def outputs(self) -> LogProbabilities | None:
-        """The outputs of the models."""
-        return self._read.outputs
-
-    @property
-    def answers(self) -> Array:
-        """The answers."""
-        return self._read.answers
-
-    def numbers(self, classes: Labels) -> Ints:
-        """Return the places of the answers."""
-        return self._read.numbers(classes)
-
-
-@dataclass(frozen=True, eq=False)
-class ByModels:
-    """Rows with the outputs of models, which a selection answers.
-
-    ``reading`` returns the models and the rows as they read them, ``places`` the number of the group of each
-    row, and ``without_score`` the rows without one.
-    """
-
-    selection: Selection
-    groups: Groups
-    reading: Callable[[], tuple[Models, Any]]
-    places: Callable[[], Ints]
-    without_score: Callable[[], Mask]
-    shares: None = None
-
-    @cached_property
-    def _read(self) -> tuple[Models, Any]:
-        return self.reading()
-
-    @cached_property
-    def given(self) -> Hashes:
-        """Hashes of the scores that the rule reads, or of the features."""
-        models, table = self._read
-        return models.row_hashes(table)
-
-    @property
-    def content(self) -> Hashes:
-        """Hashes of the scores that the rule reads, or of the features."""
-        return self.given
-
-    @property
-    def lacking(self) -> Mask:
-        """Which rows lack a score."""
-        return self.without_score()
-
-    @cached_property
-    def outputs(self) -> LogProbabilities:
-        """The outputs of the models."""
-        places = self.places()
-        models, table = self._read
-        opened = models.transform(table)
-        opened.groups = places
-        return opened
-
-    @cached_property
-    def answers(self) -> Ints:
-        """Places of the answered labels, K for deferral."""
-        labels, is_deferred = self.selection.answers(self.outputs)
-        return np.where(is_deferred, self.selection.program.strata.n_classes, labels)
-
-    def numbers(self, classes: Labels) -> Ints:
-        """Return the places of the answers: the labels are those of the selection."""
-        return self.answers
+        hashes, shares = partial(hashes_of_table, model, X), None
+        if hasattr(
+            inside(model)[0], "predict_distribution"
+        ):  # of boosting, which draws its answers
+            shares = partial(answer_shares, model, X)
+        return Scored(groups, hashes, answers, shares_of=shares)
 
 
 def hashes_of_table(model: Model, X: Table) -> Hashes:

@@ -90,7 +90,6 @@ class Problem:
     # Largest increase of the overall error; None for no limit.
     error_budget: float | None = None
     # Probability with which all limits have to hold on new rows; None: on the selection data alone.
-    confidence: float | None = None
     # Whether rules that do not read the group of a row weigh an estimate of it.
     infer_groups: bool = False
 
@@ -132,12 +131,6 @@ def stated(parameters: Any) -> Problem:
     limits: tuple[Limit, ...] = ()
     if parameters.limits is not None:
         limits = checked_limits(parameters.limits, to_keep=True)
-    confidence = parameters.confidence
-    if confidence and not limits:
-        raise ValueError(
-            f"confidence={confidence:g} has no meaning without limits: it is the probability "
-            "with which they hold on new rows"
-        )
     objective = parameters.objective
     if objective is None:
         objective = "error" if limits else "worst_class"
@@ -150,7 +143,7 @@ def stated(parameters: Any) -> Problem:
             f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
         )
     infers = parameters.infer_groups or (objective.worst and objective.rate.needs_groups)
-    return Problem(objective, limits, parameters.error_budget, confidence, infers)
+    return Problem(objective, limits, parameters.error_budget, infers)
 
 
 # -- the candidates ------------------------------------------------------------------------------------------

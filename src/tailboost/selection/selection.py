@@ -12,12 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, softmax
+from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Ints, Mask, Table
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
-    ConfidenceNotReachedWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
     warn_user,
@@ -37,7 +36,7 @@ from tailboost.selection.search import (
     select,
     within_budget,
 )
-from tailboost.selection.table import REFIT, RateTable, tightened
+from tailboost.selection.table import REFIT, RateTable
 from tailboost.selection.thresholds import FEW, Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
 
@@ -197,9 +196,7 @@ class Engine:
     def select(self, problem: Problem, pool: Pool | None = None) -> Selection:
         """Return the selected rule of a problem; new rules are added to a given pool of this engine's rules.
 
-        The selection data must have the strata of the problem, see `on`. With a ``confidence``, limits are
-        tightened by the standard errors of a normal quantile, divided between all limited rates: about with
-        this probability the stated limits hold on new rows.
+        The selection data must have the strata of the problem, see `on`.
 
         Raises
         ------
@@ -216,21 +213,8 @@ class Engine:
         number, mixture = select(pool, program)
         if not (program.keeps(pool.counts[number]) or mixture.feasible):
             raise contradiction(mixture, self.words)
-        is_sure = True
-        if problem.confidence:
-            n_rates = sum(
-                len(limit.rate.terms(strata).names) - limit.compares for limit in problem.limits
-            )
-            n_errors = float(ndtri(1.0 - (1.0 - problem.confidence) / n_rates))
-            tighter = [
-                tightened(limit, strata, pool.counts[number], self.spread, n_errors)
-                for limit in problem.limits
-            ]
-            surer = program.within([*tighter, *program.limits[len(tighter) :]])
-            number, mixture = select(pool, surer)
-            is_sure = surer.keeps(pool.counts[number])
         found = self.selected(problem, program, pool, number)
-        return replace(found, mixed=mixture.counts, is_sure=is_sure)
+        return replace(found, mixed=mixture.counts)
 
     def selected(
         self, problem: Problem, program: Program, pool: Pool, number: int
@@ -263,8 +247,6 @@ class Selection:
         The confusion counts of the rule on the selection data.
     mixed : ndarray of shape (W, A) or None
         The confusion counts of the best mixture of candidates, if it is known.
-    is_sure : bool
-        Whether the rule keeps limits with the margin of the confidence.
     """
 
     engine: Engine
@@ -273,16 +255,30 @@ class Selection:
     rule: Floats
     counts: Floats
     mixed: Floats | None = None
-    is_sure: bool = True
+
+    @property
+    def models(self) -> Models:
+        """The models that make the scores."""
+        return self.engine.models
+
+    @property
+    def defers(self) -> bool:
+        """Whether the rule may defer rows."""
+        return bool(self.program.strata.defers)
+
+    @property
+    def groups_read(self) -> tuple[Any, Any]:
+        """The groups that the rule reads, and the name of their column; None for a group-blind rule."""
+        return self.engine.groups_read
 
     def within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the selection within other limits, without a confidence; raises as `Engine.select`."""
-        problem = replace(self.problem, limits=tuple(limits), confidence=None)
+        """Return the selection within other limits; raises as `Engine.select`."""
+        problem = self.problem.within(limits)
         return self.engine.on(problem).select(problem)
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
-        problem = replace(self.problem, limits=tuple(limits), confidence=None)
+        problem = self.problem.within(limits)
         program = self.program.within(limits)
         return replace(self, problem=problem, program=program)
 
@@ -384,12 +380,6 @@ class Selection:
                 f"{self.estimates.broken}",
                 BoundNotMetWarning,
             )
-        if self.problem.confidence and not self.is_sure:
-            warn_user(
-                f"confidence={self.problem.confidence:g}: no rule found keeps all limits with "
-                "such a margin; widen the limits, bring more rows, or calibrate on fresh rows",
-                ConfidenceNotReachedWarning,
-            )
         shares = self.counts[: len(strata.mass)].sum(axis=0)
         answer = int(shares.argmax())
         # A frequent label may be a frequent answer; deferral is no label.
@@ -436,6 +426,44 @@ class Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
         family: Any = self.engine.family
         place = family.places[family.data.stratum]
-        moved = replace(self, problem=replace(self.problem, confidence=None), rule=ends)
+        moved = replace(self, rule=ends)
         counts = family.data.of(moved.on_score.numbers(family.sign * family.scores, place))
         return replace(moved, counts=counts, mixed=None)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredSelection:
+    """A selected rule of a file, without its candidates and selection data.
+
+    Attributes
+    ----------
+    written : ThresholdRule or Rule
+        The rule.
+    models : Models
+        The columns of scores.
+    problem : Problem
+        The objective within limits.
+    groups_read : tuple
+        The groups that the rule reads, and the name of their column; None for a group-blind rule.
+    """
+
+    written: ThresholdRule | Rule
+    models: Models
+    problem: Problem
+    groups_read: tuple[Any, Any]
+
+    @property
+    def defers(self) -> bool:
+        """Whether the rule may defer rows."""
+        return self.written.defers or self.problem.needs_deferral
+
+    def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
+        """Return class numbers, and which rows are deferred."""
+        K = len(self.written.classes)
+        if isinstance(self.written, ThresholdRule):
+            numbers = self.written.numbers(table.score, table.groups)
+        else:
+            costs = np.asarray(self.written.action_costs)[table.groups]
+            expected = np.einsum("nk,nka->na", np.exp(table.pooled), costs)
+            numbers = expected.argmin(axis=1)
+        return np.where(numbers == K, 0, numbers), numbers == K

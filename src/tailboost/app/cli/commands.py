@@ -366,11 +366,9 @@ def rule(
     if sql + python + as_json > 1:
         raise ValueError("--sql, --python and --json exclude each other")
     stored = Stored.read(model)
-    found = stored.classifier
-    if stored.scores is None:
-        found = found.rule_
+    found = stored.classifier.rule_
     if sql:
-        typer.echo(found.to_sql(table=table))
+        typer.echo(found.to_sql(**stored.sql(), table=table))
     elif python:
         typer.echo(found.to_python(label=found.label))
     else:
@@ -488,7 +486,7 @@ def tradeoff(
     if out is not None:
         check_output(out, [*PICTURES, ".csv"] if pick is None else [MODEL], model)
     stored = Stored.read(model)
-    if not hasattr(type(stored.classifier), "rates_"):
+    if stored.scores is not None or not hasattr(type(stored.classifier), "rates_"):
         raise ValueError(
             f"{str(model)!r} has no trade-off curve: the command needs a model of fit"
         )

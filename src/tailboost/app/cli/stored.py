@@ -15,7 +15,7 @@ from tailboost.core.files import held, write_output
 from tailboost.rows.seen import Attempt, Ledger, Seen
 from tailboost.selection.door import answering
 from tailboost.storage.models import read_notes
-from tailboost.storage.rule_files import RuleOnScores, rule_text
+from tailboost.storage.rule_files import rule_text
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
@@ -41,9 +41,9 @@ class Stored:
         if path.suffix != RULE:
             return cls(tb.load_model(path), Roles(**read_notes(path)["notes"].get("roles", {})))
         rule = tb.load_rule(path)
-        if not isinstance(rule, RuleOnScores):
+        if not isinstance(rule, tb.TunedClassifier):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
-        selection = rule.settings
+        selection = json.loads(path.read_bytes())["selection"]
         roles = Roles(
             selection["target"],
             tuple(selection["group"]),
@@ -51,7 +51,17 @@ class Stored:
             tuple(selection["scores"]),
         )
         settings = {name: selection[name] for name in ("limits", "by_group", "objective")}
-        return cls(rule, roles, rule.scores, settings)
+        return cls(rule, roles, rule.scores_, settings)
+
+    def sql(self) -> dict[str, Any]:
+        """Return the columns of several scores for SQL; a rule knows a single one."""
+        scores = self.scores
+        if scores is None or not isinstance(self.classifier.rule_, tb.Rule):
+            return {}
+        if scores.kind != "probability" or scores.missing is not None:
+            raise ValueError("--sql: SQL of several scores needs columns of probabilities")
+        columns = {"columns": scores.column_list, "label": scores.label_list}
+        return {**columns, "group": self.classifier.by_group or None}
 
     @property
     def known(self) -> tuple[Any, list[Any]]:
