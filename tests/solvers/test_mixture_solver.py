@@ -154,6 +154,24 @@ def test_canonical_mixture_has_least_mean_loss(seed):
     losses, alpha, base = random_game(seed)
     if np.ptp(losses.astype(float)) > 2:
         return
+    check_least_mean(losses, alpha, base)
+
+
+def test_one_of_two_optima_that_a_degenerate_vertex_hides():
+    solution = minimize_cvar_mixture([[0, 1, 0, 0], [0, 0, 1, 1]], 0.5)
+    assert solution.value == pytest.approx(0.5)  # both alone, and every mixture
+    assert solution.mixture == pytest.approx([1, 0])
+
+
+def test_small_zero_one_games_have_the_least_mean():
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        losses = rng.random((rng.integers(2, 4), rng.integers(3, 9))) < 0.4
+        check_least_mean(losses, float(rng.choice([0.2, 0.3, 0.5])), None)
+
+
+def check_least_mean(losses, alpha, base):
+    """Compare the mean loss with the least one among mixtures of least CVaR, by a linear program."""
     n_members, n_units = losses.shape
     p = measure(base, n_units)
     solution = minimize_cvar_mixture(losses, alpha, base)

@@ -294,11 +294,17 @@ def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:
 
 
 def _of_least_mean(game: TailGame, start: Floats | None) -> Optimum:
-    """Return the mixture of least CVaR, of several that of nearly the least mean loss."""
+    """Return the mixture of least CVaR, of several that of nearly the least mean loss.
+
+    It is the only one if all candidates that may enter do so, and as many weights are between 0 and the cap:
+    then their losses determine λ.
+    """
     best = solve(game, np.zeros(len(game.losses)), start)
     expected = expectations(game.losses, best.w)
     possible = np.flatnonzero(expected <= expected.min() + TIED)
-    if possible.size > np.count_nonzero(best.lam):
+    share = best.w * game.alpha / game.p
+    n_between = ((share > TIED) & (share < 1 - TIED)).sum()
+    if possible.size > min(np.count_nonzero(best.lam), n_between):
         part = replace(game, losses=game.losses[possible])
         lam = np.zeros(len(expected))
         lam[possible] = solve(part, TIE * expectations(part.losses, game.p)).lam
