@@ -12,16 +12,18 @@ import scipy.sparse as sp
 from conftest import MIXTURES, OURS, make, noisy
 from scipy.optimize import linprog
 from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.learners import HistTreeClassifier
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.solvers import cvar
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
@@ -53,6 +55,20 @@ def test_weight_2_is_the_row_twice_and_weight_0_none(name):
     two = few(name, **given).fit(X[again], y[again])
     np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, atol=1e-8)
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["averageboost", "ocoboost", "adalpboost"])
+def test_the_n_of_the_theory_is_the_sum_of_the_weights(name):
+    X, y = noisy(0, n=60, K=2)
+    weight = 2.0 + 2 * (np.arange(60) % 2)
+    given = {"eta": "theory", "cv": "train", "gamma": 0.2, "n_estimators": 5}
+    clf = few(name, HistTreeClassifier(max_depth=3), **given).fit(X, y, sample_weight=weight)
+    twice = np.repeat(np.arange(60), weight.astype(int))
+    other = clone(clf).fit(X[twice], y[twice])
+    assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(weight.sum()) / 5))
+    assert clf.eta_ == pytest.approx(other.eta_)
+    for ours, theirs in zip(clf.bounds_, other.bounds_, strict=True):
+        assert ours.bound == pytest.approx(theirs.bound, nan_ok=True)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -318,6 +334,23 @@ def test_stages_are_rules_of_the_first_rounds(name):
     assert len(stages) == clf.n_iter_
     np.testing.assert_array_equal(stages[-1], clf.predict(X))
     np.testing.assert_array_equal(stages[0], clf.estimators_[0].predict(X))
+
+
+def test_a_learner_that_grows_gets_its_whole_size():
+    X, y = load_digits(return_X_y=True)
+    X, X_new, y, _ = train_test_split(X, y, train_size=800, random_state=0)
+    clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, y)
+    assert clf.n_iter_ == 1 < clf.T_  # no class errs too often, so all other rounds are the same
+    assert all(math.isnan(b.bound) or b.achieved <= b.bound for b in clf.bounds_)
+    balanced = len(y) / (10 * np.bincount(y)[y])
+    alone = HistBoostClassifier(n_estimators=20, max_depth=3).fit(X, y, sample_weight=balanced)
+    np.testing.assert_array_equal(clf.predict(X_new), alone.predict(X_new))
+    forest = RandomForestClassifier(12, random_state=0)
+    for name, given in (("worst_class_boost", {"theta": 0.5, "gamma": 0.3}), ("oco_boost", {"gamma": 0.3})):
+        paper = getattr(tb.published, name)(forest, T=2, random_state=0, **given)
+        whole = clone(paper).set_params(whole=True).fit(X[:200], y[:200])
+        assert [len(each.estimators_) for each in whole.estimators_] == [12] * whole.n_iter_
+        assert len(paper.fit(X[:200], y[:200]).estimators_[0].estimators_) < 12
 
 
 # -- certificates ----------------------------------------------------------------------------------------

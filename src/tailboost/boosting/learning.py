@@ -86,7 +86,9 @@ class Learner:
     loss : callable, optional
         Returns losses of units from those of rows; None if the units are rows.
     target : float, default=inf
-        A learner that can grow, such as a forest, grows until its weighted loss is at most this.
+        The weighted loss that a hypothesis may have at most.
+    grows : bool, default=False
+        Whether a learner that can grow, such as a forest, grows until its hypothesis meets the target only.
 
     Attributes
     ----------
@@ -101,6 +103,7 @@ class Learner:
     judged: Rows
     loss: Callable[[Array], Array] | None = None
     target: float = math.inf
+    grows: bool = False
     last: list[Any] = field(default_factory=list, init=False)
 
     def __call__(self, w: Floats, t: int) -> Hypothesis:
@@ -115,7 +118,7 @@ class Learner:
         seed = int(np.random.SeedSequence([self.seed, t]).generate_state(1)[0])
         y = self.rows.y
         K = int(y.max()) + 1
-        if self.target < math.inf and hasattr(self.session, "stages"):
+        if self.grows and hasattr(self.session, "stages"):
             stages = self.session.stages(weight, seed)
         else:
             stages = [self.session.fit(weight, seed)]
@@ -180,6 +183,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         "radius": [NON_NEGATIVE, AUTO],
         "random_state": ["random_state"],
         "theta": [BELOW_ONE],
+        "whole": ["boolean"],
         "variance_weight": [Interval(Real, 0, 1, closed="both")],
     }
 

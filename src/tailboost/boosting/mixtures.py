@@ -88,6 +88,7 @@ class MixtureClassifier(Boosting):
     alpha: Any = None
     cv: object = "train"
     rank_labels: bool = False
+    whole: bool = False
 
     def _run(self, learn: Learner) -> None:
         """Play the game, and those without each fold, whose answers select λ; set the rule."""
@@ -108,7 +109,7 @@ class MixtureClassifier(Boosting):
         """Return the hypotheses of the rounds.
 
         A hypothesis that misses the target of the learner ends the game, and belongs to it only if it is the
-        first: a rule needs one.
+        first: a rule needs one. The same hypothesis again ends it if ``whole``: so would be all others.
         """
         player = self.player_
         state = player.start(learn.units.p)
@@ -116,6 +117,8 @@ class MixtureClassifier(Boosting):
         for t in range(self.T_):
             w = player.weights(state)  # w^t, by all losses so far
             h = learn(w, t)  # f^t = 𝓛(w^t)
+            if self.whole and rounds and h is rounds[-1]:
+                break
             missed = h.weighted_loss > learn.target + 1e-9
             if not (missed and rounds):
                 rounds.append(h)

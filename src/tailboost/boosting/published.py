@@ -142,6 +142,7 @@ def worst_class_boost(
     **params: Any,
 ) -> worst_class.WorstClassBoostClassifier:
     """Worst-class boosting, Algorithm 1; γ is stated, or (16) for p; T is ⌈2 ln K/γ²⌉."""
+    params = {"whole": False} | params
     return worst_class.WorstClassBoostClassifier(
         estimator, theta=theta, gamma=gamma, p=p, n_estimators=T, **params
     )
@@ -151,6 +152,7 @@ def oco_boost(
     estimator: Model, gamma: float, *, T: int | str = "auto", **params: Any
 ) -> worst_class.OCOBoostClassifier:
     """OCO boosting, the baseline [13]; T is ⌈2 ln n/γ²⌉."""
+    params = {"whole": False} | params
     return worst_class.OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
 
 

@@ -17,7 +17,7 @@ from sklearn.metrics import recall_score
 
 from tailboost.boosting.cvar import HedgeClassifier
 from tailboost.boosting.game import Bound, Units
-from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO
+from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO, Learner
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
 from tailboost.core.checks import (
     check_indexes,
@@ -36,6 +36,10 @@ class Voting(HedgeClassifier):
     _default_learner = HistBoostClassifier(n_estimators=20, max_depth=3)
     _parameter_constraints = ROUNDS_OR_AUTO
     gamma_: float
+
+    def _voters(self, learn: Learner, **units: Any) -> Learner:
+        """Return the learner of voters that meet w·ℓ ≤ ½ − γ, for rows or other ``units`` and ``loss``."""
+        return replace(learn, target=0.5 - self.gamma_, grows=not self.whole, **units)
 
     def _rounds(self, units: Units) -> int:
         if self.n_estimators == "auto":
@@ -71,8 +75,7 @@ class WorstClassBoostClassifier(Voting):
     Parameters
     ----------
     estimator : classifier or str, optional
-        The learner, by default 20 boosted trees of depth 3. One that can grow, such as a forest, grows until
-        w·ℓ ≤ ½ − γ in a round.
+        The learner, by default 20 boosted trees of depth 3.
     theta : float in [0, 1), default=0.5
         θ. A class has the loss 1 if its error is at least 1 − θ, (6).
     gamma : float in (0, 0.5] or "auto", default="auto"
@@ -84,6 +87,10 @@ class WorstClassBoostClassifier(Voting):
         T; "auto" is ⌈2 ln K/γ²⌉.
     eta : float or "theory", default="theory"
         η; "theory" is √(8 ln K/T).
+    whole : bool, default=True
+        Whether a learner that can grow, such as a forest, gets its whole size in each round, and a round that
+        repeats the one before ends the game. False is the paper: a learner grows until w·ℓ ≤ ½ − γ, and all T
+        rounds are played.
     random_state : int, RandomState or None
         Seed of the learners.
 
@@ -117,6 +124,7 @@ class WorstClassBoostClassifier(Voting):
         p: float = 1.0,
         n_estimators: int | str = "auto",
         eta: float | str = "theory",
+        whole: bool = True,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
@@ -125,6 +133,7 @@ class WorstClassBoostClassifier(Voting):
         self.p = p
         self.n_estimators = n_estimators
         self.eta = eta
+        self.whole = whole
         self.random_state = random_state
 
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
@@ -155,7 +164,7 @@ class WorstClassBoostClassifier(Voting):
                 return classes.means(losses).round(9) >= round(1 - clf.theta, 9)
 
             clf.gamma_ = gamma
-            clf._run(replace(learn, units=classes, loss=too_large, target=0.5 - gamma))
+            clf._run(clf._voters(learn, units=classes, loss=too_large))
         return self
 
 
@@ -196,7 +205,7 @@ class OCOBoostClassifier(Voting):
     ----------
     gamma : float in (0, 0.5], default=0.3
         γ: the game ends if the weighted error exceeds ½ − γ.
-    estimator, n_estimators, eta, random_state
+    estimator, n_estimators, eta, whole, random_state
         As in `WorstClassBoostClassifier`, with the n rows in place of the K classes, and by default one tree.
     """
 
@@ -210,12 +219,14 @@ class OCOBoostClassifier(Voting):
         gamma: float = 0.3,
         n_estimators: int | str = "auto",
         eta: float | str = "theory",
+        whole: bool = True,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
         self.gamma = gamma
         self.n_estimators = n_estimators
         self.eta = eta
+        self.whole = whole
         self.random_state = random_state
 
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
@@ -229,7 +240,7 @@ class OCOBoostClassifier(Voting):
         with fitting_apart(self) as clf:
             clf.gamma_ = clf.gamma
             learn = clf._open(X, y, sample_weight)
-            clf._run(replace(learn, target=0.5 - clf.gamma))
+            clf._run(clf._voters(learn))
         return self
 
 
