@@ -15,7 +15,8 @@ REFERENCE = {
     "Boosting": {
         "Classifiers": "tailboost: AdaLPBoostClassifier LPBoostClassifier WorstClassBoostClassifier "
         "DROBoostClassifier VadaBoostClassifier EBBoostClassifier SoftMarginBoostClassifier "
-        "GroupDROBoostClassifier AdaBoostClassifier AverageBoostClassifier OCOBoostClassifier Player Bound",
+        "GroupDROBoostClassifier AdaBoostClassifier AverageBoostClassifier OCOBoostClassifier GameClassifier "
+        "AdditiveClassifier Player Additive Bound",
         "Algorithms as published": "tailboost.published: all",
         "Weak learners": "tailboost.learners: all",
         "Nets": "tailboost.torch: all",
