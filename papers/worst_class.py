@@ -153,36 +153,6 @@ def boosted(name: str, case: Case, rows: Rows, net: TorchClassifier, seed: int) 
     return list(clf.estimators_)
 
 
-def margin_bound(y: Labels, shares: Floats, complexity: float, delta: float = 0.05) -> float:
-    """Return the bound of Theorem 2 and Corollary 3 on the worst-class error, as the errata correct it.
-
-    For all margins θ in (0, 1] at once (Koltchinskii and Panchenko 2002): the share of a class with a margin
-    below θ, 4 C/(θ√n_k), √(log log₂(2/θ)/n_k), and √(log(2K/δ)/(2 n_k)) with a union over the K classes.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Classes of the training rows.
-    shares : ndarray of shape (n,)
-        Fraction of the voters that answer the label of the row.
-    complexity : float
-        C, where C/√n bounds the Rademacher complexity of the voters, as √(2 log N) for N fixed ones.
-    delta : float
-        Probability that the bound fails.
-    """
-    classes = np.unique(y)
-    K = len(classes)
-    bounds = []
-    for k in classes:
-        margins = np.sort(2 * shares[y == k] - 1)
-        n_k = len(margins)
-        theta = np.unique(np.append(margins[margins > 0], 1.0))  # the least value is at a margin, or at 1
-        below = np.searchsorted(margins, theta) / n_k
-        slack = 4 * complexity / (theta * np.sqrt(n_k)) + np.sqrt(np.log(np.log2(2 / theta)) / n_k)
-        bounds.append(float((below + slack).min() + np.sqrt(np.log(2 * K / delta) / (2 * n_k))))
-    return min(1.0, max(bounds))
-
-
 def middle_weights(members: Sequence[Any], case: Case, rows: Rows) -> list[float]:
     """Return the weight of class 1, the middle square, in each round, from equations (6) and (8)."""
     K = int(rows.y.max()) + 1

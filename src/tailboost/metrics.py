@@ -48,7 +48,7 @@ __all__ = [
 def cvar(losses: ArrayLike, alpha: float, sample_weight: Column = None) -> float:
     """Mean loss over the worst ``alpha`` of the rows (conditional value at risk).
 
-    CVaR_α(ℓ) = max { Σ w_i ℓ_i : Σ w_i = 1, 0 ≤ w_i ≤ p_i/α } with p the normalised weights [1]_, eq. (1).
+    CVaR_α(ℓ) = max { Σ w_i ℓ_i : Σ w_i = 1, 0 ≤ w_i ≤ p_i/α } with p the normalised weights [1]_.
     The value is exact also if α cuts through a row, which then counts in part.
 
     Parameters

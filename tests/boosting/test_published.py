@@ -640,6 +640,25 @@ def test_bounds_of_additive_games():
     assert achieved == pytest.approx(np.mean(clf.predict(X) != y))
 
 
+def test_the_margin_bound_by_hand():
+    y, shares = np.repeat(["a", "b"], [50, 200]), np.ones(250)
+    shares[50:70] = 0.7  # margin 0.4
+    by_class = np.sqrt(np.log(2 * 2 / 0.05) / (2 * np.array([50, 200])))
+    by_class[1] += 0.1  # θ = 1: twenty of two hundred lie below
+    assert published.margin_bound(y, shares, 0.0) == pytest.approx(by_class.max())
+    assert published.margin_bound(y, shares, 1.0) == pytest.approx(by_class[0] + 4 / np.sqrt(50))
+
+
+@pytest.mark.parametrize("error", [0.05, 0.2, 0.4, 0.49])
+def test_rounds_of_vadaboost_beside_those_of_adaboost(error):
+    """Theorem 5 of Shivaswamy and Jebara 2011, by the factors of both costs in a round at λ = 0."""
+    a = np.log((1 - error) / error)
+    ada, vada = ((1 - error) * np.exp(-step) + error * np.exp(step) for step in (a / 2, a / 4))
+    rounds = published.vadaboost_rounds(30, error)
+    assert vada ** (2 * rounds) == pytest.approx(ada**60)
+    assert 1.3 < rounds / 30 < 2  # "at most 2", and about a third more for weak learners
+
+
 def test_all_rounds_are_played_by_a_perfect_learner():
     """Algorithm 1 of Saito et al. 2024 has T rounds, also if no row is missed."""
     X, y = rare(1)

@@ -161,15 +161,6 @@ def test_the_wide_net_has_the_published_number_of_weights():
     assert sizes == [pytest.approx(0.37e6, rel=0.01), pytest.approx(36.5e6, rel=0.002)]
 
 
-def test_the_margin_bound_by_hand():
-    y, shares = np.array([0] * 50 + [1] * 200), np.ones(250)
-    shares[50:70] = 0.7  # margin 0.4
-    by_class = np.sqrt(np.log(2 * 2 / 0.05) / (2 * np.array([50, 200])))
-    by_class[1] += 0.1  # θ = 1: twenty of two hundred lie below
-    assert worst_class.margin_bound(y, shares, 0.0) == pytest.approx(by_class.max())
-    assert worst_class.margin_bound(y, shares, 1.0) == pytest.approx(by_class[0] + 4 / np.sqrt(50))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",

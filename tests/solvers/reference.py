@@ -54,7 +54,7 @@ def measure(base, n_units):
 
 
 def highs_value(losses, alpha, base=None):
-    """Optimum of the dual (4) by SciPy's HiGHS."""
+    """Optimum of the dual (5) by SciPy's HiGHS."""
     n_members, n_units = losses.shape
     p = measure(base, n_units)
     result = linprog(
@@ -71,7 +71,7 @@ def highs_value(losses, alpha, base=None):
 
 
 def cvxpy_value(losses, alpha, base, solver):
-    """Optimum of the dual (4) by another solver, in CVXPY."""
+    """Optimum of the dual (5) by another solver, in CVXPY."""
     n_units = losses.shape[1]
     p = measure(base, n_units)
     w, rho = cp.Variable(n_units, nonneg=True), cp.Variable()

@@ -26,7 +26,7 @@ def test_both_definitions_agree_and_weights_are_feasible(values, alpha, seed):
     base = np.random.default_rng(seed).integers(0, 4, losses.size).astype(float)
     base[0] += 1
     p = measure(base, losses.size)
-    # (2): the minimum over η is at one of the losses.
+    # (18): the minimum over η is at one of the losses.
     dual = min(eta + p @ np.maximum(losses - eta, 0) / alpha for eta in losses[p > 0])
     assert cvar(losses, alpha, base) == pytest.approx(dual, abs=1e-9 / alpha**0.5)
     check_weights(cvar_weights(losses, alpha, base), alpha, base)

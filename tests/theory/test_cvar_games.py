@@ -1,4 +1,4 @@
-"""Bounds of the CVaR games on the rows of λ, and strong duality of (3) and (4)."""
+"""Bounds of the CVaR games on the rows of λ, and strong duality of (6) and (5)."""
 
 import math
 
@@ -118,7 +118,7 @@ def test_cvar_is_the_worst_case_over_a_renyi_ball_of_infinite_order(seed):
 
 @pytest.mark.parametrize("seed", range(15))
 def test_strong_duality(seed):
-    """Value and certificate of (3) and (4) agree; the certificate obeys its cap; all recomputed here."""
+    """Value and certificate of (6) and (5) agree; the certificate obeys its cap; all recomputed here."""
     rng = np.random.default_rng(seed)
     T, n = int(rng.integers(1, 9)), int(rng.integers(1, 40))
     losses = rng.random((T, n)) < rng.uniform(0.05, 0.8)
@@ -269,7 +269,7 @@ def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("alpha", [0.05, 0.3, 0.7])
 def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
-    """No feasible direction to other optima comes closer to p: w solves (4) with the least ½Σ(w−p)²/p."""
+    """No feasible direction to other optima comes closer to p: w solves (5) with the least ½Σ(w−p)²/p."""
     cp = pytest.importorskip("cvxpy")
     rng = np.random.default_rng(seed)
     n = 15

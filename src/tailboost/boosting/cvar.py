@@ -31,7 +31,7 @@ class Cumulated(NamedTuple):
 
 @dataclass(frozen=True)
 class Hedge(Player[Cumulated]):
-    """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (9).
+    """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (10).
 
     ``T`` is the number of rounds for which η is that of Theorem 5, √(8 log n / T), if there is one.
     """

@@ -1,4 +1,4 @@
-"""A distributionally robust boosting algorithm: Blanchet, Zhang, Kang and Hu, 2019.
+"""A distributionally robust boosting algorithm: Blanchet, Kang, Zhang and Hu, 2019.
 
 The classifier f minimises the worst case F(f) = max {E_w e^(−y f(x)) : KL(w ‖ p) ≤ δ} over distributions near
 the training rows, (2). Each round fits the learner to the functional gradient.
@@ -67,7 +67,7 @@ class WorstCaseKL(Additive):
 class DROBoostClassifier(AdditiveClassifier):
     """Algorithm 1. The paper has two classes; with more, y f is the score of the true class.
 
-    Radius 0 is AdaBoost (Corollary 2). A regressor as learner fits the gradient by least squares
+    Radius 0 is AdaBoost. A regressor as learner fits the gradient by least squares
     (Proposition 1), a classifier the labels with the weights w_i e^(−m_i).
 
     Parameters

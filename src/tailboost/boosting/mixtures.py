@@ -323,10 +323,6 @@ class GameClassifier(MixtureClassifier):
         Tail mass α: λ has the least CVaR at α. None is the even mixture of all rounds.
     n_estimators : int, default=50
         T, the number of rounds.
-    rank_labels : bool, default=False
-        As in `AdaLPBoostClassifier`.
-    cv : "train", int, splitter or iterable of splits, default="train"
-        Rows that select λ, as in `AdaLPBoostClassifier`.
     random_state : int, RandomState or None
         Seed of the learners.
 
@@ -354,16 +350,12 @@ class GameClassifier(MixtureClassifier):
         *,
         alpha: float | None = None,
         n_estimators: int = 50,
-        rank_labels: bool = False,
-        cv: object = "train",
         random_state: Seed = None,
     ) -> None:
         self.player = player
         self.estimator = estimator
         self.alpha = alpha
         self.n_estimators: Any = n_estimators
-        self.rank_labels = rank_labels
-        self.cv = cv
         self.random_state = random_state
 
     def fit(

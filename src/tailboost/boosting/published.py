@@ -9,8 +9,8 @@ from typing import Any
 
 from tailboost.boosting import cvar, dro, variance, worst_class
 from tailboost.boosting.dro import dro_radius, profile_likelihood
-from tailboost.boosting.variance import empirical_bernstein_bound
-from tailboost.boosting.worst_class import first_voters
+from tailboost.boosting.variance import empirical_bernstein_bound, vadaboost_rounds
+from tailboost.boosting.worst_class import first_voters, margin_bound
 from tailboost.core.array_types import Model
 
 __all__ = [
@@ -24,12 +24,14 @@ __all__ = [
     "first_voters",
     "group_dro_boost",
     "lpboost",
+    "margin_bound",
     "oco_boost",
     "profile_likelihood",
     "regularized_lpboost",
     "rlp_boost",
     "rqp_boost",
     "vadaboost",
+    "vadaboost_rounds",
     "worst_class_boost",
 ]
 

@@ -298,3 +298,13 @@ def empirical_bernstein_bound(
         factors = 18.0, 15.0
     spread = np.sqrt(factors[0] * values.var(ddof=1) * log_term / n)
     return float(values.mean() + spread + factors[1] * log_term / (n - 1))
+
+
+def vadaboost_rounds(rounds: float, error: float) -> float:
+    """Return the rounds of VadaBoost at λ = 0 for the cost of AdaBoost after ``rounds``: Theorem 5.
+
+    For hypotheses of one weighted error ε < ½ AdaBoost's squared cost falls by 4ε(1−ε) a round, and
+    VadaBoost's by 2ε(1−ε) + √(ε(1−ε)).
+    """
+    both = error * (1 - error)
+    return float(rounds * np.log(4 * both) / np.log(2 * both + np.sqrt(both)))

@@ -196,6 +196,39 @@ def first_voters(
     return copy.copy(clf)._set_weights(weights)
 
 
+def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.05) -> float:
+    """Return the bound of Theorem 2 and Corollary 3 on the worst-class error of a vote, as errata correct it.
+
+    For all margins θ in (0, 1] at once (Koltchinskii and Panchenko 2002): the share of a class with a margin
+    below θ, 4 C/(θ√n_k), √(log log₂(2/θ)/n_k), and √(log(2K/δ)/(2 n_k)) with a union over the K classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels of the training rows.
+    shares : ndarray of shape (n,)
+        Fraction of the voters that answer the label of the row.
+    complexity : float
+        C, where C/√n bounds the Rademacher complexity of the voters, as √(2 log N) for N fixed ones.
+    delta : float in (0, 1), default=0.05
+        Probability of a false bound.
+    """
+    classes, index = np.unique(y, return_inverse=True)
+    bounds = []
+    for k in range(len(classes)):
+        margins = np.sort(2 * shares[index == k] - 1)
+        n_k = len(margins)
+        theta = np.unique(
+            np.append(margins[margins > 0], 1.0)
+        )  # the least is at a margin, or 1
+        below = np.searchsorted(margins, theta) / n_k
+        slack = 4 * complexity / (theta * math.sqrt(n_k))
+        slack = slack + np.sqrt(np.log(np.log2(2 / theta)) / n_k)
+        chance = math.sqrt(math.log(2 * len(classes) / delta) / (2 * n_k))
+        bounds.append(float((below + slack).min()) + chance)
+    return min(1.0, max(bounds))
+
+
 class OCOBoostClassifier(Voting):
     """The baseline of Saito et al. 2024 (Hazan 2022, chapter 11): Hedge over the rows for an edge γ, a vote.
 

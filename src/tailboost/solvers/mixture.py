@@ -1,4 +1,4 @@
-"""The mixture program (3) and its dual (4): the mixture with the smallest CVaR and the worst-case weights.
+"""The mixture program (6) and its dual (5): the mixture with the smallest CVaR and the worst-case weights.
 
 min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)  =  max_w min_t ⟨w, ℓ^t⟩   s.t. w ∈ Δ, w_i ≤ p_i/α        (Zhai et al. 2021)
 
@@ -211,11 +211,11 @@ def minimize_cvar_mixture(
 ) -> MixtureSolution:
     """Return the mixture of candidates with the smallest CVaR, and unit weights that certify the optimum.
 
-    The function solves (3) and (4) above. Each column of ``losses`` is a unit, for example a row, a class or
-    a group. The base measure p gives the mass of each unit. If α is at most the smallest p_i, the CVaR is the
-    largest loss: the function solves the minimax problem min_λ max_i Σ_t λ_t ℓ_i^t. With error rates of
-    classes or groups as losses, this mixture has the smallest error in the worst class or group. Of several
-    optima the mixture has nearly the smallest mean loss under p.
+    The function solves (5) and (6) of Zhai et al. Each column of ``losses`` is a unit, for example a row, a
+    class or a group. The base measure p gives the mass of each unit. If α is at most the smallest p_i, the
+    CVaR is the largest loss: the function solves the minimax problem min_λ max_i Σ_t λ_t ℓ_i^t. With error
+    rates of classes or groups as losses, this mixture has the smallest error in the worst class or group. Of
+    several optima the mixture has nearly the smallest mean loss under p.
 
     Parameters
     ----------
