@@ -5,7 +5,6 @@ Of one batch some rows select the rule, the others certify it.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -40,7 +39,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
-from tailboost.guarantees import chain, deferral, gaps, ranks, sequence, tightened
+from tailboost.guarantees import chain, deferral, few_rows, gaps, ranks, sequence, tightened
 from tailboost.guarantees.certificates import (
     CONSTANT,
     CertifiedBound,
@@ -52,7 +51,7 @@ from tailboost.guarantees.certificates import (
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
-from tailboost.rates import Limit, Statistic, Strata, checked_limits, error
+from tailboost.rates import Limit, Statistic, Strata, checked_limits
 from tailboost.rows.fingerprints import (
     digest,
     hash_rows,
@@ -60,7 +59,7 @@ from tailboost.rows.fingerprints import (
 )
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.answering import Decided, Known
 from tailboost.selection.selection import Selection
 
@@ -75,7 +74,11 @@ ONE_ANSWER = (
 )
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
 MISSED = "the likeliest rule misses a limit"
-ONLY_COUNTED = "No label was read and no limit was tested, so no attempt is spent."
+ONLY_COUNTED = "Rows were counted and no limit was tested, so no attempt is spent."
+COUNTED = (
+    "Some limits are about parts of the rows of others, so these numbers say something about "
+    "their rates, and this was an attempt"
+)
 MOST_PRICED = 4  # limits with a price of their own
 NEARLY_ALL = 0.99  # of the rows with one answer: then a rule is hardly useful
 # Fractions of the selecting rows: where tests certify, and where ranks do. Beside ranks the selecting rows
@@ -161,7 +164,8 @@ def calibrate(
     ------
     NotCertifiedError
         If no rule is certified. Its ``certificate`` has the failing limits with their bounds. It is None if
-        too few rows are no attempt, or if the rows that select contradict the limits, which is one.
+        there are too few rows for any test, or if the rows that select contradict the limits; the message
+        says whether an attempt is spent.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError
@@ -386,13 +390,21 @@ def calibrate_selected(
     key = _key(answers, model.selection_.problem.objective, fresh, stated, confidence)
     attempt, ledger = Attempt(key, fresh.used), model.records_.ledger
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
-    _refuse_few_rows(stated, fresh, planned[-1].spent * spendable, earlier)
+    lacking = few_rows.lacks(stated, fresh, planned[-1].spent * spendable)
+    too_few = (
+        f"limits: too few rows to certify: {'; '.join(map(str, lacking))}. Bring more rows, or "
+        "leave the limit out."
+    )
+    if lacking and few_rows.is_free(lacking, stated, fresh):
+        raise NotCertifiedError(f"{too_few} {ONLY_COUNTED}", attempts=earlier)
     selection = model.selection_
     if list(selection.problem.limits) != stated:
         selection = model._selection_within(stated)
 
     # Recorded before any test: whatever ends this call, its rows are used up.
     attempts = ledger.record(attempt, earlier)
+    if lacking:
+        raise NotCertifiedError(f"{too_few} {COUNTED}. {USED_UP}", attempts=attempts)
     level = attempts[-1].spent * spendable
     try:
         found = certified(selection, fresh, level)
@@ -463,47 +475,6 @@ def _at_limits(found: Certified, stated: list[Limit], level: float) -> list[Cert
         bound.at_target(found.method if tested else CONSTANT)
         for bound, tested in zip(limited, is_tested, strict=True)
     ]
-
-
-def _refuse_few_rows(
-    limits: Sequence[Limit], fresh: Fresh, level: float, earlier: tuple[Attempt, ...]
-) -> None:
-    """Raise if a limited subgroup has no rows, or too few for any test, before an attempt is spent.
-
-    Only numbers of rows are read. One answer may keep a limit by construction where the rule reads groups or
-    defers, so few rows are no reason to refuse there.
-    """
-    assert fresh.rule is not None
-    may_keep = fresh.rule.by_group or fresh.answered.strata.defers
-    faults = []
-    for limit in limits:
-        rate = limit.rate
-        # The rows of a ratio depend on the answers.
-        samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
-        names = [sample.name for sample in samples]
-        bounds = [limit.bound] * len(names)
-        if not limit.compares:
-            bounds = limit.bounds(names).tolist()
-        is_tested = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
-        for sample, bound in zip(samples, bounds, strict=True):
-            allowed = limit.against(bound)
-            needed = int(
-                not (np.isnan(bound) or (rate.kind == "representation" and limit.from_above))
-            )
-            if is_tested and 0.0 < allowed < 1.0:
-                # So many rows are all right with at most the probability of the level.
-                needed = math.ceil(math.log(level) / math.log1p(-allowed))
-            n = len(sample.rows)
-            if n < needed:
-                of_group = "" if sample.name is None else f" of {unit_name(sample.name)}"
-                words = f"{n:,} rows, and needs at least {needed:,}" if n else "no rows"
-                faults.append(f"{limit}{of_group} has {words}")
-    if faults:
-        raise NotCertifiedError(
-            f"limits: too few rows to certify: {'; '.join(faults)}. Bring more rows, or leave "
-            f"the limit out. {ONLY_COUNTED}",
-            attempts=earlier,
-        )
 
 
 def _refusal(

@@ -78,8 +78,8 @@ class NotCertifiedError(ValueError):
     message : str
         The message.
     certificate : Certificate, optional
-        The failing limits of the likeliest rule, with their bounds. None if no limit was tested. If no label
-        was read either, no attempt is spent, and the rows can be used again; the message says so.
+        The failing limits of the likeliest rule, with their bounds. None if no limit was tested.
+        The message says whether an attempt is spent; if not, the rows can be used again.
     attempts : tuple of Attempt
         This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
     """

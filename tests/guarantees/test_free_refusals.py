@@ -1,0 +1,92 @@
+"""Tables that are refused without an attempt are brought again: false certificates over all tables."""
+
+import copy
+import re
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multinomial
+
+import tailboost as tb
+from tailboost.classifiers import calibrating
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+LEVEL = 0.045  # of a first attempt
+N = 8
+
+# Rows of each unit as (score, label, group), the probabilities of the units, and the limits. The rule at .5
+# of the score breaks the last limit by a millionth, and the other two rules break a limit by more.
+WRONG, RIGHT, ILL = (0.9, 0, "b"), (0.2, 0, "b"), (0.9, 1, "b")
+ROWS, SHARES = [[ILL], [WRONG], [RIGHT]], [0.2, 0.7, 0.1]
+ERROR = f"error() <= {0.7 - 1e-6}"
+SETTINGS = {
+    "error beside misses": (ROWS, SHARES, ["miss(1) <= .5", ERROR]),
+    "error beside errors of a group": (
+        [[(0.2, 0, "a")], [WRONG], [RIGHT]],
+        SHARES,
+        ["error(by=g) <= {a: .5}", ERROR],
+    ),
+    "precision beside misses": (
+        ROWS,
+        [0.2, 0.3, 0.5],
+        ["miss(1) <= .5", f"precision(1) >= {0.4 + 1e-6}"],
+    ),
+    "clusters with both labels": (
+        [[ILL, RIGHT], [WRONG], [RIGHT]],
+        SHARES,
+        ["miss(1) <= .5", f"false_alarm(1) <= {0.7 - 1e-6}"],
+    ),
+    "labels apart": (ROWS, [0.5, 0.4, 0.1], ["miss(1) <= .7", f"false_alarm(1) <= {0.8 - 1e-6}"]),
+}
+
+
+def tables(units, n=N):
+    """Yield the rows of each table of n units, with the numbers of the units."""
+    for drawn in combinations_with_replacement(range(len(units)), n):
+        rows = [(*row, cluster) for cluster, unit in enumerate(drawn) for row in units[unit]]
+        yield np.bincount(drawn, minlength=len(units)), pd.DataFrame(rows, columns=["p", "y", "g", "cluster"])
+
+
+def rule_of(limits):
+    """Return the rule at .5 of the score, selected on other rows within loose limits."""
+    rng = np.random.default_rng(0)
+    score = rng.choice([0.9, 0.2], 3000, p=[0.3, 0.7])
+    y = (rng.random(3000) < np.where(score > 0.5, 0.6, 0.02)).astype(int)
+    rows = {"groups": pd.DataFrame({"g": rng.choice(["a", "b"], 3000)})} if "by=g" in str(limits) else {}
+    loose = [re.sub(r"= .*", "= .01" if ">=" in limit else "= .99", limit) for limit in limits]
+    return tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": score}), y, limits=loose, **rows)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_false_certificates_over_all_tables(name, monkeypatch):
+    """The first table that is an attempt gives a false certificate with at most the level's probability."""
+    monkeypatch.setattr(calibrating, "prices", lambda *given: ())
+    units, shares, limits = SETTINGS[name]
+    tuned = rule_of(limits)
+    tested = false = free = 0.0
+    for numbers, rows in tables(units):
+        probability = multinomial.pmf(numbers, N, shares)
+        given = {"groups": rows[["g"]]} if "by=g" in str(limits) else {}
+        if "clusters" in name:
+            given["clusters"] = rows["cluster"]
+        try:
+            tb.calibrate(copy.deepcopy(tuned), rows[["p"]], rows["y"], limits=limits, **given)
+        except tb.NotCertifiedError as refused:
+            tested += probability * bool(refused.attempts)
+            free += probability * (not refused.attempts)
+        else:
+            tested += probability
+            false += probability
+    assert tested + free == pytest.approx(1.0)
+    assert 0 < false <= LEVEL * tested
+    assert (free > 0) == (name == "labels apart")
+
+
+def test_few_rows_in_all_are_refused_without_an_attempt():
+    limits = ["miss(1) <= .5", "error() <= .6"]
+    _, rows = next(tables(ROWS, n=3))
+    with pytest.raises(tb.NotCertifiedError, match="no attempt") as refused:
+        tb.calibrate(rule_of(limits), rows[["p"]], rows["y"], limits=limits)
+    assert refused.value.attempts == ()
