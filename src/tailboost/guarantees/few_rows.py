@@ -77,14 +77,15 @@ def is_free(lacking: Sequence[Lack], limits: Sequence[Limit], fresh: Fresh) -> b
     if (fresh.votes.n_clusters or len(fresh)) < max(each.needed for each in lacking):
         return True
     strata = fresh.answered.strata
-    kinds = set()  # the labels of the rows that count, and what divides these rows
+    kinds = set()  # which labels count, and what divides their rows
     for limit in limits:
         rate = limit.rate
         labels = rate.tables(strata)[1].any(axis=1)
-        kinds.add((*labels.tolist(), None if rate.kind == "representation" else rate.by))
-    by = {kind[-1] for kind in kinds}
+        by = None if rate.kind == "representation" else rate.by
+        kinds.add((tuple(labels.tolist()), by))
+    divided = {by for _, by in kinds}
     if fresh.votes.clusters is not None:
-        return len(kinds) == 1 and by == {None}
-    if len(strata.columns) > 1 and not by.isdisjoint((GROUP, CELL)):  # of each column
+        return len(kinds) == 1 and divided == {None}
+    if len(strata.columns) > 1 and not divided.isdisjoint((GROUP, CELL)):  # of each column
         return False
-    return bool(np.sum([kind[:-1] for kind in kinds], axis=0).max() <= 1)
+    return bool(np.sum([labels for labels, _ in kinds], axis=0).max() <= 1)
