@@ -19,6 +19,7 @@ from tailboost.core.array_types import (
     Column,
     Floats,
     Groups,
+    Ints,
     Labels,
     Mask,
     Model,
@@ -61,6 +62,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.answering import Decided, Known
+from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
 
 #: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
@@ -80,6 +82,7 @@ COUNTED = (
     "their rates, and this was an attempt"
 )
 MOST_PRICED = 4  # limits with a price of their own
+MOST_PAID = 0.1  # more errors than without limits: then a rule is hardly useful
 NEARLY_ALL = 0.99  # of the rows with one answer: then a rule is hardly useful
 # Fractions of the selecting rows: where tests certify, and where ranks do. Beside ranks the selecting rows
 # serve only the objective and the balance of groups.
@@ -416,7 +419,8 @@ def calibrate_selected(
         ) from None
     if isinstance(found, Refused):
         raise _refusal(found, stated, confidence, attempts)
-    _warn_of_one_answer(found.answered)
+    price = prices(selection, fresh, found, level)
+    _warn_if_useless(found.answered, price, selection.problem.objective)
     certificate = certificate_of(found.answered, _at_limits(found, stated, level), confidence)
     classifier = model._answering(found.rule, stated)
     notes = (
@@ -428,7 +432,7 @@ def calibrate_selected(
     certificate = replace(
         certificate,
         attempts=attempts,
-        price=prices(selection, fresh, found.answered, level),
+        price=price,
         notes=(*notes, *certificate.notes),
         model=classifier,
     )
@@ -446,8 +450,8 @@ def _key(
     return digest(*known, np.sort(fresh.votes.draws).tobytes(), call.encode())
 
 
-def _warn_of_one_answer(answered: Fresh) -> None:
-    """Warn of a rule that gives nearly all rows the same answer."""
+def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statistic) -> None:
+    """Warn once of a rule that gives nearly all rows the same answer, or costs many errors."""
     strata = answered.answered.strata
     shares = np.bincount(answered.answered.actions, minlength=strata.n_actions) / len(answered)
     if shares.max() >= NEARLY_ALL:
@@ -457,6 +461,17 @@ def _warn_of_one_answer(answered: Fresh) -> None:
             "the limits, or bring more rows",
             UselessRuleWarning,
         )
+        return
+    for all_limits in price[:1]:
+        is_dear = all_limits.error - all_limits.without > MOST_PAID
+        if is_dear and not all_limits.limit and objective == OVERALL_ERROR:
+            dearest = min(price[1:], key=lambda each: each.without, default=all_limits)
+            warn_user(
+                f"the certified rule errs in {all_limits.error:.0%} of these rows, and in "
+                f"{all_limits.without:.0%} without limits; loosen "
+                f"{dearest.limit or 'the limit'}, or choose it from tradeoff()",
+                UselessRuleWarning,
+            )
 
 
 def _at_limits(found: Certified, stated: list[Limit], level: float) -> list[CertifiedBound]:
@@ -506,37 +521,41 @@ def certified(selection: Selection, fresh: Fresh, level: float) -> Certified | R
 
 
 def prices(
-    selection: Selection, fresh: Fresh, answered: Fresh, level: float
+    selection: Selection, fresh: Fresh, found: Certified, level: float
 ) -> tuple[Price, ...]:
     """Return by how much answers without all limits, and without each of a few, err less on the same rows.
 
     There is no price of all limits if a score is no probability.
     """
     table = fresh.outputs
-    without = {}
+    without: dict[str, tuple[Ints, bool]] = {}  # answers, and whether these rows chose them
     models = [getattr(model, "estimator", None) for model in selection.engine.models.fitted]
     if all(getattr(model, "kind", "") != "number" for model in models):
         logs = table.pooled if len(models) > 1 else table.logs(0)
-        without[""] = logs.argmax(axis=1)
+        without[""] = logs.argmax(axis=1), False
     limits = selection.problem.limits
     if not 2 <= len(limits) <= MOST_PRICED:
         limits = ()
     for limit in limits:
         rest = [other for other in limits if other is not limit]
         with suppress(InfeasibleLimitsError):  # errors without deferral, for example: no price
-            found = certified(selection.within(rest), fresh, level)
-            if isinstance(found, Certified):
-                without[str(limit)] = found.answered.answered.actions
-    counts = answered.answered
-    votes = answered.votes.among(np.arange(len(answered)))
+            looser = certified(selection.within(rest), fresh, level)
+            if isinstance(looser, Certified):
+                without[str(limit)] = looser.answered.answered.actions, looser.chose
+    counts = found.answered.answered
+    votes = found.answered.votes.among(np.arange(len(fresh)))
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # the number of deferral, which is no error
     own = ((counts.actions != y) & (counts.actions < n_classes))[votes]
     priced = []
-    for name, actions in without.items():
+    for name, (actions, chose) in without.items():
         other = ((actions != y) & (actions < n_classes))[votes]
-        differences = own * 1.0 - other
-        squares = np.square(differences - differences.mean()).sum()
-        noise = np.sqrt(squares + 2.0) / len(differences)  # with two added rows of ±1
-        priced.append(Price(name, float(own.mean()), float(other.mean()), float(noise)))
+        noise = None
+        if not (found.chose or chose):
+            differences = own * 1.0 - other
+            squares = np.square(differences - differences.mean()).sum()
+            noise = float(
+                np.sqrt(squares + 2.0) / len(differences)
+            )  # with two added rows of ±1
+        priced.append(Price(name, float(own.mean()), float(other.mean()), noise))
     return tuple(priced)

@@ -56,12 +56,14 @@ def stated_words(value: float, *, in_percent: bool) -> str:
     return f"{100.0 * value:.6g} %" if in_percent else f"{value:.6g}"
 
 
-def points_words(lead: float, noise: float) -> str:
+def points_words(lead: float, noise: float | None) -> str:
     """Return by how much a rate is lower than another one with 95 %, such as "0.3 to 1.1 points".
 
     The ends are rounded outwards to tenths of a point. An interval that contains 0 is printed as "at
-    most" its upper end.
+    most" its upper end. Without a noise it is one number.
     """
+    if noise is None:
+        return f"{100.0 * lead:z.1f} points".replace("-", "−")
     low = rounded_away(100.0 * (lead - 1.96 * noise), 1, above=False)
     high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True) + 0.0  # no −0
     start = "at most" if low <= 0.0 <= high else f"{low:.1f} to"

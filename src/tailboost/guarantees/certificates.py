@@ -482,6 +482,7 @@ ABOUT_TAILS = (
     "one within a divergence for every population Q with KL(Q ‖ P) up to it, where P is that of these rows. "
     "The loss of a row is that of its answer, or expected if answers are drawn (predict_distribution)."
 )
+ON_CHOSEN = "on the rows that chose the thresholds"
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 
@@ -495,17 +496,19 @@ class Price:
         The limit that is left out; empty if all are, for the most probable labels.
     error, without : float
         The error of the certified rule, and that of the rule without the limit.
-    noise : float
-        Standard error of the difference.
+    noise : float or None
+        Standard error of the difference; None if these rows chose the thresholds of one of the rules. Then
+        its error here is too small.
     """
 
     limit: str
     error: float
     without: float
-    noise: float
+    noise: float | None
 
     def __str__(self) -> str:
-        return points_words(self.error - self.without, self.noise)
+        words = points_words(self.error - self.without, self.noise)
+        return words if self.noise is not None else f"{words}, {ON_CHOSEN}"
 
 
 @dataclass(frozen=True)
@@ -651,12 +654,14 @@ class Certificate:
                 continue
             own = rate_words(price.error, self.n_rows, in_percent=in_percent)
             without = rate_words(price.without, self.n_rows, in_percent=in_percent)
-            counted = ""
+            counted, estimated = "", ", 95 %, estimated on these rows"
+            if price.noise is None:
+                counted, estimated = f", {ON_CHOSEN}", ""
             if self.deferred:
-                counted = f", {100 * self.deferred:.0f} % deferred and counted as right"
+                counted += f", {100 * self.deferred:.0f} % deferred and counted as right"
             lines.append(
                 f"Overall error {own}{counted}; without limits {without}. Price of all "
-                f"limits: {price}, 95 %, estimated on these rows."
+                f"limits: {price}{estimated}."
             )
         return lines
 

@@ -80,7 +80,7 @@ def is_free(lacking: Sequence[Lack], limits: Sequence[Limit], fresh: Fresh) -> b
     kinds = set()  # which labels count, and what divides their rows
     for limit in limits:
         rate = limit.rate
-        labels = rate.tables(strata)[1].any(axis=1)
+        labels = np.asarray(rate.tables(strata)[1].any(axis=1))
         by = None if rate.kind == "representation" else rate.by
         kinds.add((tuple(labels.tolist()), by))
     divided = {by for _, by in kinds}

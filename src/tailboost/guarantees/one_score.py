@@ -27,7 +27,7 @@ from tailboost.guarantees.exact_tests import (
 )
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Strata
-from tailboost.selection.search import Problem
+from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
 from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import Thresholds
 
@@ -68,6 +68,8 @@ class CountTable:
         if problem.objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
             return None
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
+        if problem.objective == OVERALL_ERROR:
+            losses[:, DEFERRED] += TIE_PRICE
         tests = [each for limit in problem.limits if (each := LimitTests.of(limit, strata))]
         if len(tests) < len(problem.limits):
             return None

@@ -14,6 +14,7 @@ The objective alone needs selecting rows, and these may be the fresh rows: then 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         loss = loss + case.selecting.loss_of_place(place)[at_ends]
         inside = slice(least[place], largest[place] + 1)
         thresholds[place] = ends[inside][loss[inside].argmin()]
-    return at_thresholds(case, thresholds)
+    return replace(at_thresholds(case, thresholds), chose=True)
 
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:

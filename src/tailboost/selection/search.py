@@ -45,7 +45,7 @@ NAMED = {
     "deferred": Statistic(EACH, deferred()),
 }
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
-# accurate one is best.
+# accurate one is best. Weight of deferral added to the overall error: of equal ones the least is best.
 TIE_PRICE = 1e-3
 # Price of violating a row of the program by 1. A row is part of a contradiction if its shadow price is at
 # least a thousandth of it.
@@ -220,6 +220,9 @@ class Program:
         self.level = level * objective.rate.is_ratio
         self.terms = [rate.terms(strata) for rate in rates]
         self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
+        if objective == OVERALL_ERROR and strata.defers:
+            tie = TIE_PRICE * deferred().terms(strata).top
+            self.terms[0] = replace(self.terms[0], top=self.terms[0].top + tie)
         terms, *limited = self.terms
         minimised = terms.beyond(self.level)[terms.mass > 0] / terms.scale
         if not len(minimised):
