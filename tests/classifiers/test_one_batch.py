@@ -432,6 +432,7 @@ def test_an_answer_that_breaks_the_limits_is_no_comparison():
     X, y, _ = Population().draw(1_500, np.random.default_rng(0))
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.exceptions.UselessRuleWarning)
+        warnings.filterwarnings("ignore", ".*without limits")
         tb.calibrate(LogisticRegression().fit(X, y), *Population().draw(1_500, np.random.default_rng(1))[:2],
                      limits=["miss(1) <= .02"])  # fmt: skip
 

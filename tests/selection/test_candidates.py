@@ -158,6 +158,7 @@ def test_what_is_certified_is_the_rule(name, digits):
             assert any(value == pytest.approx(bound.estimate) for value in counted.values()), bound
 
 
+@pytest.mark.filterwarnings("ignore:.*without limits")
 def test_rows_between_a_tested_threshold_and_its_decimal_count_as_the_rule_answers_them():
     # Selection scores leave a wide gap. All fresh scores are in it, on both sides of the decimal.
     X = pd.DataFrame({"s": np.repeat([0.1, 0.9], 400)})
