@@ -10,7 +10,7 @@ from scipy.stats import binom, binomtest
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
-from tailboost.guarantees import tightened
+from tailboost.guarantees import deferral, tightened
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.rates import Counts, parse
 from tailboost.rates.bounds import pair_p_value
@@ -177,6 +177,56 @@ def test_shares_deferred_beside_ranks_pass_the_exact_test_at_their_part_of_the_l
         assert len(bounds) == 2
         p_values += [binom.cdf(round(bound.estimate * bound.n), bound.n, 0.4) for bound in bounds]
     assert 0.0045 / 4 < max(p_values) <= 0.0045
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("values", [6, 15])
+def test_cells_at_which_a_threshold_stopped_count_as_deferred(values, label, monkeypatch):
+    """Beside the count of a walk by hand: each threshold looks at the next cell before it gets an answer."""
+    tested, cases = [], []
+    own_pass, own_best = LimitTests.passes, deferral.best_of
+    monkeypatch.setattr(LimitTests, "passes", lambda *given: tested.append(given) or own_pass(*given))
+    monkeypatch.setattr(deferral, "best_of", lambda *given: cases.append(given[0]) or own_best(*given))
+    n_met = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        g, y = rng.choice(list("abc"), 900), (rng.random(900) < 0.4).astype(int)
+        s = 1 / (1 + np.exp(-(2.2 * y - 1.1 + rng.normal(size=900))))
+        X = (np.floor(s * values) / values + 0.5 / values)[:, None]
+        limits = [f"miss({label}, by=g) <= 15%", "deferred() <= 25%"]
+        tested.clear()
+        with suppress(tb.NotCertifiedError):
+            tb.calibrate(tb.Scores(0, 1), X, y, groups={"g": g}, by_group="g", limits=limits)
+        (case,) = cases
+        cases.clear()
+        ((_, n_deferred, *_),) = tested
+        rules, _ = deferral.chain_of(case.selecting)
+        labels = case.fresh.answered.strata.y[case.fresh.answered.stratum]
+        by_hand = np.zeros(len(rules))
+        for place in range(3):
+            here = case.places == place
+            rows, wrong = (
+                np.bincount(case.cell[here & part], minlength=values)
+                for part in (np.ones(len(labels), dtype=bool), labels == label)
+            )
+            n = wrong.sum()
+            allowed = max((k for k in range(n) if binom.cdf(k, n, 0.15) <= 0.045 * 0.8 / 3), default=-1)
+            first, last, stopped = 0, case.selecting.end, set()
+            for number, (to_first, to_last) in enumerate(rules[:, place].tolist()):
+                # Label 0 is answered from below; only wrong answers to the limited label stop a threshold.
+                while first < to_first and not (label == 1 and wrong[: first + 1].sum() > allowed):
+                    first += 1
+                while last > to_last and not (label == 0 and wrong[last - 1 :].sum() > allowed):
+                    last -= 1
+                if label == 1 and wrong[: first + 1].sum() > allowed:
+                    stopped.add(first)
+                if label == 0 and wrong[last - 1 :].sum() > allowed:
+                    stopped.add(last - 1)
+                n_met += first >= last and bool(stopped)  # then all cells of the place are answered
+                by_hand[number] += sum(rows[cell] for cell in {*range(first, last), *stopped})
+        assert n_deferred[:, 0].tolist() == by_hand.tolist()
+    assert n_met > 0
 
 
 @pytest.mark.parametrize(("kind", "most"), [("precision(1) >=", (0.2, 0.4)), ("error <=", (0.3, 0.45))])

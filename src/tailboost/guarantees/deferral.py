@@ -76,13 +76,20 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     rules = np.stack([first, last], axis=2)
 
     # The cells at which a threshold stopped count as deferred, and those that were counted before.
-    is_full = first == last  # no cell is deferred
-    tested_first = first - (is_full & (last == stops[:, SECOND]))
-    tested_last = last + (is_full & (first == stops[:, FIRST]))
-    tested_first = np.minimum(tested_first, counted[..., SECOND])
-    tested_last = np.maximum(tested_last, counted[..., FIRST])
-    tested = np.stack([tested_first, tested_last], axis=2).clip(0, fresh.end)
-    answered, possible = fresh.answered(tested), fresh.possible(tested)
+    tested_first = np.minimum(first, counted[..., SECOND])
+    tested_last = np.maximum(last, counted[..., FIRST])
+    answered = fresh.answered(np.stack([tested_first, tested_last], axis=2))
+    at_first, at_last = stops[:, FIRST], stops[:, SECOND] - 1  # these cells
+    has_second = (freely[..., FIRST] >= at_first) & (tested_last <= at_first)
+    has_first = (freely[..., SECOND] <= at_last + 1) & (tested_first > at_last)
+    for answer, cell, is_stopped in (
+        (SECOND, at_first, has_second & (at_first < fresh.end)),
+        (FIRST, at_last, has_first & (at_last >= 0)),
+    ):
+        rows = fresh.rows[np.arange(len(fresh.place)), cell.clip(0, fresh.end - 1)[fresh.place]]
+        answered[..., answer] -= is_stopped[:, fresh.place] * rows
+        answered[..., DEFERRED] += is_stopped[:, fresh.place] * rows
+    possible = fresh.possible(rules)
     passes = np.ones(len(rules), dtype=bool)
     for test in compress(fresh.tests, on_deferral):
         passes &= test.passes(*test.counts(answered), test.kept(possible), level_of_test)
