@@ -194,6 +194,8 @@ def test_running_rates_charge_as_the_counts_of_each_rule(name, objective):
             for place in places[:: len(places) // 20 + 1]:
                 moved = table.counts(line.to(*place).rule)
                 value = np.nanmax(value_of(as_objective(objective).rate, strata, moved))
+                if objective == rates.error():  # beside it, each deferred row costs a thousandth
+                    value += 1e-3 * moved[:, strata.n_classes : strata.n_actions].sum()
                 broken = float(broken_by(program.limits, strata, moved))
                 expected = value + (10 * (1 + broken) if broken > 1e-9 else 0.0)
                 assert charges[place] == pytest.approx(expected, abs=1e-10)

@@ -324,7 +324,8 @@ def test_one_rule_passes_on_the_least_sure_rows_as_many_as_may_be(most):
     passed = deferred(table, alone.rule)
     unsure = np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), most)
     assert passed.mean() == pytest.approx(most, abs=2 / len(p))
-    assert alone.mixture.program.value(alone.counts) <= np.where(unsure, 0, (p > 0.5) != y).mean() + 1e-9
+    by_hand = np.where(unsure, 1e-3, (p > 0.5) != y).mean()  # a deferred row costs a thousandth
+    assert alone.mixture.program.value(alone.counts) <= by_hand + 1e-9
     _, alone = one_rule(table, rates.error(), [rates.deferred(by="sex") <= most])
     passed = deferred(table, alone.rule)
     of_groups = [passed[sex == g].mean() for g in (0, 1)]

@@ -448,7 +448,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     sent home by site  north  ≤ 0.1    958      0.08     0.10
     sent home by site  south  ≤ 0.1  1,019      0.08     0.10
     <BLANKLINE>
-    Overall error 0.286, on the rows that chose the thresholds; without limits 0.251. Price of all limits: 3.5 ...
+    Overall error 0.286, on the rows that chose the thresholds; without limits 0.251. Price of all ...
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"the name of a rate must be text, got {name!r}")
