@@ -340,8 +340,8 @@ def test_a_learner_that_grows_gets_its_whole_size():
     X, y = load_digits(return_X_y=True)
     X, X_new, y, _ = train_test_split(X, y, train_size=800, random_state=0)
     clf = tb.WorstClassBoostClassifier(random_state=0).fit(X, y)
-    assert clf.n_iter_ == 1 < clf.T_  # no class errs too often, so all other rounds are the same
-    assert all(math.isnan(b.bound) or b.achieved <= b.bound for b in clf.bounds_)
+    assert clf.n_iter_ == 1 < clf.T_ == clf.n_played_  # no class errs too often: all rounds are the same
+    assert all(b.achieved <= b.bound for b in clf.bounds_)
     balanced = len(y) / (10 * np.bincount(y)[y])
     alone = HistBoostClassifier(n_estimators=20, max_depth=3).fit(X, y, sample_weight=balanced)
     np.testing.assert_array_equal(clf.predict(X_new), alone.predict(X_new))
@@ -351,6 +351,21 @@ def test_a_learner_that_grows_gets_its_whole_size():
         whole = clone(paper).set_params(whole=True).fit(X[:200], y[:200])
         assert [len(each.estimators_) for each in whole.estimators_] == [12] * whole.n_iter_
         assert len(paper.fit(X[:200], y[:200]).estimators_[0].estimators_) < 12
+
+
+@pytest.mark.parametrize("name", ["worstclassboost", "ocoboost"])
+def test_rounds_that_repeat_the_last_one_are_its_votes(name):
+    X, y = noisy(7, n=120, K=3)
+    learner = HistTreeClassifier(max_depth=12)
+    given = {"n_estimators": 9, "gamma": 0.05, "theta": 0.8, "eta": "theory"}
+    whole = few(name, learner, **given).fit(X, y)
+    paper = clone(whole).set_params(whole=False).fit(X, y)
+    assert whole.n_iter_ < paper.n_iter_ == whole.n_played_ == 9
+    np.testing.assert_allclose(whole.predict_distribution(X), paper.predict_distribution(X), atol=1e-12)
+    np.testing.assert_array_equal(whole.predict(X), paper.predict(X))
+    for ours, theirs in zip(whole.bounds_, paper.bounds_, strict=True):
+        assert ours.bound == pytest.approx(theirs.bound)
+        assert ours.achieved == pytest.approx(theirs.achieved)
 
 
 # -- certificates ----------------------------------------------------------------------------------------

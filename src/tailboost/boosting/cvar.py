@@ -85,8 +85,7 @@ class Hedge(Player[Cumulated]):
         stated = [("V + log n/(ηT) + η/8", by_regret(log_n))]
         if self.T:
             g = float(game.weighted_losses.max())
-            is_whole = T == self.T or not np.ptp(losses)
-            regret = math.sqrt(log_n / (2 * self.T)) if is_whole else math.nan
+            regret = math.sqrt(log_n / (2 * T)) if T == self.T else math.nan
             stated.append(("g + √(log n/(2T))", g + regret))
         bounds += [Bound(largest[0], *each, largest[1]) for each in stated]
         return bounds

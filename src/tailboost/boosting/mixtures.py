@@ -67,8 +67,8 @@ class MixtureClassifier(Boosting):
         Zero-one losses of the hypotheses on these rows.
     judged_y_, base_ : ndarray of shape (n_judged,)
         Class numbers and normalised sample weights of these rows.
-    n_iter_ : int
-        Number of rounds.
+    n_iter_, n_played_ : int
+        Number of rounds; and with those that repeat the last one, which counts for them (``whole``).
     weighted_losses_ : ndarray of shape (T,)
         Weighted loss of each round.
     game_losses_ : ndarray of shape (T, m)
@@ -94,6 +94,9 @@ class MixtureClassifier(Boosting):
         """Play the game, and those without each fold, whose answers select λ; set the rule."""
         self.player_, self.T_ = self._start(learn.units)
         rounds = self._play(learn)
+        self.n_played_ = len(rounds)
+        while self.whole and len(rounds) > 1 and rounds[-1] is rounds[-2]:
+            rounds.pop()  # after an equal hypothesis all are equal: the last one has their votes
         answers = self._answers(learn, rounds)
         if learn.judged is learn.rows and self.cv != "train":
             for held, part in self._without_folds(learn, self.cv):  # games without these rows
@@ -109,7 +112,7 @@ class MixtureClassifier(Boosting):
         """Return the hypotheses of the rounds.
 
         A hypothesis that misses the target of the learner ends the game, and belongs to it only if it is the
-        first: a rule needs one. The same hypothesis again ends it if ``whole``: so would be all others.
+        first: a rule needs one.
         """
         player = self.player_
         state = player.start(learn.units.p)
@@ -117,8 +120,6 @@ class MixtureClassifier(Boosting):
         for t in range(self.T_):
             w = player.weights(state)  # w^t, by all losses so far
             h = learn(w, t)  # f^t = 𝓛(w^t)
-            if self.whole and rounds and h is rounds[-1]:
-                break
             missed = h.weighted_loss > learn.target + 1e-9
             if not (missed and rounds):
                 rounds.append(h)
@@ -135,7 +136,10 @@ class MixtureClassifier(Boosting):
     def _mix(self, losses: Array) -> Floats:
         """Return λ for losses of shape (t, n_judged): of least CVaR, the program (6) of Zhai, or even."""
         if self.alpha is None:
-            return np.full(len(losses), 1 / len(losses))
+            votes = np.ones(len(losses))
+            if len(losses) == self.n_iter_:
+                votes[-1] += self.n_played_ - self.n_iter_
+            return votes / votes.sum()
         (solution,) = mixture_path(losses, [self.alpha], self.base_)  # as in `alpha_path`
         return solution.mixture
 
@@ -151,8 +155,12 @@ class MixtureClassifier(Boosting):
     @property
     def bounds_(self) -> list[Bound]:
         """The theorems about the player."""
-        game = Game(self.units_, self.game_losses_, self.weighted_losses_, self.alpha)
-        return self.player_.bounds(game)
+        votes = np.append(
+            np.ones(self.n_iter_ - 1, dtype=int), self.n_played_ - self.n_iter_ + 1
+        )
+        losses = np.repeat(self.game_losses_, votes, axis=0)
+        weighted_losses = np.repeat(self.weighted_losses_, votes)
+        return self.player_.bounds(Game(self.units_, losses, weighted_losses, self.alpha))
 
     def _set_rule(self, learn: Learner, rounds: Sequence[Hypothesis], answers: Array) -> None:
         """Set the attributes of a game, all but the weights.

@@ -52,7 +52,7 @@ class Voting(HedgeClassifier):
 
         They are about the even vote of all rounds: with other weights there are none.
         """
-        if np.ptp(self.estimator_weights_) > 0:
+        if not np.array_equal(self.estimator_weights_, self._mix(self.losses_)):
             return []
         bounds = super().bounds_
         if self.eta == "theory":
@@ -88,9 +88,9 @@ class WorstClassBoostClassifier(Voting):
     eta : float or "theory", default="theory"
         η; "theory" is √(8 ln K/T).
     whole : bool, default=True
-        Whether a learner that can grow, such as a forest, gets its whole size in each round, and a round that
-        repeats the one before ends the game. False is the paper: a learner grows until w·ℓ ≤ ½ − γ, and all T
-        rounds are played.
+        Whether a learner that can grow, such as a forest, gets its whole size in each round, and rounds that
+        repeat the one before are not counted: it votes for them. False is the paper: a learner grows until
+        w·ℓ ≤ ½ − γ, and all T rounds count.
     random_state : int, RandomState or None
         Seed of the learners.
 
