@@ -179,3 +179,23 @@ def test_groups_of_predict():
     with pytest.raises(ValueError, match="groups and X have different pandas indexes"):
         BY_GROUP.predict(FRAME, groups=shuffled(PARTS["groups"]))
     BY_GROUP.predict(FRAME, groups=PARTS["groups"])
+
+
+def test_groups_of_a_rule_alone(tmp_path):
+    """A rule of a file answers a row by the threshold of its own group."""
+    tb.save_rule(BY_GROUP, tmp_path / "rule.json")
+    P = {"m": pd.DataFrame({"no": 1 - FRAME["p"], "yes": FRAME["p"]})}
+    of_models = tb.RobustMixtureClassifier.from_probabilities(
+        P, PARTS["y"], groups=PARTS["groups"], limits=LIMITS, by_group=True
+    )
+    truth = BY_GROUP.predict(FRAME, groups=PARTS["groups"])
+    for rule, scores in (
+        (BY_GROUP.rule_, FRAME["p"]),
+        (BY_GROUP.rule_, FRAME),
+        (tb.load_rule(tmp_path / "rule.json"), FRAME),
+        (of_models.rule_, P),
+    ):
+        with pytest.raises(ValueError, match="groups and .* have different pandas indexes"):
+            rule.predict(scores, groups=shuffled(PARTS["groups"]))
+        if rule is not of_models.rule_:
+            np.testing.assert_array_equal(rule.predict(scores, groups=PARTS["groups"]), truth)

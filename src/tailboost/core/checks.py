@@ -514,8 +514,9 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
     The name of a column of a data frame ``X``, or a list of names, are these columns. The columns of a table
     are sorted by name, so their order has no effect. Columns of an array are numbered. Raise ValueError if
     the name of a column has another meaning in ``by=``: "class", "cell", and "group" if there are several
-    columns. Such a name of a Series does not count.
+    columns; such a name of a Series does not count. Raise it also if the groups have another index than X.
     """
+    check_indexes(X=X, **{name: groups})
     if groups is None or (isinstance(groups, Mapping) and not groups):
         return {}
     known = list(getattr(X, "columns", ()))

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 from dask import compute, delayed
 
-from tailboost.core.array_types import Column, Document, Floats, Groups, Model, Table
+from tailboost.core.array_types import Column, Document, Groups, Model, Table
+from tailboost.core.spelling import joined
 
 __all__ = ["gathered"]
 
@@ -29,7 +30,10 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
     """Return the scores of a model, the labels and the groups of Dask collections as data in memory.
 
     The partitions compute the scores on the workers. A rule reads one score, one label and one group of a
-    row, so 13 bytes a row travel: 1.3 GB for 10⁸ rows.
+    row, so 13 bytes a row travel: 1.3 GB for 10⁸ rows, and the index of a data frame.
+
+    Data frames and columns have the same index. An array has no index, so its partitions have as many rows
+    as those of ``X``.
 
     Parameters
     ----------
@@ -47,14 +51,15 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
     -------
     dict
         ``X`` is a data frame of the scores with columns ``probability_LABEL``, of the second label alone if
-        there are two, as `tailboost.Scores` takes them. ``y`` and ``groups`` are there if they were given.
+        there are two, as `tailboost.Scores` takes them, with the index of a data frame ``X``. ``y`` and
+        ``groups`` are there if they were given.
 
     Raises
     ------
     TypeError
         If an argument is no Dask collection.
     ValueError
-        If ``y`` or ``groups`` have another number of rows than ``X``.
+        If ``y`` or ``groups`` have another index, or partitions of other lengths, than ``X``.
 
     Examples
     --------
@@ -84,20 +89,43 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
         blocks[name] = _blocks(values)
     score = delayed(_scores, pure=False)
     if hasattr(model, "client") or hasattr(model, "client_"):  # reads collections
-        blocks["X"] = [score(None, block) for block in _blocks(model.predict_proba(X))]
+        answers = _blocks(model.predict_proba(X))
+        pairs = zip(answers, blocks["X"], strict=True)
+        blocks["X"] = [score(None, answer, block) for answer, block in pairs]
     else:
         sent = delayed(model, pure=False)
-        blocks["X"] = [score(sent, block) for block in blocks["X"]]
+        blocks["X"] = [score(sent, block, block) for block in blocks["X"]]
     (computed,) = compute(blocks)
     rows = {name: _joined(parts) for name, parts in computed.items()}
     names = [f"probability_{label}" for label in np.asarray(model.classes_).tolist()]
     if len(names) == 2:
         names = names[1:]
-    rows["X"] = pd.DataFrame(rows["X"], columns=names)
-    for name, values in rows.items():
-        if len(values) != len(rows["X"]):
-            raise ValueError(f"{name} has {len(values):,} rows, and X has {len(rows['X']):,}")
+    rows["X"] = rows["X"].set_axis(names, axis=1)
+    indexed = [name for name in rows if not isinstance(collections[name], da.Array)]
+    for name in indexed[1:]:
+        if not rows[name].index.equals(rows[indexed[0]].index):
+            raise ValueError(
+                f"{name} and {indexed[0]} have different indexes, so their rows are not matched: "
+                "give columns of one data frame, such as X.join(y)"
+            )
+    for name, parts in computed.items():
+        if "X" not in indexed or name not in indexed:
+            _check_lengths(name, parts, computed["X"])
+    if "X" not in indexed:
+        rows |= {name: rows[name].reset_index(drop=True) for name in ["X", *indexed]}
     return rows
+
+
+def _check_lengths(name: str, parts: list[Any], of_X: list[Any]) -> None:
+    """Raise ValueError unless partitions without an index have as many rows as those of ``X``."""
+    lengths = [[len(part) for part in each if len(part)] for each in (parts, of_X)]
+    if lengths[0] != lengths[1]:
+        words = [joined([f"{n:,}" for n in each], 4) for each in lengths]
+        raise ValueError(
+            f"{name} has partitions of {words[0]} rows and X of {words[1]}, and without an index in "
+            "both, only partitions of equal lengths are matched: rechunk an array like X, or give "
+            "columns of one data frame"
+        )
 
 
 def _blocks(values: Column) -> list[Any]:
@@ -110,17 +138,17 @@ def _blocks(values: Column) -> list[Any]:
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Return computed partitions as one array, or as one data frame or column with a new index."""
+    """Return computed partitions as one array, data frame or column."""
     parts = [part for part in parts if len(part)] or parts[:1]
     if hasattr(parts[0], "index"):
-        return pd.concat(parts, ignore_index=True)
+        return pd.concat(parts)
     return np.concatenate(parts)
 
 
-def _scores(model: Model | None, block: Table) -> Floats:
-    """Return the probabilities of the rows of a partition, of two labels those of the second.
+def _scores(model: Model | None, block: Table, rows: Table) -> Any:
+    """Return the probabilities of a partition of rows, of two labels those of the second, with its index.
 
-    Without a model the partition has the probabilities.
+    Without a model the block has the probabilities.
     """
     P = np.asarray(block)
     if model is not None and block.shape[0]:
@@ -129,4 +157,4 @@ def _scores(model: Model | None, block: Table) -> Floats:
         P = np.zeros((0, len(model.classes_)))
     if P.shape[1] == 2:
         P = P[:, 1:]
-    return P
+    return pd.DataFrame(P, index=getattr(rows, "index", None))

@@ -15,6 +15,7 @@ from tailboost.core.checks import (
     LEAST_PROBABILITY,
     MISSING_GROUP,
     as_pandas,
+    check_indexes,
     check_length,
     check_probabilities,
     group_columns,
@@ -256,6 +257,7 @@ class ThresholdRule(StoredRule):
         if missing is None and may_lack:
             missing = np.nan
         scores = self._kind.checked(np.ravel(score), str(self.column), missing)
+        groups = group_columns(groups, "groups", table)
         places = group_numbers(groups, self.groups, len(scores), self.group_column, may_lack)
         return self._answers(self.numbers(scores, places), default)
 
@@ -523,6 +525,7 @@ class Rule(StoredRule):
         weights = [self.weights.get(name, 0.0) for name in probabilities]
         logs = logs_of(P, self.least_probability)
         z = np.einsum("m,nmk->nk", weights, logs) + self.offsets
+        groups = group_columns(groups, "groups", probabilities)
         places = group_numbers(groups, self.groups, len(P), unknown=default is not ...)
         costs = np.asarray(self.action_costs)[places]
         expected = np.einsum("nk,nka->na", np.exp(z), costs)
@@ -661,6 +664,7 @@ def stacked(
         )
     if not probabilities:
         raise ValueError("probabilities must be a dict of at least one model, got {}")
+    check_indexes(probabilities=probabilities)
     n_rows = len(np.atleast_1d(np.asarray(next(iter(probabilities.values())))))
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
