@@ -8,6 +8,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.learners import HistTreeClassifier
 
 pd = pytest.importorskip("pandas")
 
@@ -33,4 +34,36 @@ def test_a_query_of_polars_is_refused(monkeypatch):
         lambda: tb.AdaLPBoostClassifier().fit(query, y),
     ):
         with pytest.raises(TypeError, match="LazyFrame"):
+            call()
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "delayed"])
+def test_a_collection_of_dask_is_refused(kind):
+    """Its rows may not fit into memory, so no call loads them by itself; ``compute()`` does."""
+    dask = pytest.importorskip("dask")
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
+    y = pd.Series((frame["a"] > 0).astype(int))
+    made = {
+        "array": lambda part: pytest.importorskip("dask.array").from_array(part.to_numpy(), chunks=30),
+        "frame": lambda part: pytest.importorskip("dask.dataframe").from_pandas(part, npartitions=2),
+        "delayed": dask.delayed,
+    }[kind]
+    X, labels = made(frame), made(y)
+    tree = HistTreeClassifier().fit(frame, y)
+    boosted = tb.AdaLPBoostClassifier(n_estimators=2).fit(frame, y)
+    for call in (
+        lambda: tb.AdaLPBoostClassifier().fit(X, y),
+        lambda: tb.AdaLPBoostClassifier().fit(frame, labels),
+        lambda: tb.AdaLPBoostClassifier().fit(frame, y, sample_weight=labels),
+        lambda: tb.GroupDROBoostClassifier().fit(frame, y, groups=labels),
+        lambda: boosted.predict(X),
+        lambda: HistTreeClassifier().fit(X, y),
+        lambda: tb.RobustMixtureClassifier().fit(X, y),
+        lambda: tb.RobustMixtureClassifier().fit(frame, y, X_val=X, y_val=y),
+        lambda: tb.tune(tree, X, y),
+        lambda: tb.calibrate(tree, frame, labels, limits=["error() <= .5"]),
+        lambda: tb.certify(tree, frame, y, rates=["error"], clusters=labels),
+        lambda: tb.certify(tree, frame, y, rates=["error"], training_rows=X),
+    ):
+        with pytest.raises(TypeError, match=r"compute\(\)"):
             call()

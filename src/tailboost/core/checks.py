@@ -69,18 +69,26 @@ def reading(what: str) -> Iterator[None]:
 # -- tables ----------------------------------------------------------------------------------------
 
 
+def refuse_lazy(values: Any, name: str) -> None:
+    """Raise TypeError for a collection of Dask or a query of polars, whose rows are not in memory."""
+    if hasattr(values, "dask") and hasattr(values, "compute"):
+        kind = "a collection of Dask"
+        cure = "compute(), or see the page 'Large tables' of the documentation"
+    elif type(values).__name__ == "LazyFrame":
+        kind = "a LazyFrame of polars"
+        cure = "collect()"
+    else:
+        return
+    raise TypeError(f"{name} is {kind}, whose rows are not in memory: pass its {cure}")
+
+
 def as_pandas(table: Table) -> Any:
     """Return a table of polars or pyarrow as a data frame of pandas, a sparse one as canonical csr or csc.
 
     Other tables are unchanged. SciPy and scikit-learn sum entries of the same place in place, so a matrix
     that needs it is copied.
     """
-    is_of_dask = hasattr(table, "iloc") and hasattr(table, "compute")
-    if is_of_dask or type(table).__name__ == "LazyFrame":
-        raise TypeError(
-            "a frame of Dask, or a LazyFrame of polars, has no rows yet: pass its compute() "
-            "or collect()"
-        )
+    refuse_lazy(table, "the table")
     if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
         return table.to_pandas()
     if not hasattr(table, "tocsr") or table.ndim != 2:
@@ -317,6 +325,8 @@ def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
 def check_indexes(**of_rows: Any) -> None:
     """Raise if pandas objects about the same rows have different indexes: rows are matched by position.
 
+    Raise also if rows are not in memory.
+
     Arguments without an index, and of another length, are left to other checks. Entries of a dict are
     compared one by one; the first index is the reference of the others.
 
@@ -337,6 +347,7 @@ y.to_numpy() if they are in the same order
         if isinstance(values, Mapping):
             columns = [(f"{name}[{key!r}]", column) for key, column in values.items()]
         for column_name, column in columns:
+            refuse_lazy(column, column_name)
             if hasattr(column, "iloc"):
                 indexes[column_name] = column.index
     for name, index in indexes.items():
