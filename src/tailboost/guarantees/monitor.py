@@ -418,11 +418,20 @@ class Monitor:
         Each row bets at most once: with ids the first time it has a label, otherwise with its only look.
         Raise LeakageError if another batch had rows of this one, ValueError if ids are missing.
         """
+        n = len(has_label)
+        begin_anew = "begin a new state with every batch and its id="
         if id is None:
-            if len(self.ids) or not is_new:
+            if len(self.ids):
+                raise ValueError(f"id is needed for batch {name!r}: earlier batches have ids")
+            if not is_new:
                 raise ValueError(
-                    f"id is needed for batch {name!r}: another batch has ids, or this one was "
-                    "given before. Give id= with each look at each batch"
+                    f"batch {name!r} was given before, and without ids its rows are not told "
+                    f"apart: other rows need another name; for late labels {begin_anew}"
+                )
+            if not has_label.all():
+                warn_user(
+                    f"y: {n - has_label.sum():,} of {n:,} rows have no label and are left out; "
+                    "if their labels come later, give id= with each batch, also this one"
                 )
             rows, rule = Seen.of(read.given, name), answering(self.rule).rule
             by_chance = rule is not None and rule.of_scores
@@ -435,9 +444,8 @@ class Monitor:
             return has_label, self.ids, (*self.seen, rows)
         if self.seen:
             raise ValueError(
-                "id: earlier batches were given without ids; leave it out here too"
+                f"id: earlier batches have none: leave it out, or {begin_anew}"
             )
-        n = len(has_label)
         hashes = hashes_of_names(label_column(id, "id"))
         if len(np.unique(hashes)) < n:
             raise ValueError(

@@ -65,7 +65,10 @@ Limits = Annotated[
 Groups = Annotated[
     list[str] | None, option("Column of groups; may be repeated.", "--group", metavar="COL")
 ]
-ByGroup = Annotated[str | None, option("Column of groups that get thresholds of their own.")]
+ByGroup = Annotated[
+    str | None,
+    option("Column of groups that get thresholds of their own; of two columns make one."),
+]
 Cluster = Annotated[str | None, option("Column of persons or sites, whose rows stay together.")]
 Scores = Annotated[
     list[str] | None,

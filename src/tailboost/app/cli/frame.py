@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from tailboost.app.cli.tables import Reader
 from tailboost.core.exceptions import NotCertifiedError
@@ -102,6 +103,22 @@ _OF_TABLES: dict[str, tuple[Any, Any]] = {
 }
 
 
+class _Command(TyperCommand):
+    """A command that refuses an option with two values, unless the values add up."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Return the arguments of no option."""
+        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        for each in given:
+            adds_up = getattr(each, "multiple", True) or getattr(each, "is_flag", False)
+            if not adds_up and given.count(each) > 1:
+                raise typer.BadParameter(
+                    f"{each.opts[0]} takes one value, and was given {given.count(each)}: "
+                    f"{each.help}"  # type: ignore[attr-defined]
+                )
+        return super().parse_args(ctx, args)
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Register a function as a command whose errors are one line and an exit code.
 
@@ -139,7 +156,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
-    app.command(function.__name__.rstrip("_").replace("_", "-"))(run)
+    app.command(function.__name__.rstrip("_").replace("_", "-"), cls=_Command)(run)
     return function
 
 
