@@ -1,12 +1,18 @@
 """Columns of data frames keep their meaning in later tables, or a warning is given."""
 
 import decimal
+import re
 import warnings
 
 import numpy as np
 import pytest
 
 pd = pytest.importorskip("pandas")
+
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import tailboost as tb
 from tailboost.core.exceptions import TableChangedWarning
@@ -60,8 +66,8 @@ def test_codes_stay_categories(made):
     """Text with few numbers, codes with leading zeros, and categorical columns."""
     some = RNG.integers(100, 180, N)
     for values in (
-        np.array(["1", "2", "30"])[some % 3],
-        np.char.add("0", some.astype(str)),
+        np.array(["1", "2", "30", "a", "b", "c"])[some % 6],
+        pd.Categorical(np.char.add("0", some.astype(str))),
         pd.Categorical(some),
     ):
         frame = NUMBERS.assign(a=values)
@@ -155,3 +161,41 @@ def test_a_column_of_lists_is_named(made):
             fit(lists, Y)
     with pytest.raises(ValueError, match=named):
         tb.certify(made().fit(NUMBERS.assign(tags=NUMBERS["c"]), Y), lists, Y)
+
+
+TEXTS = {
+    "text": lambda text: text,
+    "commas": lambda text: text.str.replace(".", ","),
+    "Arrow": lambda text: text.astype("string[pyarrow]"),
+    "a code among them": lambda text: text.where(np.arange(N) % 20 > 0, "n/k"),
+    "blanks": lambda text: text.where(np.arange(N) % 20 > 0, ""),
+}
+
+
+@pytest.mark.parametrize("how", TEXTS)
+def test_numbers_as_text_are_refused_by_name(how):
+    """As categories they would lose their order; each cure of the message works as it stands."""
+    text = TEXTS[how](NUMBERS["a"].round(3).astype(str))
+    X = NUMBERS.assign(a=text)
+    for made in (MADE["mixture"], lambda: tb.AdaLPBoostClassifier(n_estimators=3)):
+        with pytest.raises(ValueError, match="column 'a' has numbers as text") as refused:
+            made().fit(X, Y)
+    number, code = re.findall(r"by (.+?\))(?:,|$)", str(refused.value).replace(", errors", "; errors"))
+    as_number = eval(number.replace("; errors", ", errors"), {"pd": pd, "X": X})
+    is_number = as_number.notna()
+    assert is_number.mean() > 0.9
+    np.testing.assert_allclose(as_number[is_number], NUMBERS["a"].round(3)[is_number])
+    for cured in (as_number, eval(code, {"X": X})):
+        tb.AdaLPBoostClassifier(n_estimators=1).fit(X.assign(a=cured), Y)
+
+
+def test_numbers_as_text_in_the_categories_of_a_given_pipeline_are_its_own_matter():
+    """Also fewer than nine tenths of numbers are names: house numbers, sizes, codes of diagnoses."""
+    X = pd.DataFrame({"code": RNG.choice(["1", "2"], N), "b": NUMBERS["b"]})
+    y = (X["code"] == "1").astype(int)
+    coding = make_column_transformer((OneHotEncoder(), ["code"]), remainder="passthrough")
+    own = make_pipeline(coding, LogisticRegression())
+    assert np.array_equal(tb.RobustMixtureClassifier([("own", own)]).fit(X, y).predict(X), y)
+    assert np.array_equal(tb.tune(own.fit(X, y), X, y).predict(X), y)
+    named = X.assign(code=np.where(np.arange(N) % 8 > 0, X["code"], "other"))
+    assert HistBoostClassifier(n_estimators=2).fit(named, y).score(named, y) > 0.9

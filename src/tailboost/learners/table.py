@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from importlib import import_module
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +32,8 @@ from tailboost.learners.protocols import Session, TableSession
 # deviations from the mean.
 MOST_CATEGORIES = 64
 CLIPPED_AT = 5.0
+# Share of a column of text from which on numbers are no names of categories.
+MOST_NUMBERS = 0.9
 
 
 class TableReader:
@@ -123,8 +127,6 @@ def _categories(column: Any, name: Any) -> dict[str, float] | None:
         return None
     else:
         present = column.dropna().infer_objects()
-        if present.dtype.kind in "biuf" and len(present):
-            return None  # numbers of dtype object, as in a transposed table
         try:
             categories = sorted(present.unique())
         except TypeError:
@@ -132,7 +134,25 @@ def _categories(column: Any, name: Any) -> dict[str, float] | None:
                 f"column {name!r} mixes numbers and text, or holds neither: convert it by "
                 f"X[{name!r}].astype(str), or by pandas.to_numeric(…, errors='coerce')"
             ) from None
+        if categories and all(isinstance(value, Number | np.bool_) for value in categories):
+            return None  # numbers of dtype object, as in a transposed table or of a database
+        _refuse_numbers_as_text(present, name)
     return {_text(value): float(i) for i, value in enumerate(categories)}
+
+
+def _refuse_numbers_as_text(column: Any, name: Any) -> None:
+    """Raise ValueError if more than nine tenths of the values of a column of text are numbers."""
+    counts = column.value_counts()
+    words = counts.index.astype(str).str.replace(",", ".")  # 1,5 is a number too
+    is_number = import_module("pandas").to_numeric(words, errors="coerce").notna()
+    if counts[is_number].sum() > MOST_NUMBERS * counts.sum():
+        number = str(counts.index[is_number][0])
+        comma = ".str.replace(',', '.')" * ("," in number)
+        raise ValueError(
+            f"column {name!r} has numbers as text, such as {number!r}: make them numbers by "
+            f"pd.to_numeric(X[{name!r}]{comma}, errors='coerce'), or codes by "
+            f"X[{name!r}].astype('category')"
+        )
 
 
 def _text(value: Any) -> str:
