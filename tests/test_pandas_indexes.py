@@ -195,7 +195,7 @@ def test_groups_of_a_rule_alone(tmp_path):
         (tb.load_rule(tmp_path / "rule.json"), FRAME),
         (of_models.rule_, P),
     ):
-        with pytest.raises(ValueError, match="groups and .* have different pandas indexes"):
+        with pytest.raises(ValueError, match=r"groups and .* have different pandas indexes"):
             rule.predict(scores, groups=shuffled(PARTS["groups"]))
         if rule is not of_models.rule_:
             np.testing.assert_array_equal(rule.predict(scores, groups=PARTS["groups"]), truth)

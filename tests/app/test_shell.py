@@ -147,6 +147,47 @@ def test_codes_of_text_keep_their_zeros(folder, tables):
     assert pd.read_csv("answers.csv")["prediction"].tolist() == fraud.tolist()
 
 
+def test_words_are_features_and_ids_as_they_are_written(folder):
+    """As Python reads a table of these words; a row alone as in its file."""
+    rng = np.random.default_rng(2)
+    n = 300
+    region, code = rng.choice(["NA", "None", "EU", None], n), rng.choice(["7", "007", "1E2", "100"], n)
+    table = pd.DataFrame({"region": region, "code": code, "amount": rng.normal(size=n).round(3)})
+    table.loc[::7, "amount"] = np.nan
+    y = np.where((region == "NA") ^ (code == "007"), "yes", "no")
+    X = table.astype({"region": "category", "code": "category"})
+    expected = tb.RobustMixtureClassifier(random_state=0).fit(X[:200], y[:200])
+    tb.save_model(expected, "python.model")
+    written = table.assign(amount=table["amount"].astype(object).where(table["amount"].notna(), "NULL"), y=y)
+    written[:200].to_csv("a.csv", index=False)
+    written[200:].to_csv("b.csv", index=False)
+    shell("fit a.csv --target y --out shell.model")
+    columns = ["prediction", "probability_no", "probability_yes"]
+    for model in ("shell", "python"):
+        shell(f"predict {model}.model b.csv --id region --id amount --id code --out answers.csv")
+        words = pd.read_csv("answers.csv", dtype=str, keep_default_na=False)
+        assert words["region"].tolist() == written["region"][200:].fillna("").tolist()
+        assert words["code"].tolist() == code[200:].tolist()
+        answers = pd.read_csv("answers.csv")[columns]
+        np.testing.assert_allclose(answers[columns[1:]], expected.predict_proba(X[200:]), atol=1e-8)
+        for row in [200 + np.argmax(code[200:] == word) for word in ("7", "007", "100")]:
+            written[row : row + 1].to_csv("one.csv", index=False)
+            shell(f"predict {model}.model one.csv --out one_answer.csv")
+            assert pd.read_csv("one_answer.csv")[columns].iloc[0].tolist() == answers.iloc[row - 200].tolist()
+
+
+def test_numbers_that_only_some_of_the_file_has(folder, tables):
+    """A column with a number is one of numbers, also where a later file has none."""
+    fraud = tables["a"]["fraud"][:200]
+    pd.DataFrame({"fraud": fraud, "z": (fraud == "yes") * 1.5}).to_csv("a.csv", index=False)
+    shell("fit a.csv --target fraud --out m.model")
+    for words in ("z\nNA\nNULL\n", 'z\n""\n""\n'):
+        (folder / "later.csv").write_text(words)
+        assert len(shell("predict m.model later.csv").splitlines()) == 3
+    (folder / "later.csv").write_text("z\nhigh\n")
+    assert "'high'" in shell("predict m.model later.csv", 2)
+
+
 def test_used_rows_are_found_under_another_name_and_from_another_folder(folder):
     (folder / "out").mkdir()
     shell(f"calibrate b.csv {OPTIONS} --out rule.json")
@@ -220,6 +261,9 @@ def whole(tables, tmp_path_factory):
         (folder / f"{name}.csv").touch()
     (folder / "twice.csv").write_text("fraud,fraud\nyes,yes\nno,no\n")
     (folder / "longer.csv").write_text("amount,fraud\n1,5,yes\n2,5,no\n")
+    (folder / "excel.csv").write_text("sep=;\nscore;fraud\n.5;yes\n.4;no\n")
+    (folder / "book.xlsx").write_bytes(b"PK\x03\x04 a workbook")
+    (folder / "comma.csv").write_text("z;fraud\n1,5;yes\n2,5;no\n")
     return folder
 
 
@@ -233,6 +277,12 @@ def whole(tables, tmp_path_factory):
         ("fit twice.csv --target fraud --out m.model", "'fraud'"),
         ("fit longer.csv --target fraud --out m.model", "--sep"),
         ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
+        ("fit a.csv --target fraud --by-group region --by-group severity --out m.model", "--by-group"),
+        ("fit a.csv --target fraud --objective error --objective worst_class --out m.model", "--objective"),
+        ("fit a.csv --target fraud --sep , --sep ; --out m.model", "--sep"),
+        ("fit book.xlsx --target fraud --encoding cp1252 --out m.model", "CSV"),
+        ("fit excel.csv --target fraud --sep ';' --out m.model", "first line"),
+        ("fit comma.csv --target fraud --sep ';' --out m.model", "--decimal"),
         ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("tune none.csv --score score --target fraud --out r.json", "none.csv"),
         ("tune a.csv --score score --target fraud --positive maybe --out r.json", "'maybe'"),

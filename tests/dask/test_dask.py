@@ -155,7 +155,9 @@ def test_labels_and_groups_of_other_rows_are_refused(name, how):
     with pytest.raises(ValueError, match=f"^{name} "):
         td.gathered(model, whole, **lazy)
     if how != "other rows":  # the cure: columns of one frame
-        joined = whole.join(dd.from_pandas(parts[name].rename("y") if name == "y" else parts[name], npartitions=2))
+        joined = whole.join(
+            dd.from_pandas(parts[name].rename("y") if name == "y" else parts[name], npartitions=2)
+        )
         rows = td.gathered(model, joined[["a", "b", "c"]], **{name: joined["y" if name == "y" else "site"]})
         np.testing.assert_array_equal(rows[name], parts[name].to_numpy().ravel())
 

@@ -443,9 +443,7 @@ class Monitor:
                 )
             return has_label, self.ids, (*self.seen, rows)
         if self.seen:
-            raise ValueError(
-                f"id: earlier batches have none: leave it out, or {begin_anew}"
-            )
+            raise ValueError(f"id: earlier batches have none: leave it out, or {begin_anew}")
         hashes = hashes_of_names(label_column(id, "id"))
         if len(np.unique(hashes)) < n:
             raise ValueError(

@@ -341,8 +341,9 @@ def predict(
         options["default"] = by_text.get(default, default)
     features = rows.features
     answers = pd.DataFrame({"row": np.arange(len(features))})
-    for name in id or []:
-        answers[name] = rows.columns([name])[name].to_numpy()
+    if id:
+        rows.columns(id)
+        answers[id] = reader.words(data, id)
     # A rule file also reads groups, to name those without a certificate.
     read = features if stored.scores is None else rows.table
     answers["prediction"] = classifier.predict(read, **options)
@@ -408,16 +409,19 @@ def monitor(
     stored = Stored.read(model)
     roles = stored.roles.given(target=target, cluster=cluster)
     rows = reader.read(data, roles, stored.known)
-    labels = None
+    labels = ids = None
     if id is None or roles.target in rows.table:
         labels = rows.labels
+    if id is not None:
+        rows.columns([id])
+        ids = reader.words(data, [id])[id]
     with held(state, 60.0):
         after = _monitor_of(stored.classifier, state).add(
             rows.features,
             labels,
             groups=rows.groups,
             clusters=rows.clusters,
-            id=None if id is None else rows.columns([id])[id],
+            id=ids,
             name=data.name.partition(".")[0],
         )
         write_output(state, json.dumps(after.to_dict()))

@@ -39,7 +39,14 @@ class Stored:
     def read(cls, path: Path) -> Self:
         """Read a file of ``fit``, ``tune``, ``calibrate`` or Python."""
         if path.suffix != RULE:
-            return cls(tb.load_model(path), Roles(**read_notes(path)["notes"].get("roles", {})))
+            model = tb.load_model(path)
+            roles = Roles(**read_notes(path)["notes"].get("roles", {}))
+            kinds = getattr(model, "_columns", None)  # of a mixture that Python trained
+            if kinds is not None and not roles.features:
+                names = model.feature_names_in_.tolist()
+                texts = [name for place, name in enumerate(names) if place not in kinds.numbers]
+                roles = roles.given(features=tuple(names), text=tuple(texts))
+            return cls(model, roles)
         rule = tb.load_rule(path)
         if not isinstance(rule, tb.TunedClassifier):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")

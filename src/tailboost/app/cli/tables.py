@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +18,10 @@ from tailboost.core.files import write_output
 from tailboost.core.spelling import did_you_mean
 
 _PARQUET = (".parquet", ".pq")
+# The first bytes of a zip archive, as .xlsx and .ods are, and of .xls.
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+# A word that may be a number or a code: 7, 007, 1E5.
+_CODE = r"\d+([eE]\d+)?"
 # Whole numbers as Python writes them: 007 and 1.0 are text.
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 _FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
@@ -56,13 +61,16 @@ class Reader:
 
     def read(self, path: Path, roles: Roles, known: Iterable[Iterable[Any]] = ((), ())) -> Rows:
         """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
-        roles = replace(roles, text=(*roles.text, *(self.text or ())))
-        names = {*roles.groups, *roles.text}
-        if roles.target is not None:
-            names.add(roles.target)
+        texts: set[Any] = {
+            *roles.text,
+            *(self.text or ()),
+            *roles.groups,
+            roles.target,
+            roles.cluster,
+        }
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-                table = self._table(path, names)
+                table, texts = self._table(path, texts, bool(roles.features))
         except pd.errors.ParserWarning:
             raise ValueError(
                 f"{str(path)!r}: its rows have more cells than its header; give the separator "
@@ -75,32 +83,60 @@ class Reader:
             raise ValueError(f"{str(path)!r} cannot be read: {error}{cure}") from None
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
+        roles = replace(roles, text=tuple(name for name in table if name in texts))
         rows = Rows(
             path, table, roles, *({str(each): each for each in values} for values in known)
         )
         rows.columns(self.text or ())
         return rows
 
-    def _table(self, path: Path, names: Iterable[str]) -> Any:
-        """Return a table; columns with these names are text, and only empty cells are missing there."""
+    def words(self, path: Path, names: Iterable[str]) -> Any:
+        """Return columns of a file as they are written there; only empty cells are missing."""
         if path.suffix in _PARQUET:
-            return pd.read_parquet(path)
-        options: dict[str, Any] = {
-            "sep": self._separator,
-            "encoding": "utf-8-sig" if self.encoding == "utf-8" else self.encoding,
-            "index_col": False,
-        }
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str, **options).iloc[0].dropna()
+            return pd.read_parquet(path, columns=list(names))
+        missing = ["", *(self.na or [])]
+        options = {"dtype": str, "keep_default_na": False, "na_values": missing}
+        return pd.read_csv(path, usecols=list(names), **options, **self._form)[list(names)]
+
+    def _table(self, path: Path, texts: set[Any], known: bool) -> tuple[Any, set[str]]:
+        """Return a table, and its columns of text: these ``texts`` and, of no ``known`` kind, those found.
+
+        A column of numbers has a number, no other words than those of missing values, such as NA, and no two
+        words for one number, such as 7 and 007. In text only an empty cell is missing: NA is a word.
+        """
+        if path.suffix in _PARQUET:
+            table = pd.read_parquet(path)
+            return table, texts | {*table.select_dtypes(["object", "string", "category"])}
+        with path.open("rb") as file:
+            if file.read(4) in _WORKBOOKS and path.suffix != ".zip":
+                raise ValueError("it is a workbook or an archive; save its table as CSV")
+        header = (
+            pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form).iloc[0].dropna()
+        )
         if header.duplicated().any():
             raise ValueError(f"two columns are called {header[header.duplicated()].iloc[0]!r}")
-        missing = list(self.na or [])
-        numbers = {"decimal": self.decimal, "thousands": self.thousands, "na_values": missing}
-        table = pd.read_csv(path, low_memory=False, **options, **numbers)
-        present = [name for name in names if name in table]
-        if present:
-            as_text = {"dtype": str, "keep_default_na": False, "na_values": ["", *missing]}
-            table[present] = pd.read_csv(path, usecols=present, **options, **as_text)[present]
-        return table
+        if header.iloc[0].startswith("sep="):
+            raise ValueError(
+                "its first line is a note for Excel; delete it, and name the separator by --sep"
+            )
+        numbers = {"decimal": self.decimal, "thousands": self.thousands, "na_values": self.na}
+        table = pd.read_csv(path, low_memory=False, **numbers, **self._form)
+        texts &= {*table}
+        codes = set[str]()
+        if not known:
+            is_text = [
+                not is_numeric_dtype(table[name]) or table[name].isna().all() for name in table
+            ]
+            texts |= {*compress(table, is_text)}
+            codes = {name for name in {*table} - texts if (table[name].dropna() % 1 == 0).all()}
+        words = self.words(path, texts | codes)
+        for name in codes:
+            different = words[name].drop_duplicates()
+            different = different[different.str.fullmatch(_CODE)]
+            if table[name][different.index].duplicated().any():
+                texts.add(name)
+        table[[*texts]] = words[[*texts]]
+        return table, texts
 
     def refuse_odd(self, features: Any) -> None:
         """Raise ValueError for a column of text that is no column of categories.
@@ -113,18 +149,17 @@ class Reader:
                 continue
             values = pd.Series(column.unique()).astype(str)
             is_number = pd.to_numeric(values, errors="coerce").notna()
-            cure = "name its signs by --decimal or --thousands, its categories by --text, or --drop it"
-            if 0.5 <= is_number.mean() < 1:
-                odd = values[~is_number]
-                cure = "name the text of missing numbers by --na, or categories by --text"
-            elif len(values) > max(50, len(column) / 10):
+            with_comma = pd.to_numeric(values.str.replace(",", "."), errors="coerce").notna()
+            odd = values[~is_number]
+            if is_number.all() or with_comma.mean() < 0.5:
+                if len(values) <= max(50, len(column) / 10):
+                    continue
                 odd = values
-            else:
-                continue
             raise ValueError(
                 f"column {name!r} is neither numbers nor categories: {len(values):,} "
                 f"different values in {len(column):,} rows, such as "
-                f"{', '.join(map(repr, odd[:2]))}; {cure}"
+                f"{', '.join(map(repr, odd[:2]))}; name its signs by --decimal or --thousands, the "
+                "text of missing numbers by --na, its categories by --text, or --drop it"
             )
 
     def write(self, table: Any, path: Path) -> None:
@@ -137,6 +172,12 @@ class Reader:
     def csv(self, table: Any) -> str:
         """Return a table as text."""
         return str(table.to_csv(index=False, sep=self._separator, decimal=self.decimal))
+
+    @property
+    def _form(self) -> dict[str, Any]:
+        """How a CSV file is written, for pandas."""
+        encoding = "utf-8-sig" if self.encoding == "utf-8" else self.encoding
+        return {"sep": self._separator, "encoding": encoding, "index_col": False}
 
     @property
     def _separator(self) -> str:
