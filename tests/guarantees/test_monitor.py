@@ -105,15 +105,19 @@ def test_without_ids_a_batch_is_given_once(rule):
     given = batch(600, 1)
     late = given["y"].astype(object)
     late[::2] = None
-    monitor = tb.Monitor(rule).add(**{**given, "y": late}, name="May")
-    with pytest.raises(ValueError, match="id is needed"):
+    with pytest.warns(UserWarning, match="300 of 600 rows have no label.*id="):
+        monitor = tb.Monitor(rule).add(**{**given, "y": late}, name="May")
+    with pytest.raises(ValueError, match="for late labels begin a new state with every batch and its id="):
         monitor.add(**given, name="May")
     with pytest.raises(tb.LeakageError, match="May"):
         monitor.add(**given)
     named = tb.Monitor(rule).add(**batch(100, 2), name="2").add(**batch(100, 3)).add(**batch(100, 4))
     assert [each.name for each in named.batches] == ["2", "3", "4"]
-    with pytest.raises(ValueError, match="id: "):
+    with pytest.raises(ValueError, match="leave it out, or begin a new state with every batch and its id="):
         monitor.add(**batch(100, 2), id=np.arange(100))
+    # Both cures work.
+    anew = tb.Monitor(rule).add(**{**given, "y": late}, id=np.arange(600), name="May")
+    assert anew.add(**given, id=np.arange(600), name="May").batches[-1].labelled == 300
     assert monitor.add(**batch(600, 2)).batches[-1].labelled == 600
 
 
@@ -122,7 +126,7 @@ def test_missing_labels_of_pandas_are_late(rule, dtype):
     given = batch(200, 3)
     y = pd.Series(given["y"]).astype(dtype)
     y[::4] = pd.NA if dtype == "string" else None
-    look = tb.Monitor(rule).add(given["X"], y, groups=given["groups"]).batches[-1]
+    look = tb.Monitor(rule).add(given["X"], y, groups=given["groups"], id=np.arange(200)).batches[-1]
     assert (look.labelled, look.waiting) == (150, 50)
 
 

@@ -256,8 +256,8 @@ class Rate:
         self.refuse_uncounted()
         if self.needs_costs and strata.mean_costs is None:
             raise ValueError(
-                f"{self!r} needs the costs of the rows: give costs=, which calibrate and the "
-                "command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
+                f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate "
+                "and the command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
             )
         names, is_in_subgroup = strata.subgroups(self.by)
         inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
