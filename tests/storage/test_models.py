@@ -3,14 +3,33 @@
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_selection import SelectKBest, chi2, f_classif
+from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    SplineTransformer,
+    StandardScaler,
+    TargetEncoder,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -56,10 +75,60 @@ def test_models_of_scikit_learn_are_stored(model, tmp_path):
     assert (stored(model, tmp_path).predict_proba(X_NEW) == model.predict_proba(X_NEW)).all()
 
 
-def test_xgboost_is_stored(tmp_path):
-    xgboost = pytest.importorskip("xgboost")
-    model = xgboost.XGBClassifier(n_estimators=5).fit(X_FIT, Y_FIT)
-    assert (stored(model, tmp_path).predict_proba(X_NEW) == model.predict_proba(X_NEW)).all()
+@pytest.mark.parametrize(
+    "step",
+    [
+        SimpleImputer(),
+        SimpleImputer(strategy="most_frequent", add_indicator=True),
+        KNNImputer(),
+        IterativeImputer(max_iter=2, random_state=0),
+        make_pipeline(SimpleImputer(), KBinsDiscretizer(3)),
+        make_pipeline(SimpleImputer(), SplineTransformer(3)),
+        make_pipeline(SimpleImputer(), PowerTransformer()),
+        make_pipeline(SimpleImputer(), QuantileTransformer(n_quantiles=20)),
+        make_pipeline(SimpleImputer(), PolynomialFeatures(2)),
+        make_pipeline(SimpleImputer(), SelectKBest(f_classif, k=2)),
+        make_pipeline(SimpleImputer(), MinMaxScaler(), SelectKBest(chi2, k=2)),
+        make_pipeline(SimpleImputer(), FunctionTransformer(np.tanh)),
+        make_pipeline(SimpleImputer(), PCA(2)),
+    ],
+    ids=lambda step: getattr(step, "steps", [[type(step).__name__]])[-1][0],
+)
+def test_a_rule_of_a_pipeline_answers_the_same_after_a_file(step, tmp_path):
+    X = X_FIT[:, :4].copy()
+    X[::9, 1] = np.nan
+    table = pd.DataFrame(X, columns=list("abcd"))
+    model = make_pipeline(step, LogisticRegression(max_iter=1000)).fit(table[:150], Y_FIT[:150])
+    rule = tb.tune(model, table[150:], Y_FIT[150:], limits=["miss(1) <= 10%"])
+    assert (stored(rule, tmp_path).predict(table) == rule.predict(table)).all()
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), HistGradientBoostingClassifier(max_iter=3)], ids=str)
+def test_a_table_of_columns_of_all_types_is_stored(model, tmp_path):
+    words = np.array(["good", "bad", "worse"])[np.arange(len(X_FIT)) % 3]
+    table = pd.DataFrame({"a": X_FIT[:, 0], "word": words, "text": [f"{word} day" for word in words]})
+    table.loc[::9, "a"] = np.nan
+    columns = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["a"]),
+        (OneHotEncoder(dtype=np.float32, sparse_output=False), ["word"]),
+        (OrdinalEncoder(), ["word"]),
+        (TargetEncoder(cv=2), ["word"]),
+        (TfidfVectorizer(), "text"),
+        sparse_threshold=0,
+    )
+    clf = make_pipeline(columns, model).fit(table, Y_FIT)
+    assert (stored(clf, tmp_path).predict_proba(table) == clf.predict_proba(table)).all()
+    forest = HistGradientBoostingClassifier(max_iter=3)  # which encodes categories itself
+    table = table[["a", "word"]].astype({"word": "category"})
+    forest.fit(table, Y_FIT)
+    assert (stored(forest, tmp_path).predict_proba(table) == forest.predict_proba(table)).all()
+
+
+@pytest.mark.parametrize(("library", "name"), [("xgboost", "XGBClassifier"), ("lightgbm", "LGBMClassifier")])
+def test_boosting_of_other_libraries_is_stored(library, name, tmp_path):
+    model = getattr(pytest.importorskip(library), name)(n_estimators=5).fit(X_FIT, Y_FIT)
+    rule = tb.tune(model, X_NEW, Y_NEW, limits=["miss(1) <= 10%"])
+    assert (stored(rule, tmp_path).predict_proba(X_NEW) == rule.predict_proba(X_NEW)).all()
 
 
 def certified():
@@ -90,9 +159,15 @@ def test_a_stored_function_is_refused_until_it_is_trusted(tmp_path):
     model = make_pipeline(FunctionTransformer(tb.metrics.cvar), LogisticRegression())
     model.steps[1][1].fit(X_FIT, Y_FIT)
     name = f"{tb.metrics.cvar.__module__}.cvar"
-    with pytest.raises(ValueError, match=name):
-        stored(model, tmp_path)
-    assert stored(model, tmp_path, trusted=[name])[0].func is tb.metrics.cvar
+    tb.save_model(LogisticRegression().fit(X_FIT, Y_FIT), tmp_path / "m.model")
+    before = (tmp_path / "m.model").read_bytes()
+    with pytest.raises(TypeError, match=f"trusted=.*{name}"):
+        tb.save_model(model, tmp_path / "m.model")
+    assert (tmp_path / "m.model").read_bytes() == before
+    tb.save_model(model, tmp_path / "m.model", trusted=[name])
+    with pytest.raises(ValueError, match=f"trusted=.*{name}"):
+        tb.load_model(tmp_path / "m.model")
+    assert tb.load_model(tmp_path / "m.model", trusted=[name])[0].func is tb.metrics.cvar
 
 
 def test_a_class_that_a_module_of_the_package_imports_is_refused(tmp_path):

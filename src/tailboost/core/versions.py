@@ -16,6 +16,7 @@ PACKAGES = (
     "pandas",
     "xgboost",
     "xgboost-cpu",
+    "lightgbm",
 )
 
 

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -21,17 +22,38 @@ NOTES = "tailboost.json"
 TRUSTED = frozenset({
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
+    "xgboost.sklearn.XGBRFClassifier",
     "lightgbm.basic.Booster",
     "lightgbm.sklearn.LGBMClassifier",
+    "collections.OrderedDict",
+    "numpy.dtype",
+    # Steps of scikit-learn keep these, and call functions on the rows alone.
+    "functools.partial",
+    "numpy.mean",
+    "scipy.interpolate._bsplines.BSpline",
+    "scipy._lib.array_api_compat.numpy._aliases.asarray",
+    "sklearn.cluster._kmeans._kmeans_single_lloyd",
+    "sklearn.feature_selection._mutual_info.mutual_info_classif",
+    "sklearn.feature_selection._univariate_selection.chi2",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.metrics._classification.balanced_accuracy_score",
+    "sklearn.utils.validation.check_array",
 })  # fmt: skip
 
 
-def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None = None) -> None:
+def save_model(
+    model: Model,
+    path: FilePath,
+    *,
+    notes: Mapping[str, Any] | None = None,
+    trusted: Collection[str] = (),
+) -> None:
     """Write a fitted model to a file of skops, whole or not at all.
 
-    The file has the settings, the certificate, the ledger of attempts and the fingerprints of the rows of a
-    classifier of tailboost. A selected rule keeps the labels and probabilities of its selection data, which
-    `calibrate`, ``reweight`` and ``tradeoff`` read.
+    What is written was read back before, as `load_model` reads it. The file has the settings, the
+    certificate, the ledger of attempts and the fingerprints of the rows of a classifier of tailboost. A
+    selected rule keeps the labels and probabilities of its selection data, which `calibrate`, ``reweight``
+    and ``tradeoff`` read.
 
     Parameters
     ----------
@@ -41,13 +63,15 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
         The file. An existing file is replaced.
     notes : mapping, optional
         JSON values to store with the model, such as the origin of the data. `read_notes` returns them.
+    trusted : collection of str, optional
+        Full names of classes and functions of the model that `load_model` will be told to trust.
 
     Raises
     ------
     NotFittedError
         If the model is not fitted.
     TypeError
-        If it is no model, if skops cannot store a part of it, or if notes are not JSON values.
+        If it is no model, if a part of it cannot be stored or read back, or if notes are not JSON values.
     OSError
         If the file cannot be written.
 
@@ -76,11 +100,15 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
     record = {"versions": versions(), "notes": dict(notes or {})}
     try:
         content = BytesIO(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED))
-    except (TypeError, RuntimeError) as error:
+    except Exception as error:  # skops raises what a part meets
         raise TypeError(
             f"a part of this model has no form without code: {error}. Of a net, give a "
             "function that builds it: module=build, and not an nn.Module"
         ) from error
+    try:
+        _model_of(content.getvalue(), trusted)
+    except Exception as error:
+        raise TypeError(f"load_model would refuse the file of this model: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(NOTES, json.dumps(record))
     write_output(path, content.getvalue())
@@ -89,9 +117,9 @@ def save_model(model: Model, path: FilePath, *, notes: Mapping[str, Any] | None 
 def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     """Read a model written by `save_model`.
 
-    skops makes objects of the types that it trusts, of the classes of tailboost and scikit-learn, of those of
-    XGBoost and LightGBM, and of those in ``trusted``. Everything else is refused before
-    an object is made. ``SECURITY.md`` says what this does not limit.
+    skops makes objects of the types that it trusts, of the classes of tailboost and scikit-learn, of a few
+    others that models of scikit-learn, XGBoost and LightGBM have, and of those in ``trusted``. Everything
+    else is refused before an object is made. ``SECURITY.md`` says what this does not limit.
 
     Parameters
     ----------
@@ -116,24 +144,18 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     Warns
     -----
     ModelVersionWarning
-        If another version of tailboost, scikit-learn or XGBoost wrote the file.
+        If another version of tailboost, scikit-learn, XGBoost or LightGBM wrote the file.
     """
-    import skops.io
-
     saved = read_notes(path)["versions"]
     try:
-        allowed = [
-            name
-            for name in skops.io.get_untrusted_types(file=path)
-            if name in TRUSTED or _is_known_class(name)
-        ]
-        model = skops.io.load(path, trusted=[*allowed, *trusted])
+        model = _model_of(Path(path).read_bytes(), trusted)
     except Exception as error:  # skops raises what a damaged file meets
         raise ValueError(f"{str(path)!r} is refused: {error!r:.400}") from error
     changed = [
         f"{name} {version}"
         for name, version in saved.items()
-        if name in ("tailboost", "scikit-learn", "xgboost") and version != versions().get(name)
+        if name in ("tailboost", "scikit-learn", "xgboost", "lightgbm")
+        and version != versions().get(name)
     ]
     if changed:
         warn_user(
@@ -141,6 +163,21 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
             ModelVersionWarning,
         )
     return model
+
+
+def _model_of(content: bytes, trusted: Collection[str]) -> Any:
+    """Return the model of a file; raise ValueError if it has types that are not trusted."""
+    import skops.io
+
+    names = skops.io.get_untrusted_types(data=content)
+    allowed = TRUSTED.union(trusted, filter(_is_known_class, names))
+    refused = sorted(set(names) - allowed)
+    if refused:
+        raise ValueError(
+            "it has types that are not trusted. If modules define them and you trust them, save "
+            f"and load it with trusted={refused}"
+        )
+    return skops.io.loads(content, trusted=names)
 
 
 def _is_known_class(name: str) -> bool:
