@@ -434,7 +434,6 @@ def calibrate_selected(
         attempts=attempts,
         price=price,
         notes=(*notes, *certificate.notes),
-        model=classifier,
     )
     evidence = classifier.evidence_.using(*(each.rows for each in attempts))
     classifier.evidence_ = replace(evidence, certificate=certificate)

@@ -49,7 +49,7 @@ from tailboost.learners.foreign import (
 from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import GivenModel, Scores, as_fitted, only_scores
+from tailboost.learners.scores import GivenModel, Scores, as_fitted
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, text
 from tailboost.rows.folds import FIVE_FOLDS_UP_TO, Split
@@ -391,7 +391,7 @@ def answering(
     Rows of a fold, numbered in ``fold``, are answered by the model's fit without this part, if the model has
     fits in ``of_parts``; otherwise the model itself answers.
     """
-    if only_scores(models.fitted):  # rows with equal scores are different rows
+    if models.of_scores:  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
     of_parts = of_parts or {}
     table: Any = None

@@ -63,7 +63,7 @@ from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
-from tailboost.learners.scores import Scores, only_scores
+from tailboost.learners.scores import Scores
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
@@ -181,23 +181,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         """Return the text of a fitted classifier, and scikit-learn's diagram."""
         text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
         return text + estimator_html_repr(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes; the certificate is about this classifier, which is stored once."""
-        return self._with_model(dict(super().__getstate__()), None)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the attributes of `__getstate__`."""
-        super().__setstate__(self._with_model(state, self))
-
-    @staticmethod
-    def _with_model(state: dict[str, Any], model: TunedClassifier | None) -> dict[str, Any]:
-        """Return the attributes with another model in the certificate."""
-        evidence: Evidence | None = state.get("evidence_")
-        if evidence is None or evidence.certificate is None:
-            return state
-        certificate = replace(evidence.certificate, model=model)
-        return {**state, "evidence_": replace(evidence, certificate=certificate)}
 
     def __str__(self) -> str:
         """Return limits with their verdict, the overall error and the rule of a fitted classifier.
@@ -325,7 +308,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         if training_rows is not None and n_stated >= FEWEST_TRAINED * (selecting.n_given or 0):
             records = replace(records, complete=True)
         if are_new:
-            labels = selecting.labels if only_scores(fitted) else None
+            labels = selecting.labels if models.of_scores else None
             hashes = models.row_hashes(selecting.X)
             records = records.using(Seen.of(hashes, SELECTED_ON, labels))
         identity = identity.after_answers(identity_of(fitted), ", ".join(names))
@@ -528,10 +511,12 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     @property
     def scores_(self) -> Scores | None:
         """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
-        if not self._reads_scores or len(self._models.fitted) > 1:
-            return None
-        scores: Scores = self._models.fitted[0].estimator
-        return scores
+        models = self._models
+        return (
+            models.fitted[0].estimator
+            if models.reads_scores and len(models.fitted) == 1
+            else None
+        )
 
     @property
     def named_estimators_(self) -> Bunch:
@@ -580,7 +565,8 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         Raise ValueError if a fitted model was changed after the selection, as by a fit of its own.
         """
         self.evidence_.refuse_changed()
-        return self.evidence_.certificate
+        certificate = self.evidence_.certificate
+        return certificate and replace(certificate, model=self)
 
     @property
     def records_(self) -> Records:
@@ -757,7 +743,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             models = marked_if_seen(models, rows.X, *known)
             # `certify` refuses these rows from now on.
             new.evidence_ = new.evidence_.using(new._reading(given.X, given.labels))
-            features = None if only_scores(models.fitted) else rows.X
+            features = None if models.of_scores else rows.X
             new._select(problem, models, features, rows.costs)
         else:
             rows = new._engine.models.rows
@@ -895,7 +881,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         """
         records = records or self.records_
         identity = identity or self.evidence_.identity
-        lacks_features = only_scores(models.fitted) and not models.are_given
+        lacks_features = models.reads_scores
         if self.infer_groups and lacks_features:
             raise ValueError(
                 "infer_groups=True: scores have no other columns from which a group could be "
@@ -985,7 +971,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         Given probabilities of the models become an array of shape (n, M, K).
         """
         models = self._models
-        if self._reads_scores:  # each of its own column
+        if self._models.reads_scores:  # each of its own column
             return models, X
         if has_named_columns(X):
             given = Models.from_given(models.names, self.classes_)
@@ -999,21 +985,16 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         return models, checked_table(self, X)
 
     @property
-    def _reads_scores(self) -> bool:
-        """Whether all models are columns of scores."""
-        return only_scores(self._models.fitted) and not self._models.are_given
-
-    @property
     def _marks_deferred(self) -> str | None:
         """The answer to deferred rows by default: of scores, if nobody selects another rule with them."""
         is_final = isinstance(self.evidence_.selection, StoredSelection)
         is_final |= self.evidence_.certificate is not None
-        return HUMAN_REVIEW if is_final and self._reads_scores else None
+        return HUMAN_REVIEW if is_final and self._models.reads_scores else None
 
     def _rows_of(self, X: Table) -> Any:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
         X, _ = unpack(X)
-        if not self._reads_scores or hasattr(X, "columns"):
+        if not self._models.reads_scores or hasattr(X, "columns"):
             return X
         if has_named_columns(X):
             return {name: np.atleast_1d(column) for name, column in X.items()}
@@ -1024,7 +1005,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""
         columns = group_columns(groups, "groups", X)
-        if not self._reads_scores:
+        if not self._models.reads_scores:
             return columns
         if not columns and (has_named_columns(X) or hasattr(X, "columns")):
             columns = {name: X[name] for name in self._names.titles if name in list(X)}
@@ -1070,9 +1051,9 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         self.evidence_.refuse_changed()
         selection = self.evidence_.selected
-        of_scores = only_scores(selection.models.fitted)
+        of_scores = selection.models.of_scores
         made_by: Any = selection.models.logs
-        if self._reads_scores:
+        if self._models.reads_scores:
             scores = [model.estimator for model in selection.models.fitted]
             made_by = [[s.column_list, s.label_list, s.kind, s.missing] for s in scores]
         names = self._names
@@ -1124,7 +1105,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     def _without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""
         lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
-        if not has_named_columns(X) or self._reads_scores:
+        if not has_named_columns(X) or self._models.reads_scores:
             for model in self._models.fitted:
                 if isinstance(model, FrozenEstimator) and isinstance(model.estimator, Scores):
                     lacking |= model.estimator.without_score(X)
@@ -1138,7 +1119,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
 
     def _reading(self, X: Table, y: Any) -> Seen:
         """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
-        of_scores = only_scores(self._models.fitted)
+        of_scores = self._models.of_scores
         return Seen.of(self._row_hashes(X), SELECTED_ON, y if of_scores else None)
 
     # -- rules of files --------------------------------------------------------------------------------
@@ -1170,10 +1151,9 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(new.by_group, str):
             title = new.by_group
         selection = StoredSelection(rule, models, stated(new), (rule.groups, title))
-        new.evidence_ = Evidence(selection, records)
         if certificate is not None:
-            certificate = replace(certificate, model=new, columns=names.titles)
-            new.evidence_ = replace(new.evidence_, certificate=certificate)
+            certificate = replace(certificate, columns=names.titles)
+        new.evidence_ = Evidence(selection, records, certificate)
         return new
 
     # -- scikit-learn ----------------------------------------------------------------------------------

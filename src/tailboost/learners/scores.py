@@ -412,11 +412,3 @@ def as_fitted(model: Model) -> Any:
     if has_probabilities and not hasattr(model, "__sklearn_tags__"):
         return GivenModel(model)
     return FrozenEstimator(model)
-
-
-def only_scores(models: Sequence[Any]) -> bool:
-    """Whether all models are scores or given probabilities: then equal rows count as different rows."""
-    return all(
-        isinstance(getattr(model, "estimator", None), (Scores, GivenProbabilities))
-        for model in models
-    )

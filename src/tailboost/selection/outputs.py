@@ -16,7 +16,7 @@ from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
 from tailboost.core.checks import check_probabilities, logs_of, n_rows_of
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.score_kinds import NARROW, ROUNDED, shortest_decimals
-from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
+from tailboost.learners.scores import GivenProbabilities, Scores
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows
 
@@ -124,12 +124,25 @@ class Models:
         used = self.weights > 0.0
         return np.flatnonzero(used | ~used.any())
 
+    @cached_property
+    def of_scores(self) -> bool:
+        """Whether the models are scores or given probabilities: then equal rows count as different rows."""
+        given = (Scores, GivenProbabilities)
+        return all(
+            isinstance(getattr(model, "estimator", None), given) for model in self.fitted
+        )
+
     @property
+    def reads_scores(self) -> bool:
+        """Whether the models are columns of scores."""
+        return self.of_scores and not self.are_given
+
+    @cached_property
     def score(self) -> Scores:
         """The single score of which rules are functions; `LOG_ODDS` if there is none."""
         if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
             return LOG_ODDS
-        if only_scores(self.fitted):
+        if self.of_scores:
             columns: Scores = self.fitted[0].estimator
             return columns if len(columns.column_list) == 1 else LOG_ODDS
         (label,) = self.fitted[0].classes_[self.columns[0] == 1].tolist()
@@ -167,7 +180,7 @@ class Models:
 
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""
-        if only_scores(self.fitted) and not self.are_given:
+        if self.reads_scores:
             X = np.hstack([model.estimator.values(X) for model in self.fitted])
         return hash_rows(X, rounded=True)
 
