@@ -29,6 +29,7 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     as_table,
     check_number,
+    columns_of,
     distinct_and_places,
 )
 from tailboost.core.exceptions import (
@@ -289,7 +290,7 @@ def selected_on_part(
         if table and ranks.serve(table):
             return everything._answering(selection), given  # ranks alone replace its rule
     # The order of the columns has no effect.
-    table = as_table(given.X, sorted(getattr(given.X, "columns", ()), key=str))
+    table = as_table(given.X, sorted(columns_of(given.X), key=str))
     hashes = given.hashes(hash_rows(table))
     if given.clusters is None:
         refuse_copied("X", hashes)

@@ -208,7 +208,7 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Any, P
         class.
     """
     limited, minimised = as_statistics([a, b])
-    if getattr(minimised, "compares", False):
+    if isinstance(minimised, Statistic) and minimised.compares:
         limited, minimised = minimised, limited
     if minimised is None:
         minimised = problem.objective if limited is None else OVERALL_ERROR
@@ -222,7 +222,7 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Any, P
     if limited == minimised:
         minimised = NAMED["worst_class"]
     objective = as_objective(minimised)
-    if not getattr(limited, "compares", False):
+    if not (isinstance(limited, Statistic) and limited.compares):
         limited = as_objective(limited)
     # Limits on the traded rates are left out: the trade-off varies these rates.
     varied = {limited.rate, replace(limited.rate, complement=False)}

@@ -29,6 +29,7 @@ from tailboost.core.checks import (
     check_table,
     class_numbers,
     coded,
+    columns_of,
     has_named_columns,
     logs_of,
     positions,
@@ -167,16 +168,18 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             raise TypeError(f"{title} is a class; give an instance: {given.__name__}()")
         if type(given).__name__ != name:
             title += f" ({type(given).__name__})"
-        gives_probabilities = hasattr(given, "predict_proba") or callable(given)
-        if gives_probabilities and not hasattr(given, "fit") and not is_frozen:
+        asked = ("fit", "get_params", "classes_", "predict_proba")
+        has = {name for name in asked if hasattr(given, name)}
+        if ("predict_proba" in has or callable(given)) and "fit" not in has and not is_frozen:
             given = model = GivenModel(given)
-        if not hasattr(given, "fit" if is_frozen else "get_params"):
+            has = {*asked}
+        if ("fit" if is_frozen else "get_params") not in has:
             raise TypeError(
                 f"{title} is of type {type(given).__name__}, no classifier; tailboost.tune takes "
                 "fitted models, tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
                 "from_probabilities({'model': P}, y) probabilities"
             )
-        if is_frozen and not hasattr(given, "classes_"):
+        if is_frozen and "classes_" not in has:
             raise NotFittedError(
                 f"{title} is not fitted: call its fit first, or give it to "
                 "RobustMixtureClassifier"
@@ -185,7 +188,7 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             raise TypeError(
                 f"{title} is a regressor; a classifier with predict_proba is needed"
             )
-        if not hasattr(model, "predict_proba"):
+        if "predict_proba" not in has:
             raise ValueError(
                 f"{title} has no predict_proba; CalibratedClassifierCV gives it one"
             )
@@ -481,7 +484,7 @@ def checked_table(
     X, _ = unpack(X)
     if has_named_columns(X):
         raise TypeError(f"{argument} is a dict: give a data frame, pd.DataFrame({argument})")
-    is_frame = hasattr(X, "columns")
+    is_frame = bool(columns_of(X))
     names = list(getattr(classifier, "feature_names_in_", ()))
     tags = get_tags(classifier).input_tags
     try:

@@ -50,6 +50,7 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     batched,
     check_indexes,
+    columns_of,
     group_columns,
     has_named_columns,
     n_rows_of,
@@ -994,11 +995,11 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     def _rows_of(self, X: Table) -> Any:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
         X, _ = unpack(X)
-        if not self._models.reads_scores or hasattr(X, "columns"):
+        if not self._models.reads_scores:
             return X
         if has_named_columns(X):
             return {name: np.atleast_1d(column) for name, column in X.items()}
-        if self.scores_ is None or np.shape(X)[1:] not in ((), (1,)):
+        if columns_of(X) or self.scores_ is None or np.shape(X)[1:] not in ((), (1,)):
             return X
         return dict.fromkeys(self.scores_.column_list, np.ravel(X))
 
@@ -1007,8 +1008,8 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         columns = group_columns(groups, "groups", X)
         if not self._models.reads_scores:
             return columns
-        if not columns and (has_named_columns(X) or hasattr(X, "columns")):
-            columns = {name: X[name] for name in self._names.titles if name in list(X)}
+        if not columns:
+            columns = {name: X[name] for name in self._names.titles if name in columns_of(X)}
         return with_missing_group(columns, list(map(plain, chain(*self._names.values))))
 
     def _places(self, X: Table, groups: Groups, *, unknown: bool = False) -> Ints:

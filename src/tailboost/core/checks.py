@@ -105,6 +105,11 @@ def has_named_columns(X: Table) -> bool:
     return isinstance(X, Mapping) and not hasattr(X, "tocsr")
 
 
+def columns_of(X: Table) -> list[Any]:
+    """Return the names of the columns of a data frame or a dict; empty for other tables."""
+    return list(X if has_named_columns(X) else getattr(X, "columns", ()))
+
+
 def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     """Return rows as an object with a shape; an object with one is returned unchanged.
 

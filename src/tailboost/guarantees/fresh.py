@@ -27,6 +27,7 @@ from tailboost.core.checks import (
     check_length,
     check_probabilities,
     coded,
+    columns_of,
     in_class_order,
     label_column,
     positions,
@@ -476,8 +477,8 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
     """Return training rows with their columns in the order of ``X``; raise ValueError for other columns."""
     table = as_table(training_rows)
     rows = as_table(X)
-    if hasattr(table, "columns") and hasattr(rows, "columns"):
-        table = table[[name for name in rows.columns if name in table.columns]]
+    if columns_of(table) and columns_of(rows):
+        table = table[[name for name in columns_of(rows) if name in columns_of(table)]]
     if table.shape[1:] != rows.shape[1:]:
         raise ValueError(
             f"training_rows has {table.shape[1:]} columns of X, which has {rows.shape[1:]}: "
