@@ -137,7 +137,7 @@ class Models:
         """Whether the models are columns of scores."""
         return self.of_scores and not self.are_given
 
-    @cached_property
+    @property
     def score(self) -> Scores:
         """The single score of which rules are functions; `LOG_ODDS` if there is none."""
         if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
