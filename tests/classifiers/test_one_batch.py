@@ -20,11 +20,12 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.seen import CALIBRATED_ON
 
 
-def on_part(model, given, *, limits, selection_share=None, by_group=False, **params):
+def on_part(model, given, *, limits, selection_share=None, by_group=False, objective=None):
     limits = checked_limits(limits)
-    return selected_on_part(
-        model, given, limits, selection_share=selection_share, by_group=by_group, **params
+    parts = selected_on_part(
+        model, given, limits, selection_share, None, by_group=by_group, objective=objective
     )
+    return parts.classifier, parts.certifying
 
 
 def test_continuous_labels_are_called_so():

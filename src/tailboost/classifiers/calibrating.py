@@ -8,8 +8,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -75,6 +75,8 @@ ONE_ANSWER = (
     "more rows, check that the scores belong to these rows and labels, or state a limit that "
     "this answer breaks"
 )
+ALL_CERTIFY = "All rows of the batch certify: they only place thresholds on the score."
+UNKNOWN_CALLS = "Earlier calls on these rows are not known without previous=."
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
 MISSED = "the likeliest rule misses a limit"
 ONLY_COUNTED = "Rows were counted and no limit was tested, so no attempt is spent."
@@ -202,57 +204,129 @@ def calibrate(
         stated = list(checked_limits(limits, to_keep=True))
     if not stated:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
-    if is_selected:  # its rule was selected on other rows
-        if by_group or objective is not None or selection_share is not None:
-            raise ValueError(
-                "by_group, objective, selection_share: the rule of this "
-                f"{type(model).__name__} was selected on other rows; leave them out, or give "
-                "the model or the scores in place of the rule"
-            )
-        return calibrate_selected(model, given, stated, confidence, previous, training_rows)
-    classifier, certifying = selected_on_part(
-        model,
-        given,
-        stated,
-        selection_share=selection_share,
-        by_group=by_group,
-        objective=objective,
-        training_rows=training_rows,
-    )
-    # Rows of one batch are different rows, also if a row of each part has the same content. So the rows that
-    # have selected are left out while the others certify; those that the models know stay.
-    answers = classifier.__tailboost__()
-    own, *of_models = answers.known
-    known = (Known(replace(own.records, used=())), *of_models)
-    n_rows = len(given)
-    n_certifying = len(certifying)
-    note = "All rows of the batch certify: they only place thresholds on the score."
-    if certifying is not given:
-        note = (
-            f"One batch of {n_rows:,} rows: {n_rows - n_certifying:,} of them, drawn at "
-            "random, selected the rules. The others certify. All of them are used up."
+    if is_selected and (by_group or objective is not None or selection_share is not None):
+        raise ValueError(
+            f"by_group, objective, selection_share: the rule of this {type(model).__name__} was "
+            "selected on other rows; leave them out, or give the model or the scores in place "
+            "of the rule"
         )
-    if previous is None:
-        note += " Earlier calls on these rows are not known without previous=."
-    return calibrate_selected(
-        classifier, certifying, stated, confidence, previous, training_rows, note, known
+
+    # Select on a part of the rows; a selected rule was selected on others.
+    if is_selected:
+        parts = Parts(model, model.selection_, given, model.__tailboost__())
+    else:
+        params = {"by_group": by_group, "objective": objective}
+        parts = selected_on_part(model, given, stated, selection_share, training_rows, **params)
+        if previous is None:
+            parts = replace(parts, note=f"{parts.note} {UNKNOWN_CALLS}")
+
+    # Score the certifying rows, once for all rules.
+    rates = [limit.rate for limit in stated]
+    fresh = Fresh.of_model(parts.answers, parts.certifying, rates, training_rows=training_rows)
+
+    if list(parts.selection.problem.limits) != stated:  # of a rule selected within others
+        within = parts.classifier._selection_within(stated)
+        parts = replace(parts, selection=within)
+
+    # Record the attempt before any test: whatever ends this call, its rows are used up.
+    attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
+    level = attempts[-1].spent * (1.0 - confidence)
+
+    # Certify.
+    try:
+        found = certified(parts.selection, fresh, level)
+    except InfeasibleLimitsError as failure:  # on the part of a batch that selects
+        raise NotCertifiedError(
+            f"no rule is certified. The selecting rows contradict the limits: {failure}. "
+            f"{USED_UP}",
+            attempts=attempts,
+        ) from None
+    if isinstance(found, Refused):
+        raise _refusal(found, stated, confidence, attempts)
+
+    # Measure what the limits cost.
+    price = prices(parts.selection, fresh, found, level)
+    _warn_if_useless(found.answered, price, parts.selection.problem.objective)
+
+    # State what is certified.
+    certificate = certificate_of(found.answered, _at_limits(found, stated, level), confidence)
+    notes = (
+        f"The limits are certified, and nothing tighter. {found.words}",
+        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
+        "probability. All attempts in the model's ledger together keep the confidence.",
+        *filter(None, [parts.note]),
+        *certificate.notes,
     )
+    certificate = replace(certificate, attempts=attempts, price=price, notes=notes)
+    return parts.classifier._certified(found.rule, stated, certificate)
+
+
+# -- the part that selects -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A rule selected on some rows, and the rows that certify.
+
+    Attributes
+    ----------
+    classifier : TunedClassifier
+        The models with a rule.
+    selection : Selection
+        The rule selected within the limits.
+    certifying : Rows
+        The rows that certify.
+    answers : Decided
+        What scores them, with the rows that may not be among them.
+    note : str
+        How the rows were divided.
+    """
+
+    classifier: TunedClassifier
+    selection: Selection
+    certifying: Rows
+    answers: Decided
+    note: str = ""
+
+    @classmethod
+    def of_batch(
+        cls, classifier: TunedClassifier, selection: Selection, given: Rows, certifying: Rows
+    ) -> Self:
+        """Return the parts of one batch.
+
+        Its rows are different rows, also if a row of each part has the same content. So the rows that have
+        selected are left out while the others certify; those that the models know stay.
+        """
+        answers = classifier.__tailboost__()
+        own, *of_models = answers.known
+        answers = replace(answers, known=(Known(replace(own.records, used=())), *of_models))
+        if certifying is given:  # scored for the selection
+            engine, read = selection.engine, answers.read
+            answers = replace(
+                answers, read=lambda *rows: replace(read(*rows), outputs_of=engine.outputs)
+            )
+            return cls(classifier, selection, given, answers, ALL_CERTIFY)
+        n = len(given)
+        note = (
+            f"One batch of {n:,} rows: {n - len(certifying):,} of them, drawn at random, "
+            "selected the rules. The others certify. All of them are used up."
+        )
+        return cls(classifier, selection, certifying, answers, note)
 
 
 def selected_on_part(
     model: Model,
     given: Rows,
     limits: Sequence[Limit],
+    selection_share: float | None,
+    training_rows: Table,
     *,
-    selection_share: float | None = None,
-    by_group: bool | str = False,
-    training_rows: Table = None,
-    **params: Any,
-) -> tuple[TunedClassifier, Rows]:
-    """Return a model with a rule selected on a part of the rows, and the rows that certify.
+    by_group: bool | str,
+    objective: Stated,
+) -> Parts:
+    """Return a model with a rule selected on a part of the rows; the others certify.
 
-    These are the other rows of the batch; all rows if thresholds on one score are all that is selected, see
-    `tailboost.guarantees.ranks`.
+    All rows certify if thresholds on one score are all that is selected, see `tailboost.guarantees.ranks`.
 
     Raises
     ------
@@ -273,7 +347,9 @@ def selected_on_part(
         needed += [given.groups[:, j] for j in used]
 
     def tuned(rows: Rows, within: Sequence[Limit]) -> TunedClassifier:
-        classifier = TunedClassifier(models, limits=within, by_group=by_group, **params)
+        classifier = TunedClassifier(
+            models, objective=objective, limits=within, by_group=by_group
+        )
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
@@ -288,7 +364,7 @@ def selected_on_part(
         selection = everything.selection_.stated_within(limits)
         table = CountTable.selecting(selection)
         if table and ranks.serve(table):
-            return everything._answering(selection), given  # ranks alone replace its rule
+            return Parts.of_batch(everything, selection, given, given)  # ranks place its rule
     # The order of the columns has no effect.
     table = as_table(given.X, sorted(columns_of(given.X), key=str))
     hashes = given.hashes(hash_rows(table))
@@ -298,10 +374,12 @@ def selected_on_part(
     selects = drawn_part(numbers, share, needed=needed)
     selecting, certifying = given.part(selects).occurring(), given.part(~selects)
     try:
-        return tuned(selecting, limits), certifying
+        classifier = tuned(selecting, limits)
+        selection = classifier.selection_
     except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
         classifier = tuned(selecting, loosest)
-        return classifier._answering(classifier.selection_.stated_within(limits)), certifying
+        selection = classifier.selection_.stated_within(limits)
+    return Parts.of_batch(classifier, selection, given, certifying)
 
 
 def default_share(limits: Sequence[Limit], classes: Labels) -> float:
@@ -370,75 +448,33 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
 # -- certification ---------------------------------------------------------------------------------------
 
 
-def calibrate_selected(
-    model: TunedClassifier,
-    given: Rows,
+def recorded(
+    parts: Parts,
+    fresh: Fresh,
     stated: list[Limit],
     confidence: float,
-    previous: Any,
-    training_rows: Table,
-    note: str = "",
-    known: tuple[Known, ...] = (),
-) -> TunedClassifier:
-    """Return the least restricted rule of a classifier within limits, with a certificate; see `calibrate`.
+    earlier: tuple[Attempt, ...],
+) -> tuple[Attempt, ...]:
+    """Return this attempt after all earlier ones, recorded in the ledger of the classifier.
 
-    The attempt is recorded in the classifier's ``ledger_`` before any test. ``note`` is a further assumption.
-    The rows are compared with the ``known`` ones, by default with all that the classifier knows.
+    Raise NotCertifiedError if there are too few rows for any test; this is no attempt where only numbers of
+    rows are read that say nothing about the limits.
     """
-    earlier, spendable = attempts_of(previous), 1.0 - confidence
-    answers = model.__tailboost__()
-    answers = replace(answers, known=known or answers.known)
-    fresh = Fresh.of_model(
-        answers, given, [limit.rate for limit in stated], training_rows=training_rows
-    )
-    key = _key(answers, model.selection_.problem.objective, fresh, stated, confidence)
-    attempt, ledger = Attempt(key, fresh.used), model.records_.ledger
+    selection = parts.selection
+    key = _key(parts.answers, selection.problem.objective, fresh, stated, confidence)
+    attempt, ledger = Attempt(key, fresh.used), parts.classifier.ledger_
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
-    lacking = few_rows.lacks(stated, fresh, planned[-1].spent * spendable)
+    lacking = few_rows.lacks(stated, fresh, planned[-1].spent * (1.0 - confidence))
     too_few = (
         f"limits: too few rows to certify: {'; '.join(map(str, lacking))}. Bring more rows, or "
         "leave the limit out."
     )
     if lacking and few_rows.is_free(lacking, stated, fresh):
         raise NotCertifiedError(f"{too_few} {ONLY_COUNTED}", attempts=earlier)
-    selection = model.selection_
-    if list(selection.problem.limits) != stated:
-        selection = model._selection_within(stated)
-
-    # Recorded before any test: whatever ends this call, its rows are used up.
     attempts = ledger.record(attempt, earlier)
     if lacking:
         raise NotCertifiedError(f"{too_few} {COUNTED}. {USED_UP}", attempts=attempts)
-    level = attempts[-1].spent * spendable
-    try:
-        found = certified(selection, fresh, level)
-    except InfeasibleLimitsError as failure:  # on the part of a batch that selects
-        raise NotCertifiedError(
-            f"no rule is certified. The selecting rows contradict the limits: {failure}. "
-            f"{USED_UP}",
-            attempts=attempts,
-        ) from None
-    if isinstance(found, Refused):
-        raise _refusal(found, stated, confidence, attempts)
-    price = prices(selection, fresh, found, level)
-    _warn_if_useless(found.answered, price, selection.problem.objective)
-    certificate = certificate_of(found.answered, _at_limits(found, stated, level), confidence)
-    classifier = model._answering(found.rule, stated)
-    notes = (
-        f"The limits are certified, and nothing tighter. {found.words}",
-        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
-        "probability. All attempts in the model's ledger together keep the confidence.",
-        *filter(None, [note]),
-    )
-    certificate = replace(
-        certificate,
-        attempts=attempts,
-        price=price,
-        notes=(*notes, *certificate.notes),
-    )
-    evidence = classifier.evidence_.using(*(each.rows for each in attempts))
-    classifier.evidence_ = replace(evidence, certificate=certificate)
-    return classifier
+    return attempts
 
 
 def _key(

@@ -552,9 +552,9 @@ def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) ->
     return factors
 
 
-def marked_if_seen(models: Models, X: Table, *tables: Seen | None) -> Models:
+def marked_if_seen(models: Models, hashes: Hashes, *tables: Seen | None) -> Models:
     """Return models; if their selection data repeat known rows, warn and mark the data as fitted on."""
-    given = Seen.of(hash_rows(X, rounded=True))
+    given = Seen.of(hashes)
     for known in tables:
         if known is not None and not known.of_scores and given.repeats(known):
             words = models.rows.words

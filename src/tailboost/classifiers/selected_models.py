@@ -304,13 +304,15 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             n_stated = n_rows_of(table)
         records = records_of_fit([model for _, model in given], known)
         others = [*records.used, *map(Seen.of, known[n_own:])]
+        if others or are_new:
+            hashes = models.row_hashes(selecting.X)
         if others:
-            models = marked_if_seen(models, selecting.X, *others)
+            rows = hash_rows(selecting.X, rounded=True) if models.of_scores else hashes
+            models = marked_if_seen(models, rows, *others)
         if training_rows is not None and n_stated >= FEWEST_TRAINED * (selecting.n_given or 0):
             records = replace(records, complete=True)
         if are_new:
             labels = selecting.labels if models.of_scores else None
-            hashes = models.row_hashes(selecting.X)
             records = records.using(Seen.of(hashes, SELECTED_ON, labels))
         identity = identity.after_answers(identity_of(fitted), ", ".join(names))
         shared = [name for name, model in given if any(model is each for each in fitted)]
@@ -741,7 +743,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             known: tuple[Seen | None, ...] = records_of_fit([new]).used
             if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
                 known = (new.records_.trained, *known)
-            models = marked_if_seen(models, rows.X, *known)
+            models = marked_if_seen(models, hash_rows(rows.X, rounded=True), *known)
             # `certify` refuses these rows from now on.
             new.evidence_ = new.evidence_.using(new._reading(given.X, given.labels))
             features = None if models.of_scores else rows.X
@@ -843,6 +845,15 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         if limits is not None:
             new.limits = list(limits)
         new.evidence_ = self.evidence_.by(selection)
+        return new
+
+    def _certified(
+        self, selection: Selection, limits: Sequence[Limit], certificate: Certificate
+    ) -> Self:
+        """Return a copy with a certified selection."""
+        new = self._answering(selection, limits)
+        evidence = new.evidence_.using(*(each.rows for each in certificate.attempts))
+        new.evidence_ = replace(evidence, certificate=certificate)
         return new
 
     def _selection_within(self, limits: Sequence[Limit]) -> Selection:

@@ -173,6 +173,12 @@ class Engine:
         if self.estimates_groups:
             self.words += ", with groups estimated by models of other rows"
 
+    def outputs(self) -> LogProbabilities:
+        """Return the outputs of the models on the selection data; their features are not kept."""
+        models, data = self.models, self.family.data
+        groups = self.family.places[data.stratum]
+        return LogProbabilities(models.logs.__getitem__, models, groups, None, models.scores)
+
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
 
