@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.rows.fingerprints import hash_rows, random_numbers, selecting_numbers, voting_numbers
-from tailboost.rows.seen import MOST_DIGESTS, Seen
+from tailboost.rows.seen import MOST_DIGESTS, Seen, kept_together
 
 
 def scored(seed, n, decimals, shift=0.0):
@@ -132,3 +133,101 @@ def test_scores_that_selected_or_certified_are_refused_and_others_are_not():
         tb.certify(point, second[0][:80], second[1][:80])
     assert tb.certify(rule, *second).certified is not None  # not used for this rule
     assert tb.certify(point, *rows(2, 2000)).n_rows == 2000
+
+
+# -- chance, and copies within a table ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.002, 0.05])
+def test_a_handful_of_training_rows_is_chance_where_no_row_repeats(share):
+    rng = np.random.default_rng(0)
+    trained, fresh = rng.normal(size=(2, 4000, 3))
+    fresh[: round(share * 4000)] = trained[: round(share * 4000)]
+    y = (fresh[:, 0] > 0).astype(int)
+    model = DecisionTreeClassifier(max_depth=2).fit(trained, trained[:, 0] > 0.1)
+    if share < 0.001:
+        notes = tb.certify(model, fresh, y, training_rows=trained).assumptions
+        assert f"{100 * share:.3g} % of these rows" in notes
+    else:
+        with pytest.raises(
+            tb.LeakageError, match=f"{round(share * 4000)} of these rows \\({100 * share:.3g} %"
+        ):
+            tb.certify(model, fresh, y, training_rows=trained)
+
+
+@pytest.mark.parametrize("n_values", [2, 30, 300])
+def test_rows_that_repeat_by_nature_are_fresh(n_values):
+    for seed in range(20):
+        rows = np.random.default_rng(seed).integers(n_values, size=(3000, 2))
+        for n in (300, 1500, 2700):
+            assert not Seen.of(hash_rows(rows[:n])).repeats(Seen.of(hash_rows(rows[n:])))
+
+
+def copied(how):
+    """Return rows, of which some are copies of others."""
+    rng = np.random.default_rng(0)
+    X = rng.random((1000, 1))
+    y = (rng.random(1000) < X[:, 0]).astype(int)
+    ones = np.flatnonzero(y)
+    rows = {
+        "once": np.arange(1000),
+        "five times, but two rows": np.r_[np.repeat(np.arange(998), 5), 998, 999],
+        "one label twice": np.r_[0:1000, ones],
+        "one label drawn anew": np.r_[0:1000, rng.choice(ones, 700)],
+        "a third twice": np.r_[0:1000, 0:333],
+        "few values": np.arange(1000),
+    }[how]
+    return (X.round(1) if how == "few values" else X)[rows], y[rows]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("once", ""),
+        ("five times, but two rows", "occur 5 times"),
+        ("one label twice", "of a label occur 2 times"),
+        ("one label drawn anew", "of the different rows of one label"),
+        ("a third twice", "50 % of these rows equal another one"),
+        ("few values", ""),
+    ],
+)
+def test_copies_are_refused_or_named_and_the_cure_is_true(how, words):
+    X, y = copied(how)
+    scores = tb.Scores(0, 1)
+    asked = {"limits": ["false_alarm(1) <= 90%"]}
+    if "occur" in words or "different" in words:
+        for certify in (lambda **more: tb.calibrate(scores, X, y, **asked, **more),
+                        lambda **more: tb.certify(Threshold(), X, y, **asked, **more)):  # fmt: skip
+            with pytest.raises(tb.LeakageError, match=words):
+                certify()
+            certify(clusters=np.arange(len(X)))
+        return
+    for certificate in (
+        tb.calibrate(scores, X, y, **asked).certificate_,
+        tb.certify(Threshold(), X, y, **asked),
+        tb.Certificate.from_dict(tb.certify(Threshold(), X, y, **asked).to_dict()),
+    ):
+        assert words in certificate.title
+        assert bool(words) == ("equal another" in certificate.title)
+
+
+class Threshold:
+    """Answers 1 above a half."""
+
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > 0.5).astype(int)
+
+
+def test_equal_rows_go_to_one_side_only_where_rows_hardly_repeat():
+    rng = np.random.default_rng(0)
+    distinct = hash_rows(rng.random((1000, 1)))
+    pairs = np.r_[distinct, distinct[:50]]
+    content = kept_together(pairs)
+    assert all(len(set(content[pairs == each])) == 1 for each in pairs)
+    assert len(np.unique(content)) == 1000
+    assert kept_together(hash_rows(rng.integers(5, size=(1000, 1)))) is None
+    one_value = np.r_[distinct, np.repeat(distinct[:1], 100)]  # an atom is drawn by row
+    assert kept_together(one_value) is None

@@ -1,9 +1,9 @@
 """Scores with two to seven values: certificates are false in at most 5 % of the draws, for each support.
 
-The rows with the largest score have the label at exactly the rate of the limit, minus a millionth, and all
-other rows less often. So each rule that answers the label is beyond the limit, and each certificate of a rule
-is false. One population is one draw of luck for a split that depends on the content of each row alone, so
-each setting has several supports.
+The rows with the largest score in the first group have the label at the rate of the limit, minus a millionth,
+and all other rows of the group less often. So each rule that answers the label is beyond the limit, and each
+certificate of a rule is false. One population is one draw of luck for a split that depends on the content of
+each row alone, so each setting has several supports.
 """
 
 from unittest import mock
@@ -42,11 +42,13 @@ def drawn(setting, support, seed):
     rng = np.random.default_rng([seed, n, len(support)])
     top = rng.random(n) < 0.4
     place = np.where(top, len(values) - 1, rng.integers(len(values) - 1, size=n))
-    y = rng.random(n) < np.where(top, rate, 0.05 + 0.2 * place / len(values))
+    groups = rng.integers(n_groups, size=n)
+    of_top = np.where(groups == 0, rate, 0.95)
+    y = rng.random(n) < np.where(top, of_top, 0.05 + 0.2 * place / len(values))
     rows = np.repeat(np.arange(n), size)
     clusters = rows if size > 1 else None
     table = pd.DataFrame({"s": values[place]}).iloc[rows].reset_index(drop=True)
-    return table, labels[y.astype(int)][rows], rng.integers(n_groups, size=n)[rows], clusters
+    return table, labels[y.astype(int)][rows], groups[rows], clusters
 
 
 @pytest.mark.parametrize("support", SUPPORTS)

@@ -60,7 +60,7 @@ from tailboost.rows.fingerprints import (
     selecting_numbers,
 )
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import Attempt, Ledger, attempts_of, refuse_copied
+from tailboost.rows.seen import Attempt, Ledger, attempts_of, kept_together, share_of_copies
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.answering import Decided, Known
 from tailboost.selection.search import OVERALL_ERROR
@@ -368,9 +368,11 @@ def selected_on_part(
     # The order of the columns has no effect.
     table = as_table(given.X, sorted(columns_of(given.X), key=str))
     hashes = given.hashes(hash_rows(table))
-    if given.clusters is None:
-        refuse_copied("X", hashes)
-    numbers = selecting_numbers(hashes, given.clusters)
+    units = given.clusters
+    if units is None:
+        share_of_copies("X", hashes, given.y)
+        units = kept_together(hashes)
+    numbers = selecting_numbers(hashes, units)
     selects = drawn_part(numbers, share, needed=needed)
     selecting, certifying = given.part(selects).occurring(), given.part(~selects)
     try:

@@ -558,7 +558,7 @@ def marked_if_seen(models: Models, hashes: Hashes, *tables: Seen | None) -> Mode
     for known in tables:
         if known is not None and not known.of_scores and given.repeats(known):
             words = models.rows.words
-            equal = f"{given.share_in(known):.0%} of which equal training rows"
+            equal = f"{100 * given.share_in(known):.3g}% of which equal training rows"
             warn_user(
                 f"{words}, {equal}, where models have smaller errors than on fresh rows: give "
                 "rows that were not given to fit (if features take so few values that fresh "

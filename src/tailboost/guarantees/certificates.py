@@ -451,8 +451,8 @@ ASSUMED = (
     "select the model."
 )
 COMPARED = (
-    "These rows repeat no row of the fit, the selection or an earlier calibration that is "
-    "known here, beyond chance."
+    "{:.3g} % of these rows equal rows of the fit, the selection or an earlier calibration that "
+    "are known here: no more than chance explains."
 )
 ONLY_SCORES = (
     "The rule reads scores alone, so rows with equal scores are different rows. Whole tables "
@@ -483,6 +483,10 @@ ABOUT_TAILS = (
     "The loss of a row is that of its answer, or expected if answers are drawn (predict_distribution)."
 )
 ON_CHOSEN = "on the rows that chose the thresholds"
+NAMED_COPIES = 0.01
+EQUAL_ANOTHER = (
+    "of these rows equal another one: if they are copies, drop them or pass clusters=."
+)
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 
@@ -538,6 +542,10 @@ class Certificate:
         classifier with another rule has no ``certificate_``.
     n_clusters : int or None
         Number of clusters of the fresh rows, each with one vote; None if each row has a vote.
+    equal_rows : {"copies", "natural"}
+        Reason for equal rows, as in `tailboost.certify`.
+    copies : float
+        Share of the rows that equal another one, if most contents are distinct. `title` names more than 1 %.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -551,6 +559,7 @@ class Certificate:
     rule: str | None = field(default=None, repr=False, compare=False)
     n_clusters: int | None = field(default=None, repr=False)
     equal_rows: EqualRows = "copies"
+    copies: float = 0.0
     date: str = field(default="", repr=False, compare=False)
     model: Model = field(default=None, repr=False, compare=False)
     used: Seen | None = field(default=None, repr=False, compare=False)
@@ -619,14 +628,17 @@ class Certificate:
         if self.n_clusters not in (None, self.n_rows):
             rows = f"{self.n_clusters:,} clusters ({rows})"
         doubt = "" if self.compared else NOT_CHECKED
+        doubt += "."
+        if self.copies > NAMED_COPIES:
+            doubt += f" {100 * self.copies:.0f} % {EQUAL_ANOTHER}"
         confidence = f"with {percent(self.confidence)} confidence"
         limited = self._limited
         if not limited:
-            return f"All these bounds hold together {confidence} from {rows}{doubt}."
+            return f"All these bounds hold together {confidence} from {rows}{doubt}"
         if self.certified:
-            return f"Certified {confidence} from {rows}: all limits hold together{doubt}."
+            return f"Certified {confidence} from {rows}: all limits hold together{doubt}"
         n = sum(bound.certified is True for bound in limited)
-        return f"Not certified: {n} of {len(limited)} limits {confidence} from {rows}{doubt}."
+        return f"Not certified: {n} of {len(limited)} limits {confidence} from {rows}{doubt}"
 
     def cells(self) -> Cells:
         """Return the table of bounds."""
@@ -699,6 +711,8 @@ class Certificate:
             "notes": list(self.notes),
             "price": [asdict(price) for price in self.price],
         }
+        if self.copies:  # certificates of earlier versions keep their digests
+            document["copies"] = self.copies
         return document | {"digest": digest_of(document)}
 
     @classmethod
@@ -717,6 +731,7 @@ class Certificate:
                 tuple(map(CertifiedBound.from_dict, document["bounds"])),
                 notes=tuple(document["notes"]),
                 price=tuple(Price(**entry) for entry in document["price"]),
+                copies=document.get("copies", 0.0),
                 **{name: document[name] for name in STORED},
             )
 
@@ -790,8 +805,9 @@ def certify(
     deferred : array-like of bool, shape (n,), optional
         With an array of answers: True for a deferred row. Required for rates of deferral.
     equal_rows : {"copies", "natural"}, optional
-        Reason for rows equal to training rows. "copies": more than one in twenty is refused, because errors
-        on training rows are too small. "natural": features take few values, and nobody copied a row.
+        Reason for equal rows. "copies": more rows equal to training rows than the repetition within both
+        tables predicts are refused, because errors on training rows are too small, and so are copies of
+        nearly all rows or those of a label. "natural": features take few values, and nobody copied a row.
     training_rows : array-like of shape (k, d), optional
         The rows on which a model of another library was trained, without labels. Rows of ``X`` that are among
         them are refused as training rows of a classifier of tailboost are.
@@ -890,7 +906,7 @@ def certificate_of(
         )
         votes = fresh.votes.among(np.arange(len(fresh)))
         deferred = float(np.mean(fresh.is_deferred[votes]))
-    compared = COMPARED
+    compared = COMPARED.format(100 * fresh.shared)
     if only_scores:
         compared = ONLY_SCORES
     elif fresh.equal_rows == "natural":
@@ -913,6 +929,7 @@ def certificate_of(
         columns=() if rule is None else tuple(rule.groups),
         n_clusters=fresh.votes.n_clusters,
         equal_rows=fresh.equal_rows,
+        copies=fresh.copies,
         date=datetime.now(UTC).date().isoformat(),
         used=fresh.used,
         identity=fresh.identity.digest,

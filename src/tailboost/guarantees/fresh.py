@@ -43,8 +43,8 @@ from tailboost.rows.seen import (
     TRAINED_ON,
     EqualRows,
     Seen,
-    refuse_copied,
     refuse_repeated,
+    share_of_copies,
 )
 from tailboost.selection.answering import Answering, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
@@ -120,6 +120,10 @@ class Fresh:
         The rows with their scores; None for an array of answers.
     identity : Identity
         What of the model no digest of a rule covers.
+    copies : float
+        Share of the rows that equal another one, if most contents are distinct and nobody says why.
+    shared : float
+        The largest share of the rows that equal rows of a known table.
     """
 
     answered: Counts
@@ -130,6 +134,8 @@ class Fresh:
     rule: Decision | None = None
     scored: Scored | None = None
     identity: Identity = NOTHING
+    copies: float = 0.0
+    shared: float = 0.0
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -219,10 +225,11 @@ class Fresh:
                     "rule that may"
                 )
         rows = _counted(given, rates, rule, classes, cost_range, defers=defers)
-        is_compared = compared(model, scored, given, equal_rows, training_rows)
+        is_compared, shared = compared(model, scored, given, equal_rows, training_rows)
         # Equal scores are different rows also without a statement, but not if all rows are copied.
+        copies = 0.0
         if equal_rows != "natural" and given.clusters is None:
-            refuse_copied("X", given.hashes(scored.given))
+            copies = share_of_copies("X", given.hashes(scored.given), given.y)
         of_scores = rule is not None and rule.of_scores
         draws = voting_numbers(given.hashes(scored.content), given.clusters)
         return cls(
@@ -234,6 +241,8 @@ class Fresh:
             rule,
             scored,
             identity.after_answers(model.identity, "the model"),
+            copies,
+            shared,
         )
 
     @classmethod
@@ -439,21 +448,23 @@ def compared(
     given: Rows,
     equal_rows: EqualRows,
     training_rows: Table = None,
-) -> bool:
+) -> tuple[bool, float]:
     """Compare rows with all known rows of the fit, the selection and earlier calibrations of a model.
 
     These are the rows that the model has read itself, and those that models inside it have read. Return
-    whether all rows that trained the model were compared.
+    whether all rows that trained the model were compared, and the largest share that equals known rows.
 
     Raises
     ------
     LeakageError
         If the model knows the rows.
     """
-    is_complete = training_rows is not None
+    is_complete, shared = training_rows is not None, 0.0
     if is_complete:
         trained = model.score(_in_form_of(given.X, training_rows)).given
-        refuse_repeated(Seen.of(scored.given), [Seen.of(trained, TRAINED_ON)], equal_rows)
+        shared = refuse_repeated(
+            Seen.of(scored.given), [Seen.of(trained, TRAINED_ON)], equal_rows
+        )
         is_complete = len(trained) >= FEWEST_TRAINED * len(given)
         if len(trained) and not is_complete:
             warn_user(
@@ -469,8 +480,8 @@ def compared(
             Seen.of(hashes),
             Seen.of(hashes, labels=given.labels),
         ):  # scores have labels
-            refuse_repeated(rows, tables, equal_rows)
-    return is_complete or model.known[0].records.complete
+            shared = max(shared, refuse_repeated(rows, tables, equal_rows))
+    return is_complete or model.known[0].records.complete, shared
 
 
 def _in_form_of(X: Table, training_rows: Table) -> Any:

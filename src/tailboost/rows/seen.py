@@ -6,6 +6,7 @@ No bound reads them: they only refuse.
 from __future__ import annotations
 
 import base64
+import math
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Document, Hashes
+from tailboost.core.array_types import Document, Hashes, Ints
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
 from tailboost.rows.fingerprints import (
@@ -29,16 +30,30 @@ EqualRows = Literal["copies", "natural"]
 TRAINED_ON = "the model was trained on"
 SELECTED_ON = "the rule was selected on"
 CALIBRATED_ON = "the rule was calibrated on"
+CURE_OF_COPIES = (
+    "Give each row once; if equal rows are different cases, pass clusters=, an id of each case"
+)
 # About the largest number of rows with digests that are kept of a table, of four bytes each.
 MOST_DIGESTS = 50_000
-# Largest fraction of rows of a table that repeat one another, or that equal known rows, by chance.
-BY_CHANCE = 0.05
-# Allowed excess over this fraction, in standard errors.
+# So many rows of a table, or this share of them, may equal known rows where no row repeats.
+A_FEW = 3.0
+SMALL_SHARE = 0.001
+# Allowed excess over what repetition within the tables predicts: in standard errors, in rows that may repeat
+# (by 99 % where none does), and for a shift of the population as many rows again, up to a share.
 STANDARD_ERRORS = 3.0
+UNSEEN = 9.0
+SHIFTED = 0.05
 # Probability up to which a table of repeating rows is no part of another one by chance.
 PART_BY_CHANCE = 1e-5
-# Fewest different rows of a table of copies: chance makes less than one such table in a million.
-FEWEST_COPIED = 21
+# Probability up to which so many contents of a table occur k times, or a multiple, by chance.
+COPIED_BY_CHANCE = 1e-6
+MOST_COPIES = 20  # the largest k
+# Copies are concentrated in a label if more than half of its contents repeat, and of another label less than
+# a quarter; each has so many contents. In halves of 35 real tables at most .36 of those of a label repeat.
+MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.25, 21
+# Rows equal so many others on average, or fewer, where equal rows stay on one side of a split. This adds up
+# to .3 times this number to the variance of a rate: an attempt at .9 of the level has room for it.
+MEAN_OF_EQUALS = 0.2
 # Share of the error probability left that an attempt spends: the first spends .9.
 SPENT_EACH = 0.9
 # An attempt needs more than this share of the error probability; less is rounding.
@@ -91,10 +106,10 @@ class Seen:
         return replace(self, digests=self.digests[:n], limit=min(self.limit, limit))
 
     @property
-    def repeated(self) -> float:
-        """Fraction of the rows with an equal row in the table."""
+    def n_repeated(self) -> int:
+        """Number of the rows with an equal row in the table."""
         counts = np.unique(self.digests, return_counts=True)[1]
-        return float(counts[counts > 1].sum() / max(1, len(self)))
+        return int(counts[counts > 1].sum())
 
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
@@ -106,13 +121,12 @@ class Seen:
     def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
         """Return whether these rows repeat known rows beyond chance.
 
-        Rows with features, or scores that hardly repeat, may have one row in twenty of the smaller table, and
-        three standard errors, in common. Fresh rows with features equal known rows about as often as rows
-        of either table equal one another, so this share is added for them; copies that somebody made of the
-        known rows add nothing, as the new rows do not repeat. Equal rows that repeat by nature may not be the
-        other table or, unless chance makes so small a part, a part of it. Of 8,640 pairs of independent
-        tables of scores with 2 to 7 decimals, in 216 settings with shifts of the population, 1 is taken for a
-        reused one.
+        Independent rows of a population equal one of n rows as often as these equal one another: the share of
+        rows that repeat estimates it (Good and Turing). So each of two tables predicts how many rows of the
+        smaller one are in the larger one, and the smaller prediction counts: copies that somebody made within
+        one table do not widen it. Where no row repeats, three rows or one in a thousand are chance.
+
+        Equal rows by nature may not be the other table or, unless chance makes so small a part, a part of it.
         """
         new = self.up_to(known.limit)
         used = known.up_to(self.limit)
@@ -121,17 +135,18 @@ class Seen:
         small, large = sorted((new, used), key=len)
         n_common = (Counter(small.digests.tolist()) & Counter(large.digests.tolist())).total()
         if equal_rows == "copies":
-            hardly_repeat = max(new.repeated, used.repeated) <= BY_CHANCE
-            if hardly_repeat and n_common > _by_chance(len(small), BY_CHANCE):
-                return True
-            more = max(1.0, len(used) / len(new))
-            alike = min(1.0, BY_CHANCE + min(used.repeated, more * new.repeated))
-            n_equal = new.share_in(used) * len(new)
-            if not self.of_scores and n_equal > _by_chance(len(new), alike):
+            n, ratio = len(small), len(small) / len(large)
+            allowed = max(A_FEW, SMALL_SHARE * n)
+            if small.n_repeated or large.n_repeated:
+                by_large = _by_chance(large.n_repeated, ratio, n)
+                allowed = max(
+                    allowed, min(by_large, _by_chance(small.n_repeated, 1 / ratio, n))
+                )
+            if n_common > allowed:
                 return True
         if n_common < len(small):
             return False
-        repeated = max(large.repeated, 1 / len(large))
+        repeated = max(large.n_repeated, 1) / len(large)
         return len(small) == len(large) or repeated ** len(small) < PART_BY_CHANCE
 
     def to_dict(self) -> Document:
@@ -149,9 +164,14 @@ class Seen:
         return cls(digests, int(state["limit"]), str(state["use"]), bool(state["of_scores"]))
 
 
-def _by_chance(n: int, share: float) -> float:
-    """Return how many of n rows may equal known rows: a share of them, and three standard errors."""
-    return share * n + STANDARD_ERRORS * float(np.sqrt(share * (1 - share) * n))
+def _by_chance(n_repeated: int, ratio: float, n: int) -> float:
+    """Return how many of n rows may be equal by chance, by the number of rows that repeat in a table.
+
+    The ``ratio`` is that of expected equal rows to repeating ones, which are pairs about as Poisson's.
+    """
+    expected = ratio * (n_repeated + STANDARD_ERRORS * math.sqrt(2 * n_repeated) + UNSEEN)
+    shifted = min(ratio * n_repeated, SHIFTED * n)
+    return expected + STANDARD_ERRORS * math.sqrt(expected) + shifted
 
 
 def first_repeated(new: Seen, tables: Iterable[Seen], equal_rows: EqualRows) -> Seen | None:
@@ -168,29 +188,58 @@ def checked_equal_rows(value: EqualRows | None) -> EqualRows:
     return value
 
 
-def refuse_copied(name: str, hashes: Hashes) -> None:
-    """Raise LeakageError for a table, called ``name``, in which each row occurs k > 1 times or a multiple."""
-    counts = np.unique(hashes, return_counts=True)[1]
-    k = int(np.gcd.reduce(counts))
-    if k > 1 and len(counts) >= FEWEST_COPIED:
+def share_of_copies(name: str, hashes: Hashes, y: Ints) -> float:
+    """Return the share of rows of a table that equal another one; 0 if most contents occur again.
+
+    ``hashes`` are of rows with labels, ``y`` the numbers of the labels.
+
+    In independent draws, an occurring content has an even number of rows with a probability below 1/2, and a
+    multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table, called
+    ``name``, or for a label, or if contents of one label repeat, and those of another one hardly do.
+    """
+    _, first, counts = np.unique(hashes, return_index=True, return_counts=True)
+    of_labels = [counts[y[first] == label] for label in np.unique(y)]
+    for part in (counts, *of_labels):
+        by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
+        for k in range(MOST_COPIES, 1, -1):
+            copied = np.count_nonzero(part % k == 0)
+            if copied > by_chance:
+                rows = f"{copied:,} of {len(part):,} different rows"
+                raise LeakageError(
+                    f"{name}: {rows}{'' if part is counts else ' of a label'} occur {k} times, or a "
+                    f"multiple of {k}, which is no chance. {CURE_OF_COPIES}"
+                )
+    repeating = [np.mean(each > 1) for each in of_labels if len(each) >= LEAST_CONTENTS]
+    if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
         raise LeakageError(
-            f"{name}: each row occurs {k} times, or a multiple of {k}. Give each row once; if "
-            "nobody copied a row, `certify` takes equal_rows='natural'"
+            f"{name}: {max(repeating):.0%} of the different rows of one label occur more than once, "
+            f"and {min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
         )
+    return float(counts[counts > 1].sum() / len(y)) if 2 * len(counts) >= len(y) else 0.0
 
 
-def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -> None:
-    """Raise LeakageError if rows repeat some tables beyond chance."""
+def kept_together(hashes: Hashes) -> Ints | None:
+    """Return the number of each row's content where rows hardly repeat, so equal ones are likely copies.
+
+    None where rows repeat by nature, as scores with few values: then a split draws each row alone.
+    """
+    _, content, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return content if (counts * (counts - 1.0)).sum() <= MEAN_OF_EQUALS * len(hashes) else None
+
+
+def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -> float:
+    """Return the largest share of rows that equal those of a table; raise LeakageError beyond chance."""
     known = first_repeated(rows, tables, equal_rows)
     if known is None:
-        return
+        return float(np.nanmax([0.0, *map(rows.share_in, tables)]))
     cure = ""
     if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
         cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"
+    share = rows.share_in(known)
     raise LeakageError(
-        f"X: {known.use} {rows.share_in(known):.0%} of these rows, or rows equal to them, so "
-        "errors are smaller than on new rows. Give rows that no fit, selection or calibration "
-        f"had{cure}"
+        f"X: {known.use} {round(share * len(rows)):,} of these rows ({100 * share:.3g} %), or rows "
+        "equal to them, so errors are smaller than on new rows. Give rows that no fit, selection "
+        f"or calibration had{cure}"
     )
 
 
