@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
-
-import numpy as np
 
 # Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
 ROWS_OF_DIGITS = (2_500, 250_000)
@@ -97,7 +96,7 @@ def rate_words(
     in_percent : bool, default=False
         Whether rates are printed in percent.
     """
-    if value is None or np.isnan(value):
+    if value is None or math.isnan(value):
         return "–"
     if above is None and abs(value) > 1.0:
         return f"{value:.4g}"
@@ -117,7 +116,7 @@ def rate_words(
 
 def rounded_away(value: float, digits: int, above: bool | None) -> float:
     """Return an upper bound rounded up to so many decimals, or a lower one down; None rounds an estimate."""
-    if above is None:
+    if above is None or math.isinf(value):
         return round(value, digits)
     scale = 10.0**digits if above else -(10.0**digits)
-    return float(np.ceil(value * scale - ROUNDING)) / scale
+    return math.ceil(value * scale - ROUNDING) / scale

@@ -7,15 +7,12 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import pandas as pd
 import typer
 
 import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, option, say, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
 from tailboost.app.cli.tables import Reader, Roles, Rows, check_output
-from tailboost.app.plotting import TradeOffDisplay
 from tailboost.core.files import held, write_output
 from tailboost.core.spelling import did_you_mean
 
@@ -128,6 +125,8 @@ def example(
     folder: Annotated[Path, typer.Argument(help="Folder for the files.")] = Path("."),
 ) -> None:
     """Write the bundled table of credit card clients as train.csv, tune.csv and test.csv."""
+    import numpy as np
+
     data = tb.datasets.load_credit_default()
     answers = np.where(data.target == 1, "yes", "no")
     table = data.data.assign(SEX=data.groups["sex"].astype(str), default=answers)
@@ -323,6 +322,8 @@ def predict(
     ] = None,
 ) -> None:
     """Answer new rows."""
+    import pandas as pd
+
     if out is not None:
         check_output(out, [], model, data)
     stored = Stored.read(model)
@@ -340,7 +341,7 @@ def predict(
         by_text = {str(label): label for label in classifier.classes_}
         options["default"] = by_text.get(default, default)
     features = rows.features
-    answers = pd.DataFrame({"row": np.arange(len(features))})
+    answers = pd.DataFrame({"row": range(len(features))})
     if id:
         rows.columns(id)
         answers[id] = reader.words(data, id)
@@ -502,10 +503,12 @@ def tradeoff(
     if pick is not None and out is not None:
         write(curve.at(pick), out, stored.roles)
     elif out is not None and out.suffix == ".csv":
-        reader.write(pd.DataFrame(curve.to_dict()["curve"]), out)
+        reader.write(curve.to_dict()["curve"], out)
     elif out is not None:
         picture = io.BytesIO()
-        TradeOffDisplay.from_curve(curve).figure_.savefig(picture, format=out.suffix[1:])
+        tb.plotting.TradeOffDisplay.from_curve(curve).figure_.savefig(
+            picture, format=out.suffix[1:]
+        )
         write_output(out, picture.getvalue())
     say(curve, as_json)
 

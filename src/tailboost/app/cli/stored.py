@@ -6,16 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import tailboost as tb
 from tailboost.app.cli.tables import Roles, Rows
-from tailboost.core.checks import label_column
 from tailboost.core.files import held, write_output
-from tailboost.rows.seen import Attempt, Ledger, Seen
-from tailboost.selection.door import answering
-from tailboost.storage.models import read_notes
-from tailboost.storage.rule_files import rule_text
+
+if TYPE_CHECKING:
+    from tailboost.rows.seen import Attempt, Seen
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
@@ -38,6 +36,8 @@ class Stored:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a file of ``fit``, ``tune``, ``calibrate`` or Python."""
+        from tailboost.storage.models import read_notes
+
         if path.suffix != RULE:
             model = tb.load_model(path)
             roles = Roles(**read_notes(path)["notes"].get("roles", {}))
@@ -79,6 +79,8 @@ class Stored:
 
 def write(classifier: Any, path: Path, roles: Roles) -> None:
     """Write a classifier as a rule file or a model file."""
+    from tailboost.storage.rule_files import rule_text
+
     if path.suffix == RULE:
         write_output(path, rule_text(classifier, target=roles.target, cluster=roles.cluster))
     else:
@@ -90,6 +92,10 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
 
     Rows that ``selected`` a rule of these scores before are refused.
     """
+    from tailboost.core.checks import label_column
+    from tailboost.rows.seen import Ledger, Seen
+    from tailboost.selection.door import answering
+
     path = rows.path.resolve().parent / LEDGER
     target = rows.roles.target
     X = rows.features
@@ -167,6 +173,8 @@ def _record(
 
 def _read_ledger(path: Path) -> list[_Entry]:
     """Return the attempts on the tables of a folder; none without a file."""
+    from tailboost.rows.seen import Attempt
+
     if not path.exists():
         return []
     try:

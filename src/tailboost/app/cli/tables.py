@@ -1,4 +1,7 @@
-"""Tables of files: read, divided into features, labels, groups and clusters, and written."""
+"""Tables of files: read, divided into features, labels, groups and clusters, and written.
+
+pandas is imported where a table is read, so help needs no part of a second.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,11 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, Self
 
-import pandas as pd
-from pandas.api.types import is_numeric_dtype
-
 from tailboost.core.files import write_output
 from tailboost.core.spelling import did_you_mean
 
+# The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
+_NUMBERS = "biuf"
 _PARQUET = (".parquet", ".pq")
 # The first bytes of a zip archive, as .xlsx and .ods are, and of .xls.
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
@@ -61,6 +63,8 @@ class Reader:
 
     def read(self, path: Path, roles: Roles, known: Iterable[Iterable[Any]] = ((), ())) -> Rows:
         """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
+        import pandas as pd
+
         texts: set[Any] = {
             *roles.text,
             *(self.text or ()),
@@ -92,6 +96,8 @@ class Reader:
 
     def words(self, path: Path, names: Iterable[str]) -> Any:
         """Return columns of a file as they are written there; only empty cells are missing."""
+        import pandas as pd
+
         if path.suffix in _PARQUET:
             return pd.read_parquet(path, columns=list(names))
         missing = ["", *(self.na or [])]
@@ -104,6 +110,8 @@ class Reader:
         A column of numbers has a number, no other words than those of missing values, such as NA, and no two
         words for one number, such as 7 and 007. In text only an empty cell is missing: NA is a word.
         """
+        import pandas as pd
+
         if path.suffix in _PARQUET:
             table = pd.read_parquet(path)
             return table, texts | {*table.select_dtypes(["object", "string", "category"])}
@@ -125,7 +133,8 @@ class Reader:
         codes = set[str]()
         if not known:
             is_text = [
-                not is_numeric_dtype(table[name]) or table[name].isna().all() for name in table
+                table[name].dtype.kind not in _NUMBERS or table[name].isna().all()
+                for name in table
             ]
             texts |= {*compress(table, is_text)}
             codes = {name for name in {*table} - texts if (table[name].dropna() % 1 == 0).all()}
@@ -143,9 +152,11 @@ class Reader:
 
         Most but not all of its values are numbers, or there are many. Columns of --text are categories.
         """
+        import pandas as pd
+
         for name in features.columns.difference(self.text or []):
             column = features[name].dropna()
-            if is_numeric_dtype(column):
+            if column.dtype.kind in _NUMBERS:
                 continue
             values = pd.Series(column.unique()).astype(str)
             is_number = pd.to_numeric(values, errors="coerce").notna()
@@ -163,7 +174,10 @@ class Reader:
             )
 
     def write(self, table: Any, path: Path) -> None:
-        """Write a table completely or not at all."""
+        """Write a table, or its columns, completely or not at all."""
+        import pandas as pd
+
+        table = pd.DataFrame(table)
         if path.suffix in _PARQUET:
             write_output(path, table.to_parquet(index=False))
         else:
@@ -230,7 +244,7 @@ class Rows:
         if self.roles.target in (*self.roles.groups, *self.roles.features):
             raise ValueError(f"--target: {self.roles.target!r} is also a group or a feature")
         column = self.columns([self.roles.target])[self.roles.target]
-        if is_numeric_dtype(column):
+        if column.dtype.kind in _NUMBERS:
             return column
         texts = column.astype("category")
         return texts.map(_typed(texts.cat.categories, self.known_labels))
