@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from conftest import MIXTURES, OURS, RecordingClassifier, make, noisy
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeRegressor
@@ -100,6 +101,11 @@ def test_weights(name, case, recorder):
 def test_a_regressor_is_not_a_learner():
     with pytest.raises(ValueError, match=r"estimator=.*regressor"):
         make("adalpboost", DecisionTreeRegressor()).fit(X, Y)
+    fitted = DecisionTreeRegressor().fit(X, Y)
+    refused(lambda: tb.tune(fitted, X, Y), "regressor", TypeError)
+    refused(lambda: tb.calibrate(fitted, X, Y, limits=["error <= .5"]), "regressor", TypeError)
+    frozen = tb.RobustMixtureClassifier([("trees", FrozenEstimator(fitted))])
+    refused(lambda: frozen.fit(X, Y), "regressor", TypeError)
 
 
 @pytest.mark.parametrize("name", MIXTURES)

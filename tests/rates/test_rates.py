@@ -451,3 +451,20 @@ def test_a_label_is_of_the_kind_of_the_labels():
         with pytest.raises(ValueError, match="called"):
             rates.measure(rates.miss(label), y, y)
     assert rates.measure(rates.miss(True), y == 1, y == 1) == {None: 0.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("miss(bad) < 20%", "<="),
+        ("recall(bad) > 80%", ">="),
+        ("gap(miss(bad, by=sex)) < 2%", "<="),
+        ("mis(bad) <= 20%", "did you mean 'miss'"),
+        ("Miss(bad)", "did you mean 'miss'"),
+        ("error(by=site) <= {kids-app: 10%}", "'kids-app' needs quotes"),
+        ("miss(kids-app) <= 10%", "'kids-app' needs quotes"),
+    ],
+)
+def test_a_text_of_another_grammar_is_told_what_to_write(text, cure):
+    with pytest.raises(ValueError, match=cure):
+        rates.parse(text)

@@ -179,18 +179,19 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
                 "fitted models, tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
                 "from_probabilities({'model': P}, y) probabilities"
             )
+        if hasattr(given, "__sklearn_tags__") and is_regressor(given):
+            raise TypeError(
+                f"{title} is a regressor; a classifier with predict_proba is needed"
+            )
         if is_frozen and "classes_" not in has:
             raise NotFittedError(
                 f"{title} is not fitted: call its fit first, or give it to "
                 "RobustMixtureClassifier"
             )
-        if hasattr(given, "__sklearn_tags__") and is_regressor(given):
-            raise TypeError(
-                f"{title} is a regressor; a classifier with predict_proba is needed"
-            )
         if "predict_proba" not in has:
             raise ValueError(
-                f"{title} has no predict_proba; CalibratedClassifierCV gives it one"
+                f"{title} has no predict_proba; CalibratedClassifierCV gives it one, and a stated "
+                "final_estimator to a StackingClassifier"
             )
         if isinstance(model, (Scores, GivenModel)):
             model = FrozenEstimator(copy(model).fit(X, y))  # the user's object stays unfitted

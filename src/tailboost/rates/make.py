@@ -16,6 +16,7 @@ import numpy as np
 
 from tailboost.core.array_types import By, Label, Stated
 from tailboost.core.checks import check_alpha, check_number, finite, in_class_order
+from tailboost.core.spelling import did_you_mean
 from tailboost.rates.rate import (
     AT_LEAST,
     COMPARISONS,
@@ -732,8 +733,15 @@ def _value(node: Any) -> Any:
             if repr(bound) == "1" and not limit.rate.in_costs:
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
             return limit
+        case ast.Compare(ops=[ast.Lt() | ast.Gt() | ast.Eq()]):
+            raise ValueError("the sign of a limit is <= or >=")
+        case ast.BinOp(ast.Name(), _, ast.Name()):
+            name = ast.unparse(node).replace(" ", "")
+            raise ValueError(f"the name {name!r} needs quotes")
+    words = ast.unparse(node)
+    near = did_you_mean(words.partition("(")[0], FUNCTIONS)
     raise ValueError(
-        f"{ast.unparse(node)!r} is not understood; the rates are called {', '.join(FUNCTIONS)}"
+        f"{words!r} is not understood; {near}the rates are called {', '.join(FUNCTIONS)}"
     )
 
 
