@@ -115,7 +115,7 @@ def test_the_bundled_table(folder):
 
 def test_words_that_pandas_takes_for_missing_are_labels_and_groups(folder, tables):
     limit = "miss('None', by=region) <= 60%"
-    line = f'--score score --target severity --positive None --group region --limit "{limit}"'
+    line = f'--score score --target severity --positive High --group region --limit "{limit}"'
     for kind in ("csv", "parquet"):
         tables["a"].to_parquet("a.parquet")
         shell(f"tune a.{kind} {line} --by-group region --out {kind}.json")

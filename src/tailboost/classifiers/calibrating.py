@@ -63,6 +63,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, kept_together, share_of_copies
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.answering import Decided, Known
+from tailboost.selection.direction import FELL
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
 
@@ -228,6 +229,11 @@ def calibrate(
         within = parts.classifier._selection_within(stated)
         parts = replace(parts, selection=within)
 
+    # Refuse a score that falls with its label, before anything is spent.
+    engine, voting = parts.selection.engine, fresh.votes.among(np.arange(len(fresh)))
+    direction = engine.direction(fresh.answered, fresh.outputs, voting)
+    engine.refuse_falling(direction)
+
     # Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
     level = attempts[-1].spent * (1.0 - confidence)
@@ -241,6 +247,8 @@ def calibrate(
             f"{USED_UP}",
             attempts=attempts,
         ) from None
+    if isinstance(found, Certified) and direction.falls:
+        found = Refused(found.answered, level, FELL)
     if isinstance(found, Refused):
         raise _refusal(found, stated, confidence, attempts)
 

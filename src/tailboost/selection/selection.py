@@ -25,6 +25,7 @@ from tailboost.core.spelling import joined
 from tailboost.rates import Counts, Limit, Rate, Strata, error
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
@@ -168,6 +169,8 @@ class Engine:
             sign = 2.0 * models.score.positive_ - 1.0
             chance = softmax(table.pooled, axis=1)[:, 1]
             self.family = Thresholds(data, sign * table.score, chance, column, sign)
+            if not (rows.fitted or rows.refit):
+                self.refuse_falling(self.direction(data, table))
         self.spread = REFIT if rows.refit or self.estimates_groups else 0.0
         self.words = rows.words
         if self.estimates_groups:
@@ -178,6 +181,26 @@ class Engine:
         models, data = self.models, self.family.data
         groups = self.family.places[data.stratum]
         return LogProbabilities(models.logs.__getitem__, models, groups, None, models.scores)
+
+    def direction(self, data: Counts, table: LogProbabilities, among: Any = ...) -> Direction:
+        """Return whether the single score of some rows grows with the label that it is stated for."""
+        if not isinstance(self.family, Thresholds) or self.models.score is LOG_ODDS:
+            return Direction()
+        columns = (self.family.sign * table.score, data.strata.y[data.stratum], table.groups)
+        return Direction.of(*(column[among] for column in columns))
+
+    def refuse_falling(self, direction: Direction) -> None:
+        """Raise ValueError if the single score of rows falls beyond chance with its label."""
+        score = self.models.score
+        label, other = self.classes[[score.positive_, 1 - score.positive_]].tolist()
+        if score.made_by is None:
+            direction.refuse_falling(repr(score), label, f"State label={other!r}")
+            return
+        cure = (
+            f"Check that its probabilities have the order of the labels {[other, label]}, and that "
+            "rows and labels belong together"
+        )
+        direction.refuse_falling(f"P({label}) of {score.made_by}", label, cure)
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.

@@ -1,0 +1,68 @@
+"""Whether a score grows with the label that is stated for it.
+
+Of rows with a score and two labels let θ be the probability that a row of the stated label has no lower score
+than a row of the other one in its place, and A the share of these pairs with this property. By Hoeffding
+(1963, Section 5), A is at least a distance d beside θ on either side with probability at most exp(−2 n d²),
+with n the number of pairs without a common row: in each place the rows of its rarer label.
+
+**Theorem.** A call is refused for free if A ≤ 1/2 − t with t = `FALLS`/√n, and certifies nothing if A < 1/2.
+Then it and any further call on the same rows certify falsely with at most exp(−n t²/2) < 10⁻⁸ more than the
+probability of one call.
+
+**Proof.** If θ ≥ 1/2 − t/2, the call is refused for free with at most this probability. Otherwise it
+certifies anything with at most this probability. So of the two events, a false certificate of the call, and a
+free refusal before a false one, one has at most this probability, and the other one that of one call. □
+
+Rows that select and do not certify may refuse for free, because the others are independent of them. Attempts
+never spend a tenth of what is left to them, from which these 10⁻⁸ are paid.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Ints
+
+FALLS = 6.1
+FELL = "on these rows high scores speak against the label that is stated for them"
+
+
+class Direction(NamedTuple):
+    """The share A of pairs in which the second label has no lower score, and the number n of them.
+
+    Pairs are rows of different labels in one place. Without pairs A is 1.
+    """
+
+    share: float = 1.0
+    n_pairs: int = 0
+
+    @classmethod
+    def of(cls, scores: Floats, y: Ints, place: Ints) -> Self:
+        """Return the direction of scores of rows, shape (n,), with labels 0 and 1 and places."""
+        shares, numbers = [], []
+        for number in range(int(place.max()) + 1):
+            first, second = (scores[(place == number) & (y == label)] for label in (0, 1))
+            n = min(len(first), len(second))
+            if n:
+                lower = np.searchsorted(np.sort(first), np.sort(second), side="right")
+                shares.append(float(lower.mean()) / len(first))
+                numbers.append(n)
+        return (
+            cls(float(np.average(shares, weights=numbers)), sum(numbers)) if shares else cls()
+        )
+
+    @property
+    def falls(self) -> bool:
+        """Whether the score falls with the second label on these rows."""
+        return self.share < 0.5
+
+    def refuse_falling(self, score: str, label: object, cure: str) -> None:
+        """Raise ValueError if the score falls beyond chance; ``cure`` says what to do."""
+        if self.n_pairs and self.share <= 0.5 - FALLS / self.n_pairs**0.5:
+            raise ValueError(
+                f"{score}: high scores speak against {label!r}. Of rows with different labels "
+                f"that of {label!r} has the lower score in {1.0 - self.share:.0%} of pairs. "
+                f"{cure}. Nothing is spent"
+            )
