@@ -543,3 +543,26 @@ def test_rates_are_those_of_predict_where_a_row_is_at_the_threshold(seed):
         if line.subgroup in ("large", "small"):
             ill = (g == line.subgroup) & (y == 1)
             assert line.value == pytest.approx(missed[ill].mean())
+
+
+@pytest.mark.parametrize("limit", ["miss(1, by=g) <= 60%", "{0: .4}"])
+def test_a_group_without_a_row_that_selects_is_named_before_the_attempt(limit):
+    """Both rows of the group may certify; then the refusal says so, and no rule was tested."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=300)
+    X = pd.DataFrame({"p": (0.3 * y + 0.7 * rng.random(300)).round(6)})
+    g = np.where(np.arange(300) < 2, 0, 1)  # two rows: one may select, both may certify
+    stated = [rates.miss(1, by="g") <= {0: 0.4}] if limit == "{0: .4}" else [limit, "precision(1) >= .5"]
+    given = {"by_group": "g", "limits": stated, "selection_share": 0.3}
+    scores, refused = tb.Scores("p", 1), []
+    for seed in range(12):
+        order = np.random.default_rng(seed).permutation(300)
+        named = {"g": pd.Series(g[order])}
+        try:
+            tb.calibrate(scores, X, y, groups=pd.DataFrame(named), **given)
+        except tb.NotCertifiedError:
+            continue
+        except ValueError as failure:
+            refused.append(str(failure))
+    assert refused
+    assert all("'0', which has few rows" in each for each in refused)

@@ -41,6 +41,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
+from tailboost.core.spelling import listed
 from tailboost.guarantees import chain, deferral, few_rows, gaps, ranks, sequence, tightened
 from tailboost.guarantees.certificates import (
     CONSTANT,
@@ -383,6 +384,7 @@ def selected_on_part(
     numbers = selecting_numbers(hashes, units)
     selects = drawn_part(numbers, share, needed=needed)
     selecting, certifying = given.part(selects).occurring(), given.part(~selects)
+    _refuse_absent(given, selecting, limits, by_group)
     try:
         classifier = tuned(selecting, limits)
         selection = classifier.selection_
@@ -390,6 +392,24 @@ def selected_on_part(
         classifier = tuned(selecting, loosest)
         selection = classifier.selection_.stated_within(limits)
     return Parts.of_batch(classifier, selection, given, certifying)
+
+
+def _refuse_absent(
+    given: Rows, selecting: Rows, limits: Sequence[Limit], by_group: bool | str
+) -> None:
+    """Raise ValueError if a group of the batch, read by the rule or named in a limit, selects no rule."""
+    by_name = [limit.bound for limit in limits if isinstance(limit.bound, tuple)]
+    named = {name for bounds in by_name for name, _ in bounds}
+    for title, groups in given.columns.items():
+        absent = {*groups.tolist()} - {*selecting.columns[title].tolist()}
+        if by_group not in (True, title):
+            absent &= named
+        if absent:
+            raise ValueError(
+                f"groups: none of the {len(selecting):,} rows that select the rule is of "
+                f"{listed(sorted(absent, key=str))}, which has few rows. Bring more rows of it, "
+                "join it to another group, or leave its rows out"
+            )
 
 
 def default_share(limits: Sequence[Limit], classes: Labels) -> float:

@@ -567,6 +567,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
 
         Raise ValueError if a fitted model was changed after the selection, as by a fit of its own.
         """
+        check_is_fitted(self)
         self.evidence_.refuse_changed()
         certificate = self.evidence_.certificate
         return certificate and replace(certificate, model=self)
