@@ -5,6 +5,7 @@ from reference import measure
 from scipy.optimize import brentq
 
 from tailboost.solvers import worst_case_weights
+from tailboost.solvers.worst_case import of_checked
 
 BALLS = ("kl",)
 
@@ -49,6 +50,24 @@ def test_feasible_and_certified(uncertainty):
         assert solution.value == pytest.approx(w @ losses, abs=1e-13 * scale)
         assert -1e-11 * scale <= solution.gap <= 1e-8 * scale
         assert solution.gap == pytest.approx(solution.dual_value - solution.value, abs=1e-11 * scale)
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-6, 0.3, 40.0, 1e6, np.inf])
+def test_any_start_finds_the_root_of_the_divergence(start):
+    """The ball has the divergence of weights with a known θ as its radius."""
+    rng = np.random.default_rng(0)
+    losses, p = rng.random(300), measure(rng.random(300), 300)
+
+    def weights(theta):
+        w = p * np.exp(theta * (losses - losses.max()))
+        return w / w.sum()
+
+    for theta in (0.01, 0.5, 8.0):
+        radius = divergence(weights(theta), p, "kl")
+        solution = of_checked(losses, p, radius, start)
+        assert solution.parameter == pytest.approx(theta, rel=1e-6)
+        assert solution.value == pytest.approx(weights(theta) @ losses, rel=1e-9)
+        assert abs(solution.gap) <= 1e-10
 
 
 @pytest.mark.parametrize("uncertainty", BALLS)

@@ -20,11 +20,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight
 
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
-from tailboost.boosting.game import tilted
 from tailboost.boosting.learning import Learner
 from tailboost.core.array_types import Column, Floats, Model, Seed, Table
 from tailboost.core.checks import check_length, positions
-from tailboost.solvers import worst_case_weights
+from tailboost.solvers.worst_case import of_checked
 
 
 @dataclass(frozen=True)
@@ -40,19 +39,26 @@ class WorstCaseKL(Additive):
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
         """Return u, and log F."""
+        u, log_cost, _ = self._from(0.0, margins, p)
+        return u, log_cost
+
+    def _from(self, start: float, margins: Floats, p: Floats) -> tuple[Floats, float, float]:
+        """Return u, log F and θ of w ∝ p e^(θ ℓ), from θ of other margins on."""
         top = -margins.min()  # the largest loss is e^top
-        worst = worst_case_weights(np.exp(-margins - top), radius=self.radius, base=p)
-        with np.errstate(divide="ignore"):  # w may be 0
-            u, _ = tilted(np.ones(len(p)), np.log(worst.unit_weights) - margins)
-        return u, float(top + np.log(worst.value))
+        losses = np.exp(-margins - top)
+        worst = of_checked(losses, p, self.radius, start)
+        u = worst.unit_weights * losses
+        return u / u.sum(), float(top + np.log(worst.value)), worst.parameter
 
     def step(self, z: Floats, state: Steps) -> float:
         """Return the root of F′ along the hypothesis, by doubling and Brent's method."""
+        theta = 0.0
 
         @cache  # the upper end is asked for twice
         def descent(a: float) -> float:
-            u, _ = self.weigh(state.margins + a * z, state.p)
-            return float((u * z).sum())  # −F′(a) up to a positive factor
+            nonlocal theta
+            u, _, theta = self._from(theta, state.margins + a * z, state.p)
+            return float(u @ z)  # −F′(a) up to a positive factor
 
         if not (state.u * z).sum() > 0:
             return 0.0

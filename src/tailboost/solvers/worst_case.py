@@ -20,7 +20,7 @@ from tailboost.solvers.tail import check_gap, measure
 # For θ below this, the tilted measure is computed as a difference from p.
 SMALL = 0.1
 # Relative step in θ that is rounding.
-LAST_STEP = 1e-14
+LAST_STEP = 1e-13
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,15 @@ def worst_case_weights(
     """
     radius = check_number(radius, "radius", 0, closed=True)
     values = loss_vector(losses)
-    p = measure(base, values.size)
-    values = np.where(p > 0, values, values[p > 0].min())  # without mass they do not count
+    return of_checked(values, measure(base, values.size), radius)
+
+
+def of_checked(
+    values: Floats, p: Floats, radius: float, start: float = 0.0
+) -> WorstCaseSolution:
+    """Return `worst_case_weights` of checked arguments, from θ of a similar problem on if it is positive."""
+    if not p.all():
+        values = np.where(p > 0, values, values[p > 0].min())  # without mass they do not count
     top = float(values.max())
     scale = top - float(values.min())
     d = (values - top) / (scale or 1.0)  # distance below the largest loss, in [−1, 0]
@@ -94,7 +101,7 @@ def worst_case_weights(
         bound = 0.0
         theta = np.inf
     elif radius > 0:
-        w, bound, theta = _kl(d, p, radius)
+        w, bound, theta = _kl(d, p, radius, start * scale)
     gain = float(w @ d)
     value = top + scale * gain
     gap = scale * (bound - gain)
@@ -118,16 +125,18 @@ def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
     return w, distance, float(np.log1p(mean))
 
 
-def _kl(d: Floats, p: Floats, radius: float) -> tuple[Floats, float, float]:
+def _kl(d: Floats, p: Floats, radius: float, theta: float) -> tuple[Floats, float, float]:
     """Return the best weights in the KL ball of a radius r: w_i ∝ p_i e^{θ d_i} with KL(w ‖ p) = r.
 
     Also their bound from the dual, min_θ (r + log Σ p e^{θd})/θ, and θ. ``d`` are the distances below the
-    largest loss, in [−1, 0], and ``p`` is the base measure.
+    largest loss, in [−1, 0], and ``p`` is the base measure. The search starts at ``theta``, if it is positive
+    and finite.
     """
     low = 0.0
     high = np.inf
-    variance = p @ (d - p @ d) ** 2
-    theta = float(np.sqrt(2 * radius / variance))  # KL is about θ² variance / 2
+    if not 0.0 < theta < np.inf:
+        variance = p @ (d - p @ d) ** 2
+        theta = float(np.sqrt(2 * radius / variance))  # KL is about θ² variance / 2
     # Newton's method for √KL, which is nearly linear in small θ, inside a bracket.
     for _ in range(200):
         w, distance, log_total = _tilted(d, p, theta)
