@@ -32,11 +32,18 @@ IDLE = 2e-4
 GRAIN = 2.0**-12
 # Relative difference of weights that counts as rounding.
 SAME_WEIGHT = 1e-12
+# Rows of a block.
+BLOCK = 1 << 20
 # Decimals of the log-odds of an average of models.
 DECIMALS = 9
 #: The log-odds of the second label by the average of several models, as a score.
 LOG_ODDS = Scores("log-odds", kind="logit")
 LOG_ODDS.positive_ = 1
+
+
+def blocks(n: int) -> list[slice]:
+    """Return blocks of n rows, for arrays that take little memory."""
+    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
 
 
 @dataclass(eq=False)
@@ -57,7 +64,11 @@ class LogProbabilities:
         models = self.models
         total = sum(models.weights[i] * self.logs(i) for i in models.used.tolist())
         # By column: maxima and sums of the classes of a row are then several times as fast.
-        return log_softmax(np.asfortranarray(total + models.offset), axis=1)
+        pooled = np.asfortranarray(total)
+        pooled += models.offset
+        for rows in blocks(len(pooled)):
+            pooled[rows] = log_softmax(pooled[rows], axis=1)
+        return pooled
 
     @property
     def probabilities(self) -> Floats:
@@ -220,24 +231,30 @@ def averaging(models: Models) -> Models:
     K = logs[0].shape[1]
     # Offsets of a row have no effect; centring keeps rounding errors small. By class: sums over the classes
     # of a row are then ten times as fast.
-    centred = np.array([np.ascontiguousarray(log.T - log.mean(axis=1)) for log in logs])
+    centred = np.empty((M, K, len(rows)))
+    for own, log in zip(centred, logs, strict=True):
+        np.subtract(log.T, log.mean(axis=1), out=own)
     weight = rows.weight
-    truth = (np.arange(K)[:, None] == rows.y) * weight
     start = np.repeat([1.0 / M, 0.0], [M, K])
 
     def loss(t: Floats) -> tuple[float, Floats]:
-        z = np.tensordot(t[:M], centred, 1) + t[M:, None]
-        z -= z.max(axis=0)
-        odds = np.exp(z)
-        total = odds.sum(axis=0)
-        residual = odds * (weight / total) - truth
+        value, gradient = 0.0, np.zeros(M + K)
+        for block in blocks(len(rows)):
+            part, w = centred[..., block], weight[block]
+            own = rows.y[block], np.arange(len(w))
+            z = np.tensordot(t[:M], part, 1) + t[M:, None]
+            z -= z.max(axis=0)
+            odds = np.exp(z)
+            total = odds.sum(axis=0)
+            residual = odds * (w / total)
+            residual[own] -= w
+            gradient += np.append(np.tensordot(part, residual, 2), residual.sum(axis=1))
+            value += w @ (np.log(total) - z[own])
         pull = PSEUDO_ROWS * (t - start)
-        gradient = np.append(np.tensordot(centred, residual, 2), residual.sum(axis=1))
-        value = weight @ np.log(total) - np.vdot(truth, z) + pull @ (t - start) / 2
-        return float(value), gradient + pull
+        return float(value + pull @ (t - start) / 2), gradient + pull
 
     options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
-    spread = np.sqrt((weight * centred**2).sum(axis=(1, 2)))
+    spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
     used = np.arange(M)
     least = None
     while True:

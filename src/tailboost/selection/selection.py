@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Ints, Mask, Table
 from tailboost.core.exceptions import (
@@ -167,8 +166,10 @@ class Engine:
             self.family = family
         if strata.n_classes == 2 and not self.estimates_groups:
             sign = 2.0 * models.score.positive_ - 1.0
-            chance = softmax(table.pooled, axis=1)[:, 1]
-            self.family = Thresholds(data, sign * table.score, chance, column, sign)
+            # Without the average, which is most of the memory of a large table.
+            scores, chance = sign * table.score, np.exp(table.pooled[:, 1])
+            del table.pooled
+            self.family = Thresholds(data, scores, chance, column, sign)
             if not (rows.fitted or rows.refit):
                 self.refuse_falling(self.direction(data, table))
         self.spread = REFIT if rows.refit or self.estimates_groups else 0.0

@@ -99,12 +99,17 @@ class Thresholds:
         strata = data.strata
         self.places = strata.place(self.group_column)
         self.n_places = int(self.places.max()) + 1
-        y, place = strata.y[data.stratum], self.places[data.stratum]
-        self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
+
+        def ascending(of_strata: Any) -> Floats:
+            return np.sort(scores[of_strata[data.stratum]])
+
+        self.ascending = [ascending(self.places == number) for number in range(self.n_places)]
         ranks = np.linspace(0.0, 1.0, self.most)
-        of_labels = [np.sort(scores[y == label]) for label in np.unique(y)]
-        parts = [own[np.rint(ranks * (len(own) - 1)).astype(int)] for own in of_labels]
-        self.edges = np.unique(np.concatenate([[scores.min(), np.inf], *parts]))
+        edges = [np.array([scores.min(), np.inf])]
+        for label in np.unique(strata.y[strata.mass > 0]):
+            own = ascending(strata.y == label)
+            edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
+        self.edges = np.unique(np.concatenate(edges))
         n_cells = len(self.edges) - 1
         cell = np.searchsorted(self.edges, scores, side="right") - 1
         sums = [data.sums(cell, n_cells, action) for action in range(strata.n_actions)]
