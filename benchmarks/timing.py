@@ -226,6 +226,29 @@ def least_worst(errors: Any, means: Any, limit: float) -> float:
     return float(found.fun)
 
 
+def growth(run: argparse.Namespace) -> Iterator[Row]:
+    """A selection within limits as classes or groups grow."""
+    rng = np.random.default_rng(0)
+    n, sizes = (5_000, (5, 10)) if run.quick else (20_000, (10, 20, 40, 80))
+    for K in sizes:
+        odds = np.exp(1.5 * rng.normal(size=(n, K)))
+        P = odds / odds.sum(axis=1, keepdims=True)
+        y = (P.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1).clip(0, K - 1)
+        scores = tb.Scores(list(range(K)), list(range(K)))
+        taken, _ = seconds(lambda: tb.tune(scores, P, y, limits=["miss(0) <= 30%"]))
+        yield {"rows": n, "classes": K, "seconds": taken}
+    n, sizes = (10_000, (3, 10)) if run.quick else (100_000, (10, 30, 100, 300))
+    p = rng.random(n)
+    y = (rng.random(n) < p).astype(int)
+    for G in sizes:
+        groups = {"group": rng.integers(0, G, n).astype(str)}
+        limits = ["miss(1, by=group) <= 20%"]
+        taken, _ = seconds(
+            lambda: tb.tune(tb.Scores(0, 1), p[:, None], y, groups=groups, limits=limits, by_group=True)
+        )
+        yield {"rows": n, "groups": G, "seconds": taken}
+
+
 # -- fits and predictions ----------------------------------------------------------------------------------
 
 #: Trees of one fit of the default learner, for XGBoost in five folds.
@@ -425,7 +448,7 @@ def cluster(run: argparse.Namespace) -> Iterator[Row]:
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     part.__name__: part
     for part in (
-        mixture, large, path, entropic, worst_case, curve, fits, scale, files, serving, cluster,
+        mixture, large, path, entropic, worst_case, curve, growth, fits, scale, files, serving, cluster,
     )
 }  # fmt: skip
 
