@@ -147,13 +147,14 @@ def families():
         (2, 1, False, True),
     ):
         table, _ = atoms(1, K, G, 8, n=300, weights=True, defers=defers, costs=costs)
-        yield table, rng.normal(size=(len(table.probabilities), table.data.strata.n_actions))
+        shape = len(table.probabilities), table.data.strata.n_actions
+        yield table, rng.normal(size=shape)
+        yield table, np.zeros(shape)  # the costs of all actions tie
         if K == 2:
             score = rng.integers(12, size=300) / 12
             for column in (None, 0)[:G]:
                 thresholds = Thresholds(table.data, score, score, column)
-                cuts = rng.normal(size=(len(table.probabilities), table.data.strata.n_actions))
-                yield thresholds, thresholds.best(cuts)
+                yield thresholds, thresholds.best(rng.normal(size=shape))
 
 
 def test_a_line_counts_as_its_rules_do():

@@ -31,20 +31,21 @@ class Line:
     allowed: Mask | bool = True  # which of the rules exist
 
 
-def changes(counts: Counts, rows: Ints, n_changed: Ints, before: int, after: Any) -> csr_array:
-    """Return how confusion counts change while rows change their actions, shape (T, W × A).
+def changes(counts: Counts, order: Ints, changed: Ints, before: int, after: Any) -> csr_array:
+    """Return how confusion counts change from each of T rules to the next one, shape (T, W × A).
 
-    ``rows`` are in the order of their changes from the action ``before`` to ``after``, one for all or one for
-    each, and ``n_changed``, shape (T + 1,), counts those that have changed.
+    ``order`` are rows in the order in which they change from the action ``before`` to ``after``, an action or
+    one of each row, and ``changed``, shape (T,), is the number of those that have changed.
     """
+    rows = order[changed[0] : changed[-1]]
     n_entries = len(counts.strata.mass) * counts.strata.n_actions
-    actions = np.stack(np.broadcast_arrays(before, np.broadcast_to(after, len(rows))))
+    afterwards = np.broadcast_to(after, len(counts.stratum))[rows]
+    actions = np.stack([np.full(len(rows), before), afterwards])
     entries = counts.stratum[rows] * counts.strata.n_actions + actions  # (2, n)
     amounts = counts.weights[rows] * [[-1.0], [1.0]]
     if counts.costs is not None:
         entries = np.vstack([entries, entries + n_entries])
         amounts = np.vstack([amounts, amounts * counts.costs[rows, actions]])
-    shape = (len(n_changed) - 1, len(entries) // 2 * n_entries)
-    return csr_array(
-        (amounts.T.ravel(), entries.T.ravel(), n_changed * len(entries)), shape=shape
-    )
+    ends = np.append(0, changed - changed[0]) * len(entries)
+    shape = (len(changed), len(entries) // 2 * n_entries)
+    return csr_array((amounts.T.ravel(), entries.T.ravel(), ends), shape=shape)

@@ -233,8 +233,7 @@ class Thresholds:
         above, below = (self.data.strata.n_actions - 1, 0) if side == 0 else (1, 2)
         rows = np.flatnonzero(self.places[self.merged.stratum] == place)
         n_passed = np.searchsorted(self.cell[rows], cuts)
-        rows = rows[n_passed[0] : n_passed[-1]]
-        passed = changes(self.merged, rows, np.append(0, n_passed - n_passed[0]), above, below)
+        passed = changes(self.merged, rows, n_passed, above, below)
         return Axis(passed, int(np.searchsorted(cuts, rule[place, side])))
 
     # -- written thresholds ------------------------------------------------------------------------------

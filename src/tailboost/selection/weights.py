@@ -135,17 +135,10 @@ class ClassWeights:
         change[np.isnan(change)] = -np.inf
         later = np.maximum(change[has_it], FIRST_CHANGE)
         change[has_it] = np.where(growth[has_it] > 0, later, np.inf)
-        order = np.argsort(change)
-        ascending = change[order]
-        moving = ascending[np.isfinite(ascending) & (data.weights[order] > 0)]
-        between = moving[1:] > moving[:-1]
-        ends = np.append(moving[:1], moving[1:][between])
+        ends = np.unique(change[np.isfinite(change) & (data.weights > 0)])
         ends = ends[:: len(ends) // MOST + 1]
         middles = (ends[1:] + ends[:-1]) / 2.0
         moves = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
-        changed = np.searchsorted(
-            ascending, moves, side="right"
-        )  # rows that have changed, by rule
 
         def to(number: int) -> Reached:
             grown = costs[action] + moves[number] * growth
@@ -155,13 +148,10 @@ class ClassWeights:
             now = [*costs[:action], grown, *costs[action + 1 :]]
             return Reached(moved, now, answers, np.minimum(grown, least_other), reached.growth)
 
-        rows = order[changed[0] : changed[-1]]
-        n_changed = np.append(0, changed - changed[0])
-        axis = Axis(
-            changes(data, rows, n_changed, action, other[rows]),
-            int(np.searchsorted(moves, 0.0)),
-        )
-        return Line([axis], to)
+        order = np.argsort(change)
+        changed = np.searchsorted(change[order], moves, side="right")
+        here = int(np.searchsorted(moves, 0.0))
+        return Line([Axis(changes(data, order, changed, action, other), here)], to)
 
     def costs(self, rule: Floats) -> Floats:
         """Return a rule as costs of actions by read or estimated group and class, shape (groups, K, A)."""
