@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
         Certificate as Certificate,
         CertifiedBound as CertifiedBound,
         Price as Price,
-        certify as certify,
     )
+    from tailboost.guarantees.certify import certify as certify
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.planning import (
         RowsNeeded as RowsNeeded,
@@ -59,7 +59,8 @@ _MODULES = {
     ),
     "classifiers": "RobustMixtureClassifier TunedClassifier tune",
     "classifiers.calibrating": "calibrate",
-    "guarantees.certificates": "Certificate CertifiedBound Price certify",
+    "guarantees.certificates": "Certificate CertifiedBound Price",
+    "guarantees.certify": "certify",
     "classifiers.curve": "Curve",
     "guarantees.monitor": "Monitor",
     "guarantees.planning": "RowsNeeded rows_needed",

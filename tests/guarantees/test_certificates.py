@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import beta, binom, binomtest
 
 import tailboost as tb
-from tailboost.guarantees.monitor import Evidence
+from tailboost.guarantees.bets import Wealth
 from tailboost.rates.bounds import (
     betting_p_value,
     betting_upper,
@@ -69,24 +69,24 @@ def test_wealth_of_bets_is_a_fair_game():
     """Over all outcomes of three rows the mean wealth is 1 under a true bound."""
     p, outcomes = 0.3, np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
     mass = (p**outcomes * (1 - p) ** (1 - outcomes)).prod(axis=1)
-    wealth = [Evidence(p).add(o).value for o in outcomes]
+    wealth = [Wealth(p).add(o).value for o in outcomes]
     assert mass @ wealth == pytest.approx(1.0)
     assert (
         mass @ [1 / max(betting_p_value(o, p), 1e-300) for o in outcomes] >= 1.0
     )  # p-values are capped at 1
     for first in (1, 2):  # batches bring more into play, and the game stays fair
-        parts = [Evidence(p).add(o[:first]).add(o[first:]) for o in outcomes]
+        parts = [Wealth(p).add(o[:first]).add(o[first:]) for o in outcomes]
         assert mass @ [part.value for part in parts] == pytest.approx(1.0)
         assert {part.batches for part in parts} == {2}
-    assert Evidence(p).add([]).value == 1.0
-    assert Evidence(0.0).add([0, 0]).value == pytest.approx(1.0, abs=0.1)
-    assert Evidence(0.0).add([0, 1]).value == np.inf
+    assert Wealth(p).add([]).value == 1.0
+    assert Wealth(0.0).add([0, 0]).value == pytest.approx(1.0, abs=0.1)
+    assert Wealth(0.0).add([0, 1]).value == np.inf
 
 
 def test_a_later_change_is_found_as_an_early_one():
     """Early losses of the bets do not hide a later rise of the mean."""
     good, bad = np.repeat([1.0, 0.0], [30, 170]), np.repeat([1.0, 0.0], [60, 140])
-    evidence = Evidence(0.2)
+    evidence = Wealth(0.2)
     for _ in range(6):
         evidence = evidence.add(good)
     later = evidence.add(bad).add(bad)

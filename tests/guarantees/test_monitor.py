@@ -10,9 +10,10 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.certificates import CertifiedBound, digest_of
-from tailboost.guarantees.monitor import Bets, Evidence
+from tailboost.guarantees.bets import Bets, Wealth
+from tailboost.guarantees.certificates import CertifiedBound
 from tailboost.rates import Sample
+from tailboost.rows.fingerprints import digest_of
 
 SCORES = tb.Scores("score", "yes")
 LIMITS = ["miss(yes, by=sex) <= 45%", "false_alarm(yes) <= 45%"]
@@ -234,7 +235,7 @@ def test_bets_on_subgroups_apart_are_fair(form, sizes, low):
             for k, v in (("a", first), ("b", second))
         ]
         found = Bets(sums=np.zeros((2, 3))).add(bound, samples)
-        for name, bet in zip(mean, found.evidence, strict=True):
+        for name, bet in zip(mean, found.wealths, strict=True):
             mean[name] += weight * bet.value
     assert max(mean.values()) == pytest.approx(1.0)
     assert all(value <= 1.0 + 1e-12 for value in mean.values())
@@ -272,7 +273,7 @@ def test_two_thousand_years_without_a_change():
     """False alarms of twelve months with errors exactly at the bounds."""
     rng, false = np.random.default_rng(0), 0
     for _ in range(2000):
-        monitored = [Evidence(p) for p in (0.2, 0.1, 0.15)]
+        monitored = [Wealth(p) for p in (0.2, 0.1, 0.15)]
         most = 0.0
         for _ in range(12):
             errors = rng.binomial(200, [0.2, 0.1, 0.15])

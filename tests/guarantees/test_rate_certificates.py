@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.certificates import joint_bounds, tested_bounds as bounds_in_tests
+from tailboost.guarantees.certify import joint_bounds, tested_bounds as bounds_in_tests
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS

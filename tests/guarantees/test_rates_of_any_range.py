@@ -12,8 +12,8 @@ from scipy.stats import beta, binomtest
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees.bets import Bets
 from tailboost.guarantees.certificates import CertifiedBound
-from tailboost.guarantees.monitor import Bets
 from tailboost.rates import Sample
 from tailboost.rates.bounds import betting_upper, clopper_pearson_upper
 

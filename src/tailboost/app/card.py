@@ -10,7 +10,7 @@ from typing import Any, Self
 from tailboost.app.plotting import LimitsDisplay
 from tailboost.core.array_types import Column, FilePath, Groups, Model, Stated, Table
 from tailboost.core.files import write_output
-from tailboost.guarantees.certificates import certify
+from tailboost.guarantees.certify import certify
 from tailboost.guarantees.monitor import Monitor
 
 

@@ -43,14 +43,8 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.spelling import listed
 from tailboost.guarantees import chain, deferral, few_rows, gaps, ranks, sequence, tightened
-from tailboost.guarantees.certificates import (
-    CONSTANT,
-    CertifiedBound,
-    Price,
-    bounds_of,
-    certificate_of,
-    tested_bounds,
-)
+from tailboost.guarantees.certificates import CONSTANT, CertifiedBound, Price
+from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore

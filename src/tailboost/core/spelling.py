@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 # Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
 ROWS_OF_DIGITS = (2_500, 250_000)
@@ -53,6 +54,11 @@ def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
 def stated_words(value: float, *, in_percent: bool) -> str:
     """Return a value with six significant digits, such as the number of a limit."""
     return f"{100.0 * value:.6g} %" if in_percent else f"{value:.6g}"
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence in percent, as it was given: after rounding it may promise more."""
+    return f"{(100 * Decimal(repr(float(confidence)))).normalize():f} %"
 
 
 def points_words(lead: float, noise: float | None) -> str:

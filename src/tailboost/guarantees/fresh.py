@@ -13,13 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import (
-    Floats,
-    Ints,
-    Labels,
-    Mask,
-    Table,
-)
+from tailboost.core.array_types import Floats, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     as_table,
     check_costs,
@@ -49,6 +43,7 @@ from tailboost.rows.seen import (
 from tailboost.selection.answering import Answering, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection
 
 
@@ -316,6 +311,18 @@ class Refused:
     likeliest: Fresh
     level: float
     words: str = ""
+
+
+# -- what the doors refuse ---------------------------------------------------------------------------------
+
+
+def refuse_rule_alone(model: Model) -> None:
+    """Raise ValueError for a rule without its models or columns."""
+    if isinstance(model, (Rule, ThresholdRule)):
+        raise ValueError(
+            "model is a rule without its models or columns, as to_json writes it: give the "
+            "classifier whose rule_ it is, or load_rule of a file of tailboost.save_rule"
+        )
 
 
 # -- rows and their strata ---------------------------------------------------------------------------------

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from itertools import compress, count, permutations
-from typing import Any, Self
+from itertools import compress, count
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from tailboost.core.array_types import (
-    Column,
-    Document,
-    Floats,
-    Groups,
-    Hashes,
-    Mask,
-    Model,
-    Table,
-)
+from tailboost.core.array_types import Column, Document, Groups, Hashes, Mask, Model, Table
 from tailboost.core.checks import (
     as_pandas,
     check_indexes,
@@ -34,21 +24,12 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import LeakageError, UncertifiedGroupsWarning, warn_user
-from tailboost.core.spelling import how_many, joined, listed, rate_words
+from tailboost.core.spelling import how_many, joined, listed, percent
 from tailboost.core.tables import text_table
 from tailboost.core.versions import migrated
-from tailboost.guarantees.certificates import (
-    Certificate,
-    CertifiedBound,
-    digest_of,
-    percent,
-    refuse_rule_alone,
-)
-from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Limit, Sample
-from tailboost.rates.bounds import STAKES
-from tailboost.rates.rate import GAP
-from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
+from tailboost.guarantees.bets import Bets, Wealth, rate_of
+from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
+from tailboost.rows.fingerprints import digest_of, hashes_of_names, hashes_of_pairs
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Seen, first_repeated
 from tailboost.rows.subgroups import (
@@ -60,150 +41,11 @@ from tailboost.rows.subgroups import (
 from tailboost.selection.answering import Decision, Scored
 from tailboost.selection.door import answering
 
+if TYPE_CHECKING:  # `Certificate.recheck` begins a monitor
+    from tailboost.guarantees.certificates import Certificate, CertifiedBound
+
 MONITOR_FORMAT = 12  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
-
-
-# -- bets --------------------------------------------------------------------------------------------------
-
-
-# Cap of wealths and of their logarithms: JSON has no infinity.
-LARGEST_WEALTH = 1e300
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Wealth of bets on a mean above a bound.
-
-    If the bound is true, the wealth ever reaches 1/δ with probability at most δ.
-
-    Batches may be added one by one, with a look after each. The j-th batch brings 1/(j (j + 1)) of the first
-    wealth into play; these fractions sum to one. Bets lost before a change therefore do not hide the
-    change: a late rise of the mean is found about as soon as a mean above the bound from the start. A mixture
-    of bets with different starts is a fair game, because each of them is a fair game.
-
-    Examples
-    --------
-    >>> from tailboost.guarantees.monitor import Evidence
-    >>> evidence = Evidence(0.1).add([0, 1, 0, 0, 1] * 4)
-    >>> round(evidence.value, 1)
-    35.3
-    """
-
-    bound: float  # in [0, 1]: the tested bound
-    # Log wealth in play by stake.
-    log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(STAKES)
-    batches: int = 0  # batches so far
-
-    def add(self, losses: Any) -> Evidence:
-        """Return the evidence after a batch of further rows with losses in [0, 1]; unchanged without rows."""
-        values, counts = np.unique(losses, return_counts=True)
-        if not len(values):
-            return self
-        j = self.batches + 1
-        # The batch brings a further part of the first wealth into play.
-        logs = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
-        if self.bound > 0.0:
-            with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
-                logs = logs + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
-        elif values[-1] > 0.0:  # impossible under a bound of 0
-            logs = np.full(len(STAKES), np.inf)
-        logs = logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH)
-        return Evidence(self.bound, tuple(logs.tolist()), j)
-
-    @property
-    def value(self) -> float:
-        """The wealth. A value of 20 contradicts the bound at the 5 % level, at any time."""
-        with np.errstate(over="ignore"):
-            in_play = float(np.exp(self.log_wealths).mean())
-        # After k batches the part 1/1·2 + … + 1/k(k + 1) = 1 − 1/(k + 1) was brought into play.
-        return in_play + 1.0 / (self.batches + 1)
-
-
-@dataclass(frozen=True, eq=False)
-class Bets:
-    """The bets against one bound after some batches, and sums over the rows of each of its subgroups.
-
-    ``sums`` has a row for each subgroup: rows, weight in the denominator, and counted weight.
-    """
-
-    evidence: tuple[Evidence, ...] = ()
-    sums: Floats = field(default_factory=lambda: np.zeros((1, 3)))
-
-    def add(self, bound: CertifiedBound, samples: Sequence[Sample]) -> Bets:
-        """Return the bets after one more batch, with the rows of each subgroup in random order."""
-        if any(sample.high <= sample.low for sample in samples):
-            return self  # a rate with one possible value breaks no bound
-        new = bets_of(bound, samples)
-        before = self.evidence or [Evidence(level) for _, level in new]
-        after = [bet.add(numbers) for bet, (numbers, _) in zip(before, new, strict=True)]
-        sums = [(len(s.rows), s.among.sum(), s.values.sum()) for s in samples]
-        return Bets(tuple(after), self.sums + sums)
-
-    @property
-    def value(self) -> float:
-        """The evidence: the mean wealth of the bets, from 1, which is a fair game under the bound."""
-        wealths = [bet.value for bet in self.evidence] or [1.0]
-        return min(float(np.mean(wealths)), LARGEST_WEALTH)  # JSON has no infinity
-
-
-def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
-    """Return the bets against a bound: each has numbers (n,) in [0, 1] and a limit on their mean.
-
-    A rate is tested from each bounded side. A gap or ratio is tested by ordered pairs of subgroups: each row
-    of the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
-    the difference of the rates. ``samples`` are in random order.
-    """
-    if bound.subgroups:
-        return [_bet_apart(bound, *pair) for pair in permutations(samples, 2)]
-    (sample,) = samples
-    lower, upper = bound.sides
-    sides = []
-    if upper is not None:
-        sides.append((sample, upper))
-    if lower is not None:  # an upper bound on the complement
-        sides.append((sample.mirrored, sample.low + sample.high - lower))
-    bets = []
-    for each, level in sides:
-        width = each.high - each.low
-        t = (level - each.low) / width
-        # Of a ratio of sums: top − t bottom + t.
-        numbers = (each.values - each.low) / width + t * (1.0 - each.among)
-        if t < 1.0:  # 1 cannot be broken
-            bets.append((np.clip(numbers, 0.0, 1.0), t))  # rounding may exceed [0, 1]
-    return bets
-
-
-def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> tuple[Floats, float]:
-    """Return a bet that ``factor`` times the first rate exceeds the second one by more than the gap."""
-    factor, gap = (1.0, bound.upper) if bound.subgroup == GAP else (bound.lower, 0.0)
-    n = min(len(first.rows), len(second.rows))
-    least = factor * first.low - first.high
-    width = (1.0 + factor) * (first.high - first.low)
-    differences = factor * _block_means(first.values, n) - _block_means(second.values, n)
-    return (differences - least) / width, min(1.0, (gap - least) / width)
-
-
-def _block_means(values: Floats, n: int) -> Floats:
-    """Return the means of n blocks of successive rows, of about equal size, shape (n,)."""
-    if not n:
-        return values[:0]
-    edges = len(values) * np.arange(n + 1) // n
-    return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
-
-
-def _rate_of(bound: CertifiedBound, sums: Floats) -> list[Any]:
-    """Return the number of rows (of the smallest compared subgroup), and the rate, gap or ratio of sums."""
-    n = int(sums[:, 0].min())
-    if not n:
-        return [0, None]
-    rates = sums[:, 2] / sums[:, 1]
-    if bound.subgroups:
-        return [n, Limit(bound.subgroup, bound.rate, 0.0).value(rates)]
-    return [n, float(rates[0])]
-
-
-# -- the monitor -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -234,7 +76,7 @@ class MonitoredBatch:
 class Monitor:
     """Evidence against the bounds of a certified rule, updated with each batch of later rows.
 
-    Bets test each bound, and their wealth grows if rows break it (`Evidence`). If all
+    Bets test each bound, and their wealth grows if rows break it (`Wealth`). If all
     m bounds are true, the probability that any wealth ever reaches m/(1 − confidence) is at most
     1 − confidence, after any number of batches. Rows, or clusters, must be independent draws. The order of
     rows within a batch has no effect.
@@ -283,28 +125,29 @@ class Monitor:
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        rule = self.rule
-        refuse_rule_alone(rule)
-        answers = answering(rule)
-        certificate = self.certificate or answers.certificate
-        if not isinstance(certificate, Certificate):
+        refuse_rule_alone(self.rule)
+        answers = answering(self.rule)
+        certificate: Any = self.certificate or answers.certificate
+        try:
+            bounds = certificate.bounds
+        except AttributeError:
             raise ValueError(
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of certify: Monitor(rule, certificate)"
-            )
+            ) from None
         pairs = [(certificate.rule, answers.rule and answers.rule.digest)]
         if certificate.identity:
             pairs.append((certificate.identity, answers.identity.digest))
         if any(None not in pair and len({*pair}) > 1 for pair in pairs):
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
-                f"{type(rule).__name__} was fitted again: certify it from fresh rows"
+                f"{type(self.rule).__name__} was fitted again: certify it from fresh rows"
             )
-        if not certificate.bounds:
+        if not bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
-        for bound in certificate.bounds:  # no bets are known against a tail
+        for bound in bounds:  # no bets are known against a tail
             bound.rate.refuse_uncounted()
-        start = [Bets(sums=np.zeros((max(1, len(b.subgroups)), 3))) for b in certificate.bounds]
+        start = (Bets(sums=np.zeros((max(1, len(bound.subgroups)), 3))) for bound in bounds)
         self.certificate = certificate
         self.bets = self.bets or tuple(start)
 
@@ -347,25 +190,10 @@ class Monitor:
         check_indexes(X=X, y=y, groups=groups, clusters=clusters, id=id)
         scored = answers.score(X, group_columns(groups, "groups", X))
         groups = scored.groups or None
-        n = n_rows_of(X)
-        if not n:
-            raise ValueError("X has no rows")
         given = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
-        for argument, column in given.items():
-            if column is not None:
-                check_length(column, argument, n)
-        lacks_score = scored.lacking
-        n_lacking = int(np.count_nonzero(lacks_score))
-        if n_lacking == n:
-            raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
-        if n_lacking:
-            warn_user(f"{n_lacking:,} rows of {n:,} are not tested: they have no score")
-        is_answered = ~lacks_score
-        if answers.rule is not None and answers.rule.by_group and groups is not None:
-            is_answered &= _answered_rows(answers.rule, groups)
-        given = _part(given, is_answered)
-        id = given.pop("id")
-        values = [None] * int(is_answered.sum())
+        given = _part(given, _answered_rows(answers.rule, scored, given))
+        id, n = given.pop("id"), n_rows_of(given["X"])
+        values = [None] * n
         if y is not None:
             values = column_or_1d(given["y"], dtype=object).tolist()
         # pandas' NaT is missing too, and differs from itself.
@@ -381,44 +209,39 @@ class Monitor:
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
-        is_new = name not in names
         read = answers.score(given["X"], given["groups"])
-        is_tested, ids, seen = self._unused(name, is_new, given, has_label, id, read)
+        is_tested, ids, seen = self._unused(name, given, has_label, id, read)
         bets = self.bets
         if is_tested.any():
             y = classes[labels[is_tested[has_label]]]
             bets = self._bets_after(Rows.read(**{**_part(given, is_tested), "y": y}))
         else:  # unreadable rows are refused now, not with their late labels
             read.numbers(classes)
-        if is_new:
+        if name not in names:
             named = self.certificate.groups_named
             warn_of_other_groups(named, given["X"], given["groups"])
-        sums = [after.sums - before.sums for before, after in zip(self.bets, bets, strict=True)]
         look = MonitoredBatch(
             name,
-            rows=len(values),
+            rows=n,
             labelled=int(is_tested.sum()),
             waiting=int((~has_label).sum()),
-            errors=list(map(_rate_of, self.certificate.bounds, sums)),
+            errors=[
+                rate_of(bound, after.sums - before.sums)
+                for bound, before, after in zip(self._bounds, self.bets, bets, strict=True)
+            ],
             evidence=[each.value for each in bets],
         )
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
     def _unused(
-        self,
-        name: str,
-        is_new: bool,
-        given: dict[str, Any],
-        has_label: Mask,
-        id: Any,
-        read: Scored,
+        self, name: str, given: dict[str, Any], has_label: Mask, id: Any, read: Scored
     ) -> tuple[Mask, Hashes, tuple[Seen, ...]]:
         """Return which rows of a look are tested, and what `ids` and `seen` are after it.
 
         Each row bets at most once: with ids the first time it has a label, otherwise with its only look.
         Raise LeakageError if another batch had rows of this one, ValueError if ids are missing.
         """
-        n = len(has_label)
+        n, is_new = len(has_label), all(batch.name != name for batch in self.batches)
         begin_anew = "begin a new state with every batch and its id="
         if id is None:
             if len(self.ids):
@@ -458,10 +281,8 @@ class Monitor:
         is_tested = has_label & ~is_known
         used = [self.ids, hashes[is_tested]]
         if given["clusters"] is not None:
-            clusters = label_column(given["clusters"], "clusters")
-            of_batch = hashes_of_pairs(
-                hashes_of_names(clusters), hashes_of_names(np.array([name]))
-            )
+            clusters = hashes_of_names(label_column(given["clusters"], "clusters"))
+            of_batch = hashes_of_pairs(clusters, hashes_of_names(np.array([name])))
             is_tested &= ~np.isin(of_batch, self.ids)
             used.append(np.unique(of_batch[is_tested]))
         if not (is_new or is_tested.any()):
@@ -470,14 +291,14 @@ class Monitor:
 
     def _bets_after(self, given: Rows) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
-        rates = [bound.rate for bound in self.certificate.bounds]
+        rates = [bound.rate for bound in self._bounds]
         # Later rows may equal earlier ones.
         fresh = Fresh.of_model(answering(self.rule), given, rates, equal_rows="natural")
         used = self.certificate.used
         if used is not None and fresh.used.repeats(used, self.certificate.equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
-        for bound, before in zip(self.certificate.bounds, self.bets, strict=True):
+        for bound, before in zip(self._bounds, self.bets, strict=True):
             samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
             absent = next(iter(samples.values())).taken([])
             named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
@@ -493,38 +314,40 @@ class Monitor:
     # -- results -------------------------------------------------------------------------------------
 
     @property
-    def threshold(self) -> float:
-        """Evidence from which on a bound is contradicted."""
-        return round(len(self.certificate.bounds) / (1.0 - self.certificate.confidence), 9)
+    def _bounds(self) -> tuple[CertifiedBound, ...]:
+        return self.certificate.bounds
 
     @property
-    def _since(self) -> list[str | None]:
-        """The name of the first batch that contradicted each bound; None without one."""
-        threshold = self.threshold
-        return [
-            next((batch.name for batch in self.batches if batch.evidence[j] >= threshold), None)
-            for j in range(len(self.certificate.bounds))
-        ]
+    def threshold(self) -> float:
+        """Evidence from which on a bound is contradicted."""
+        return round(len(self._bounds) / (1.0 - self.certificate.confidence), 9)
+
+    @property
+    def _since(self) -> dict[int, str]:
+        """The name of the first batch that contradicted a bound, by the number of the bound."""
+        since: dict[int, str] = {}
+        for batch in self.batches:
+            for number in np.flatnonzero(np.array(batch.evidence) >= self.threshold).tolist():
+                since.setdefault(number, batch.name)
+        return dict(sorted(since.items()))
 
     @property
     def alarms(self) -> list[CertifiedBound]:
         """The contradicted bounds, now or after an earlier batch."""
-        return list(compress(self.certificate.bounds, self._since))
+        return [self._bounds[number] for number in self._since]
 
     @property
     def verdict(self) -> str:
         """The result, in a sentence."""
-        n_batches = len({batch.name for batch in self.batches})
-        n_rows = sum(batch.labelled for batch in self.batches)
-        of_bounds = how_many(len(self.certificate.bounds), "bound")
-        if not n_batches:
+        of_bounds = how_many(len(self._bounds), "bound")
+        if not self.batches:
             return f"No rows yet: {of_bounds} to test."
-        batches = how_many(n_batches, "batch", "batches")
+        n_rows = sum(batch.labelled for batch in self.batches)
+        batches = how_many(len({batch.name for batch in self.batches}), "batch", "batches")
         rows = f"{how_many(n_rows, 'row')} of {batches} contradict"
         since = [
-            f"{bound.title} {bound.bound_text} since {name}"
-            for bound, name in zip(self.certificate.bounds, self._since, strict=True)
-            if name is not None
+            f"{self._bounds[number].title} {self._bounds[number].bound_text} since {name}"
+            for number, name in self._since.items()
         ]
         if not since:
             return f"No alarm: {rows} none of {of_bounds}."
@@ -533,28 +356,17 @@ class Monitor:
 
     def __str__(self) -> str:
         alarm = f"largest evidence (alarm at {self.threshold:.4g})"
-        heads = [
-            "result",
-            "rate",
-            "bound",
-            "rate, newest rows",
-            "rate, all batches",
-            "rows",
-            alarm,
-        ]
+        rates = ["rate, newest rows", "rate, all batches"]
+        heads = ["result", "rate", "bound", *rates, "rows", alarm]
         rows = []
-        each = enumerate(zip(self.certificate.bounds, self.bets, self._since, strict=True))
-        for j, (bound, bets, since) in each:
-            n, rate = _rate_of(bound, bets.sums)
-            latest: list[Any] = self.batches[-1].errors[j] if self.batches else [0, None]
+        for j, (bound, bets) in enumerate(zip(self._bounds, self.bets, strict=True)):
+            n, rate = rate_of(bound, bets.sums)
+            n_newest, newest = self.batches[-1].errors[j] if self.batches else (0, None)
             evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
             result = "not contradicted" if n else "no rows"
-            if since is not None:
+            if j in self._since:
                 result = "contradicted"
-            rates = [
-                rate_words(value, of_n, beside=bound.target, in_percent=bound.in_percent)
-                for of_n, value in (latest, [n, rate])
-            ]
+            rates = [bound.in_words(newest, n_newest), bound.in_words(rate, n)]
             rows.append(
                 [result, bound.title, bound.bound_text, *rates, f"{n:,}", f"{evidence:.3g}"]
             )
@@ -574,7 +386,7 @@ class Monitor:
         state = {
             "format": MONITOR_FORMAT,
             "bets": [
-                {"bets": list(map(vars, bets.evidence)), "sums": bets.sums.tolist()}
+                {"bets": list(map(vars, bets.wealths)), "sums": bets.sums.tolist()}
                 for bets in self.bets
             ],
             "batches": [asdict(batch) for batch in self.batches],
@@ -604,7 +416,7 @@ class Monitor:
                     "certificate: its checksum differs"
                 )
             bets = [
-                Bets(tuple(Evidence(**bet) for bet in each["bets"]), np.array(each["sums"]))
+                Bets(tuple(Wealth(**bet) for bet in each["bets"]), np.array(each["sums"]))
                 for each in state["bets"]
             ]
             return replace(
@@ -616,30 +428,41 @@ class Monitor:
             )
 
 
-def _answered_rows(rule: Decision, groups: Groups) -> Mask:
-    """Return a mask of the rows whose groups a rule knows, shape (n,); a warning counts the others.
+def _answered_rows(rule: Decision | None, scored: Scored, given: dict[str, Any]) -> Mask:
+    """Return a mask of the rows that have scores, and groups that the rule knows, shape (n,).
 
-    Raise ValueError if the rule knows the groups of no row.
+    A warning counts the others. Raise ValueError without such rows, or for a column of another length.
     """
-    known = rule.groups
-    for name, column in named_columns(groups, None, known).items():
-        if name in known and rule.by_group in (True, name):
-            names = list(map(unit_name, known[name]))
-            is_other, others = other_groups(column, names)
-            if not is_other.any():
-                break
-            words = f"groups {others}: the rule knows {listed(names)}"
+    n = n_rows_of(given["X"])
+    if not n:
+        raise ValueError("X has no rows")
+    for argument, column in given.items():
+        if column is not None:
+            check_length(column, argument, n)
+    n_lacking = int(np.count_nonzero(scored.lacking))
+    if n_lacking == n:
+        raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
+    if n_lacking:
+        warn_user(f"{n_lacking:,} rows of {n:,} are not tested: they have no score")
+    has_score = ~scored.lacking
+    if rule is None or not rule.by_group:
+        return has_score
+    for name, column in named_columns(given["groups"], None, rule.groups).items():
+        if name in rule.groups and rule.by_group in (True, name):
+            known = list(map(unit_name, rule.groups[name]))
+            is_other, others = other_groups(column, known)
+            words = f"groups {others}: the rule knows {listed(known)}"
             if is_other.all():
                 raise ValueError(
                     f"{words}. No row has another group: check the column of groups"
                 )
-            n_left_out = int(np.count_nonzero(is_other))
-            warn_user(
-                f"rows not tested: {n_left_out:,} of {len(is_other):,}; {words}",
-                UncertifiedGroupsWarning,
-            )
-            return ~is_other
-    return np.ones(n_rows_of(groups), dtype=bool)
+            if is_other.any():
+                warn_user(
+                    f"rows not tested: {is_other.sum():,} of {n:,}; {words}",
+                    UncertifiedGroupsWarning,
+                )
+            return has_score & ~is_other
+    return has_score
 
 
 def _part(given: dict[str, Any], rows: Mask) -> dict[str, Any]:

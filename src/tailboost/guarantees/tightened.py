@@ -14,7 +14,7 @@ from contextlib import suppress
 import numpy as np
 from scipy.special import ndtri
 
-from tailboost.guarantees.certificates import tested_bounds
+from tailboost.guarantees.certify import tested_bounds
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.sequence import LAST, METHOD
 from tailboost.rates import InfeasibleLimitsError

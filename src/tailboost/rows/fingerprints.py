@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -142,6 +143,12 @@ def digest_of_rule(rule: Any, columns: Sequence[Any] = ()) -> str:
         Columns, label, kind and missing value of each `Scores` of the rule.
     """
     return digest(repr((rule.identity, list(columns))).encode())
+
+
+def digest_of(document: Mapping[str, Any], *about: Any) -> str:
+    """Return the digest of a document, also read from JSON, without its own one, and of what it is about."""
+    content = [{**document, "digest": None}, *about]
+    return digest(json.dumps(content, sort_keys=True, allow_nan=False).encode())
 
 
 # -- draws ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,158 @@
+"""Bets against the bounds of a certificate on later rows, which hold after any number of batches.
+
+A bet has numbers in [0, 1] and a limit on their mean. Its `Wealth` grows if the mean is above the limit.
+`Bets` are those against one bound: its evidence is their mean wealth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.rates import Limit, Sample
+from tailboost.rates.bounds import STAKES
+from tailboost.rates.rate import GAP
+
+if TYPE_CHECKING:  # a certificate begins a monitor, which bets
+    from tailboost.guarantees.certificates import CertifiedBound
+
+# Cap of wealths and of their logarithms: JSON has no infinity.
+LARGEST_WEALTH = 1e300
+
+
+@dataclass(frozen=True)
+class Wealth:
+    """Wealth of bets on a mean above a bound.
+
+    If the bound is true, the wealth ever reaches 1/δ with probability at most δ.
+
+    Batches may be added one by one, with a look after each. The j-th batch brings 1/(j (j + 1)) of the first
+    wealth into play; these fractions sum to one. Bets lost before a change therefore do not hide the
+    change: a late rise of the mean is found about as soon as a mean above the bound from the start. A mixture
+    of bets with different starts is a fair game, because each of them is a fair game.
+
+    Examples
+    --------
+    >>> from tailboost.guarantees.bets import Wealth
+    >>> wealth = Wealth(0.1).add([0, 1, 0, 0, 1] * 4)
+    >>> round(wealth.value, 1)
+    35.3
+    """
+
+    bound: float  # in [0, 1]: the tested bound
+    # Log wealth in play by stake.
+    log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(STAKES)
+    batches: int = 0  # batches so far
+
+    def add(self, losses: Any) -> Wealth:
+        """Return the wealth after a batch of further rows with losses in [0, 1]; unchanged without rows."""
+        values, counts = np.unique(losses, return_counts=True)
+        if not len(values):
+            return self
+        j = self.batches + 1
+        # The batch brings a further part of the first wealth into play.
+        logs = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
+        if self.bound > 0.0:
+            with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
+                logs = logs + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
+        elif values[-1] > 0.0:  # impossible under a bound of 0
+            logs = np.full(len(STAKES), np.inf)
+        logs = logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH)
+        return Wealth(self.bound, tuple(logs.tolist()), j)
+
+    @property
+    def value(self) -> float:
+        """The wealth. A value of 20 contradicts the bound at the 5 % level, at any time."""
+        with np.errstate(over="ignore"):
+            in_play = float(np.exp(self.log_wealths).mean())
+        # After k batches the part 1/1·2 + … + 1/k(k + 1) = 1 − 1/(k + 1) was brought into play.
+        return in_play + 1.0 / (self.batches + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Bets:
+    """The bets against one bound after some batches, and sums over the rows of each of its subgroups.
+
+    ``sums`` has a row for each subgroup: rows, weight in the denominator, and counted weight.
+    """
+
+    wealths: tuple[Wealth, ...] = ()
+    sums: Floats = field(default_factory=lambda: np.zeros((1, 3)))
+
+    def add(self, bound: CertifiedBound, samples: Sequence[Sample]) -> Bets:
+        """Return the bets after one more batch, with the rows of each subgroup in random order."""
+        if any(sample.high <= sample.low for sample in samples):
+            return self  # a rate with one possible value breaks no bound
+        new = bets_of(bound, samples)
+        before = self.wealths or [Wealth(limit) for _, limit in new]
+        after = [each.add(numbers) for each, (numbers, _) in zip(before, new, strict=True)]
+        sums = [(len(s.rows), s.among.sum(), s.values.sum()) for s in samples]
+        return Bets(tuple(after), self.sums + sums)
+
+    @property
+    def value(self) -> float:
+        """The evidence: the mean wealth of the bets, from 1, which is a fair game under the bound."""
+        values = [each.value for each in self.wealths] or [1.0]
+        return min(float(np.mean(values)), LARGEST_WEALTH)
+
+
+def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
+    """Return the bets against a bound: each has numbers (n,) in [0, 1] and a limit on their mean.
+
+    A rate is tested from each bounded side. A gap or ratio is tested by ordered pairs of subgroups: each row
+    of the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
+    the difference of the rates. ``samples`` are in random order.
+    """
+    if bound.subgroups:
+        return [_bet_apart(bound, *pair) for pair in permutations(samples, 2)]
+    (sample,) = samples
+    bets = []
+    if bound.sense != "≥":
+        bets.append(_bet_below(bound.upper, sample))
+    if bound.sense != "≤":  # an upper bound on the complement
+        bets.append(_bet_below(sample.low + sample.high - bound.lower, sample.mirrored))
+    return [(numbers, limit) for numbers, limit in bets if limit < 1.0]  # 1 cannot be broken
+
+
+def _bet_below(bound: float, sample: Sample) -> tuple[Floats, float]:
+    """Return a bet that a rate exceeds an upper bound."""
+    width = sample.high - sample.low
+    t = (bound - sample.low) / width
+    # Of a ratio of sums: top − t bottom + t.
+    numbers = (sample.values - sample.low) / width + t * (1.0 - sample.among)
+    return np.clip(numbers, 0.0, 1.0), t  # rounding may exceed [0, 1]
+
+
+def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> tuple[Floats, float]:
+    """Return a bet that ``factor`` times the first rate exceeds the second one by more than the gap."""
+    factor, gap = (1.0, bound.upper) if bound.subgroup == GAP else (bound.lower, 0.0)
+    n = min(len(first.rows), len(second.rows))
+    least = factor * first.low - first.high
+    width = (1.0 + factor) * (first.high - first.low)
+    differences = factor * _block_means(first.values, n) - _block_means(second.values, n)
+    return (differences - least) / width, min(1.0, (gap - least) / width)
+
+
+def _block_means(values: Floats, n: int) -> Floats:
+    """Return the means of n blocks of successive rows, of about equal size, shape (n,)."""
+    if not n:
+        return values[:0]
+    edges = len(values) * np.arange(n + 1) // n
+    return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
+
+
+def rate_of(bound: CertifiedBound, sums: Floats) -> list[Any]:
+    """Return the number of rows (of the smallest compared subgroup), and the rate, gap or ratio of sums."""
+    n = int(sums[:, 0].min())
+    if not n:
+        return [0, None]
+    rates = sums[:, 2] / sums[:, 1]
+    if bound.subgroups:
+        return [n, Limit(bound.subgroup, bound.rate, 0.0).value(rates)]
+    return [n, float(rates[0])]

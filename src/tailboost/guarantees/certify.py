@@ -1,0 +1,454 @@
+"""Bounds on a classifier's rates on new rows, from fresh rows: joint ones, and those of tests of limits.
+
+The mean of a subgroup has a bound (`upper_bound`). From it follow the bounds of a rate or limit
+(`bounds_of`), and bounds that hold together (`joint_bounds`), or each test a limit (`tested_bounds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import chain, product
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Column, Groups, Model, Stated, Table
+from tailboost.core.checks import check_indexes, check_number, group_columns, number_or_none
+from tailboost.core.exceptions import warn_user
+from tailboost.guarantees.certificates import CONSTANT, Certificate, CertifiedBound
+from tailboost.guarantees.exact_tests import all_pairs_pass
+from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
+from tailboost.guarantees.tail import UPPER, worst_mean
+from tailboost.rates import (
+    Limit,
+    Rate,
+    Sample,
+    Statistic,
+    as_statistics,
+    checked_limits,
+    deferred as deferred_rate,
+    error,
+    largest,
+)
+from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
+from tailboost.rates.rate import EACH
+from tailboost.rates.strata import GROUP
+from tailboost.rows.rows import Rows
+from tailboost.rows.seen import EqualRows, checked_equal_rows
+from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.selection.door import answering
+
+EXACT = "Clopper–Pearson"
+BETTING = "betting"
+PAIRS = "exact test of pairs"
+# Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/RATIO_LEVELS.
+RATIO_LEVELS = 1000
+# Least distance of the printed bound from the limit after a failed test of pairs.
+VISIBLE = 1e-4
+ASSUMED = (
+    "Assumption: the rows are independent draws from the population of the bounds (no "
+    "repeated measurements of one person, no later shift), and no row was used to train or "
+    "select the model."
+)
+COMPARED = (
+    "{:.3g} % of these rows equal rows of the fit, the selection or an earlier calibration that "
+    "are known here: no more than chance explains."
+)
+ONLY_SCORES = (
+    "The rule reads scores alone, so rows with equal scores are different rows. Whole tables "
+    "that were used before are recognised, parts of them only among scores with many digits."
+)
+EQUAL_BY_NATURE = (
+    "According to the caller, rows are equal by nature and nobody copied a row: only whole "
+    "tables that were used before are recognised."
+)
+UNKNOWN_TRAINING_ROWS = (
+    "Not all training rows of the model are known, so these rows are fresh as stated: "
+    "training_rows= names the training rows, and compares these rows with them."
+)
+BY_CLUSTERS = (
+    "Each of the {:,} clusters has one vote in a class or group: one of its rows there counts, drawn at "
+    "random by the hash of its content (if rows may be deferred, one of its rows counts everywhere). The "
+    "bounds are about such rows. Assumption: the clusters are independent draws from the population of the "
+    "bounds (no later shift), and none of their rows was used to train or select the model."
+)
+ON_TRUST = (
+    "Not compared are these parts of the model: {}. That they stay as they are, and had none of these rows, "
+    "is a statement of the caller."
+)
+ABOUT_TAILS = (
+    "The bound on the worst part of the rows holds for every group of at least this part, named or not; the "
+    "one within a divergence for every population Q with KL(Q ‖ P) up to it, where P is that of these rows. "
+    "The loss of a row is that of its answer, or expected if answers are drawn (predict_distribution)."
+)
+
+
+def certify(
+    model: Model,
+    X: Table,
+    y: Column,
+    *,
+    limits: Stated = None,
+    rates: Stated = None,
+    groups: Groups = None,
+    clusters: Column = None,
+    confidence: float = 0.95,
+    costs: Any = None,
+    cost_range: tuple[float, float] | None = None,
+    deferred: Column = None,
+    equal_rows: EqualRows | None = None,
+    training_rows: Any = None,
+) -> Certificate:
+    """Return confidence bounds on a classifier's rates on new rows, from fresh rows.
+
+    All bounds hold together with the stated confidence, for any classifier, population and number of rows.
+    Shares of rows have Clopper–Pearson bounds, other means betting bounds. The error probability
+    ``1 − confidence`` is divided evenly among the bounds (union bound).
+
+    Parameters
+    ----------
+    model : fitted classifier, pipeline, rule or array
+        Any object with ``predict``, or a rule of `tailboost.load_rule`, for a table with its scores. With
+        ``X=None`` the answers to the rows: labels of shape (n,), or probabilities of shape (n, K), with
+        columns in the order of the sorted labels or named by the labels. ``predict`` is then their argmax.
+    X, y : array-like of shape (n, d), (n,)
+        Fresh rows and their labels: independent draws from the population of interest.
+    limits : list of Limit or str, optional
+        Limits on rates, each bounded on its side. By default the limits of the model's fit.
+    rates : list of Rate or str, optional
+        Further rates, bounded on both sides in each subgroup; a `rates.tail` or `rates.shift` from
+        above. Without rates and limits errors are bounded
+        from above: of all rows, and by class, group and cell.
+    groups : array-like of shape (n,), or table of shape (n, c), optional
+        Group of each row, or several columns of groups.
+    clusters : array-like of shape (n,), optional
+        Cluster of each row: person, household or place. A cluster has one vote in a class or group, or in the
+        denominator of a rate: one of its rows there counts, drawn at random by the hash of its
+        content. If the model may defer, it is the same row everywhere. Clusters are independent draws; rows
+        of a cluster may depend on each other in any way.
+    confidence : float in (0, 1), default=0.95
+        Joint probability of all bounds.
+    costs : array-like of shape (n, K), optional
+        Cost of each answer to each row, for ``rates.cost()`` without a matrix, also in a tail or shift.
+    cost_range : (float, float), optional
+        Smallest and largest possible cost of any answer to any row, which the given rows do not show.
+    deferred : array-like of bool, shape (n,), optional
+        With an array of answers: True for a deferred row. Required for rates of deferral.
+    equal_rows : {"copies", "natural"}, optional
+        Reason for equal rows. "copies": more rows equal to training rows than the repetition within both
+        tables predicts are refused, because errors on training rows are too small, and so are copies of
+        nearly all rows or those of a label. "natural": features take few values, and nobody copied a row.
+    training_rows : array-like of shape (k, d), optional
+        The rows on which a model of another library was trained, without labels. Rows of ``X`` that are among
+        them are refused as training rows of a classifier of tailboost are.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    LeakageError
+        If rows equal rows of the fit, unless rows are equal by nature.
+    ValueError
+        If an argument is not as described.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tailboost as tb
+    >>> y = np.repeat([0, 1], [100, 200])
+    >>> answers = np.where(np.arange(300) % 12 == 0, 1 - y, y)  # or a fitted model, with X
+    >>> cert = tb.certify(answers, None, y, limits=["error(by=class) <= 15%"])
+    >>> for b in cert.bounds:
+    ...     print(f"{b.name}: estimate {b.estimate:.3f}, at most {b.upper:.3f}")
+    0: estimate 0.090, at most 0.164
+    1: estimate 0.080, at most 0.127
+    >>> cert.certified
+    False
+    """
+    refuse_rule_alone(model)
+    check_number(confidence, "confidence", 0, 1, below=True)
+    answers = answering(model) if hasattr(model, "predict") else None
+    if rates is None and limits is None:
+        limits = () if answers is None else answers.limits
+    expressions = as_statistics(rates or ())
+    for each in expressions:
+        is_rate = isinstance(each, Statistic) and each.form == EACH
+        if not (is_rate or isinstance(each, Limit)):
+            raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
+    if limits is not None:  # a limit alone has no truth value
+        expressions += checked_limits(limits)
+    if X is not None and answers is None:
+        raise ValueError(
+            f"X must be None if model is an array of answers, got {type(model).__name__}. Of "
+            "a classifier the order is (model, X, y)"
+        )
+    check_indexes(X=X, y=y, model=model, deferred=deferred)
+    groups = group_columns(groups, "groups", X)
+    if answers is not None:
+        groups = answers.score(X, groups).groups
+    given = Rows.read(X, y, groups, costs=costs, clusters=clusters)
+    counted = [expression.rate for expression in expressions]
+    if costs is not None and not any(rate.needs_costs for rate in counted):
+        raise ValueError("costs: no rate reads them; add cost(), or tail(10%, cost())")
+    door: Any = {"equal_rows": checked_equal_rows(equal_rows), "cost_range": cost_range}
+    if answers is not None:
+        if deferred is not None:
+            raise ValueError(
+                "deferred goes with an array of answers: a classifier knows its deferred rows"
+            )
+        fresh = Fresh.of_model(answers, given, counted, training_rows=training_rows, **door)
+    else:
+        if training_rows is not None:
+            raise ValueError(
+                "training_rows: model is an array of answers, so there are no rows to compare"
+            )
+        fresh = Fresh.of_answers(model, given, counted, deferred=deferred, **door)
+    parts = [expressions]
+    if not expressions:  # the kinds of errors divide the level evenly
+        kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]
+        parts = [[largest(error(by=kind))] for kind in kinds]
+    level = (1.0 - confidence) / len(parts)
+    bounds = [*chain(*(joint_bounds(part, fresh, level) for part in parts))]
+    certificate = certificate_of(fresh, bounds, confidence)
+    return replace(certificate, model=None if answers is None else model)
+
+
+def certificate_of(
+    fresh: Fresh, bounds: Sequence[CertifiedBound], confidence: float
+) -> Certificate:
+    """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
+    rule = fresh.rule
+    only_scores = rule is not None and rule.of_scores
+    if fresh.scored is not None and not fresh.compared and not only_scores:
+        warn_user(
+            "X: whether these rows trained the model is not checked. Rows that did look "
+            "easier than new ones and certify nothing; pass all of them as training_rows="
+        )
+    assumption, deferred = ASSUMED, None
+    if fresh.votes.n_clusters is not None:
+        assumption = BY_CLUSTERS.format(fresh.votes.n_clusters)
+    if fresh.answered.strata.defers:
+        assumption += (
+            f" {fresh.is_deferred.sum():,} of the {len(fresh):,} rows are deferred. A deferred "
+            "row is no error and no miss, and stays among the rows of a class or group; the "
+            "error among answered rows and precisions exclude it."
+        )
+        votes = fresh.votes.among(np.arange(len(fresh)))
+        deferred = float(np.mean(fresh.is_deferred[votes]))
+    compared = COMPARED.format(100 * fresh.shared)
+    if only_scores:
+        compared = ONLY_SCORES
+    elif fresh.equal_rows == "natural":
+        compared = EQUAL_BY_NATURE
+    if not fresh.compared:
+        compared += f" {UNKNOWN_TRAINING_ROWS}"
+    notes = [assumption, compared]
+    if fresh.identity.unknown:
+        notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
+    if any(bound.rate.loss for bound in bounds):
+        notes.append(ABOUT_TAILS)
+    return Certificate(
+        bounds=tuple(bounds),
+        confidence=confidence,
+        n_rows=len(fresh),
+        notes=tuple(notes),
+        compared=fresh.compared,
+        deferred=deferred,
+        rule=None if rule is None else rule.digest,
+        columns=() if rule is None else tuple(rule.groups),
+        n_clusters=fresh.votes.n_clusters,
+        equal_rows=fresh.equal_rows,
+        copies=fresh.copies,
+        date=datetime.now(UTC).date().isoformat(),
+        used=fresh.used,
+        identity=fresh.identity.digest,
+    )
+
+
+# -- bounds on means ---------------------------------------------------------------------------------------
+
+
+def upper_bound(rate: Rate, sample: Sample, level: float, *, counts: bool) -> float:
+    """Return an upper bound on the mean of a subgroup, or of an F score on its ratio of sums; or on a tail.
+
+    A tail or shift of losses of two values is a rising function of their mean. Shares of rows have
+    Clopper–Pearson bounds, other means betting bounds. If a ratio E top / E bottom, with 0 ≤ top ≤ bottom ≤
+    1, is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t. The bound
+    is the smallest t of a grid with a rejection at t and at all larger t. It fails only if the test rejects
+    at the largest t of the grid up to the true ratio.
+    """
+    width = sample.high - sample.low
+    # The bounds are for numbers in [0, 1]; rounding may exceed them.
+    scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
+    if counts:
+        share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
+        if rate.loss:
+            share = worst_mean(rate, [0.0, 1.0], [1.0 - share, share])
+    elif rate.loss:
+        share = UPPER[rate.kind](scaled, rate.level, level)
+    elif (sample.among == 1.0).all():
+        share = betting_upper(scaled, level)
+    else:
+        share = 1.0
+        for t in (np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS).tolist():
+            numbers = np.clip(scaled - t * sample.among + t, 0.0, 1.0)
+            if betting_p_value(numbers, t, level) > level:
+                break
+            share = t
+    return sample.low + width * share
+
+
+def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
+    """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
+
+    Without a level nothing but possible values bounds a rate, and what an answer keeps by construction.
+    """
+    rate = stated.rate
+    limit = stated if isinstance(stated, Limit) else None
+    samples = fresh.samples(rate)
+    names = [sample.name for sample in samples]
+    targets = np.full(len(names), np.nan)
+    if limit is not None and not limit.compares:
+        targets = limit.bounds(names)
+    counts = are_counts(rate, fresh)
+    deferred = shares_deferred(rate, fresh)
+    bounds = []
+    for sample, target in zip(samples, targets.tolist(), strict=True):
+        n = len(sample.rows)
+        lower, upper, estimate = sample.low, sample.high, sample.mean
+        if rate.loss and n:
+            estimate = worst_mean(rate, sample.values)
+        if n and level is not None and lower < upper:
+            if "≥" in stated.sides:  # an upper bound on the complement
+                lower += sample.high - upper_bound(rate, sample.mirrored, level, counts=counts)
+            if "≤" in stated.sides:
+                upper = upper_bound(rate, sample, level, counts=counts)
+        method = EXACT if counts else BETTING
+        bound = CertifiedBound(
+            rate,
+            sample.name,
+            stated.sense if len(stated.sides) == 1 else "",
+            number_or_none(target),
+            number_or_none(estimate),
+            lower,
+            upper,
+            n,
+            method if n else "no rows",
+            in_percent=limit is not None and limit.in_percent,
+            deferred=deferred.get(sample.name),
+        )
+        if bound.target is not None and kept_by_construction(bound, fresh):
+            bound = bound.at_target(CONSTANT)
+        bounds.append(bound)
+    if limit is None or not limit.compares:
+        return bounds
+    return [*bounds, compared_bound(limit, samples, bounds)]
+
+
+def compared_bound(
+    limit: Limit, samples: Sequence[Sample], bounds: Sequence[CertifiedBound]
+) -> CertifiedBound:
+    """Return the bound on a gap or ratio that follows from bounds on both sides of each subgroup."""
+    limit.refuse_negative(samples[0].low)
+    lower, upper = limit.interval(*np.array([(each.lower, each.upper) for each in bounds]).T)
+    # NaN without rows, and so is the estimate.
+    means = np.array([sample.mean for sample in samples])
+    return CertifiedBound(
+        limit.rate,
+        limit.form,
+        limit.sense,
+        limit.bound,
+        number_or_none(limit.value(means) + 0.0 * means.sum()),
+        lower,
+        upper,
+        min(bound.n for bound in bounds),
+        f"bounds of {len(bounds)} subgroups",
+        tuple(sample.name for sample in samples),
+        limit.in_percent,
+    )
+
+
+def are_counts(rate: Rate, fresh: Fresh) -> bool:
+    """Return whether each value is the smallest or largest one: of shares, or costs of two values."""
+    mean = rate.loss or rate
+    if mean.matrix is None:
+        has_two_values = mean.is_share
+    else:
+        costs, _ = mean.tables(fresh.answered.strata)
+        has_two_values = len(np.unique(costs)) <= 2
+    return has_two_values and fresh.shares(rate) is None  # an expected loss may have any value
+
+
+def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Any, float]:
+    """Return the share of deferred rows by subgroup with rows; empty if a rate shows it, or no row is."""
+    if rate.counts_deferral or not fresh.is_deferred.any():
+        return {}
+    samples = fresh.samples(deferred_rate(by=rate.by))
+    return {sample.name: sample.mean for sample in samples if len(sample.rows)}
+
+
+def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[CertifiedBound]:
+    """Return bounds for a test of each limit at the whole level; they do not hold together.
+
+    If all limits must hold, each is tested at the level: all pass although one is broken with a probability
+    of at most the level. The same holds for the pairs of subgroups of a gap or ratio. A pair of counts of
+    independent rows has an exact test; otherwise bounds on both sides share the level.
+    """
+    bounds = []
+    for limit in limits:
+        bounds += bounds_of(limit, fresh, level / len(limit.sides))
+        samples = fresh.samples(limit.rate)
+        if not (limit.compares and limit.rate.is_share and fresh.votes.are_apart(samples)):
+            continue
+        counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
+        bound = bounds[-1].at_target(PAIRS)
+        if not all_pairs_pass(counts, limit.pair, level):  # beyond the limit, as printed
+            lower = min(bounds[-1].lower, limit.bound - VISIBLE)
+            upper = max(bounds[-1].upper, limit.bound + VISIBLE)
+            bound = replace(bound, lower=lower, upper=upper)
+        bounds[-1] = bound
+    return bounds
+
+
+def joint_bounds(
+    expressions: Sequence[Statistic], fresh: Fresh, level: float
+) -> list[CertifiedBound]:
+    """Return bounds on rates on new rows that hold together with a probability of at least 1 − level.
+
+    The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
+    rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
+    each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
+    """
+    bounds_on_means: set[Any] = set()
+    for each in expressions:
+        samples = enumerate(fresh.samples(each.rate))
+        with_rows = [number for number, sample in samples if len(sample.rows)]
+        bounds_on_means.update(product([each.rate], with_rows, each.sides))
+    level_of_each = level / max(1, len(bounds_on_means))
+    return [*chain(*(bounds_of(each, fresh, level_of_each) for each in expressions))]
+
+
+def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
+    """Return whether the rule's possible answers in a subgroup cannot break its limit.
+
+    A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
+    precision of this label, because no row counts.
+    """
+    rate = bound.rate
+    if fresh.rule is None or rate.loss or rate.kind in ("representation", "cost"):
+        return False
+    column, group = rate.by, bound.subgroup
+    # Of any column: pairs of column and group, or groups of a column without a name.
+    if column == GROUP:
+        column, group = group if isinstance(group, tuple) else (None, group)
+    given = fresh.rule.written.actions_in(column, group)
+    counted, among = rate.tables(fresh.answered.strata)
+    answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
+    counts = (among > 0) & np.array([answer in given for answer in answers])
+    parts = counted[counts] / among[counts]
+    keeps = parts >= bound.target if bound.sense == "≥" else parts <= bound.target
+    return bool(keeps.all())
