@@ -488,12 +488,12 @@ def recorded(
     key = _key(parts.answers, selection.problem.objective, fresh, stated, confidence)
     attempt, ledger = Attempt(key, fresh.used), parts.classifier.ledger_
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
-    lacking = few_rows.lacks(stated, fresh, planned[-1].spent * (1.0 - confidence))
+    lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
     too_few = (
-        f"limits: too few rows to certify: {'; '.join(map(str, lacking))}. Bring more rows, or "
+        f"limits: too few rows to certify: {'; '.join(lacking)}. Bring more rows, or "
         "leave the limit out."
     )
-    if lacking and few_rows.is_free(lacking, stated, fresh):
+    if lacking and few_rows.is_free(max(lacking.values()), stated, fresh):
         raise NotCertifiedError(f"{too_few} {ONLY_COUNTED}", attempts=earlier)
     attempts = ledger.record(attempt, earlier)
     if lacking:

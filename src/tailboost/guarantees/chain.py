@@ -13,8 +13,6 @@ at r, because errors grow: with a probability of at most the level of the test, 
 
 from __future__ import annotations
 
-from itertools import compress
-
 import numpy as np
 
 from tailboost.core.array_types import Ints, Mask
@@ -49,10 +47,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     least, largest, _ = windows(case, at_ranks, case.cell, fresh.end, (1.0 - PART) * level)
     prices = np.unique([*selecting.chances.ravel(), 0.0, 2.0])
     rules = one_cut(selecting.at_prices(prices).clip(least, largest))
-    answered, possible = fresh.answered(rules), fresh.possible(rules)
-    passes = np.repeat((least <= largest).all(), len(rules))
-    for test in compress(fresh.tests, ~has_ranks):
-        passes &= test.passes(*test.counts(answered), test.kept(possible), PART * level)
+    passes = fresh.passes(
+        ~has_ranks, fresh.answered(rules), fresh.possible(rules), PART * level
+    )
+    passes &= (least <= largest).all()
     likeliest = rules[0 if shares[0].answer == FIRST else -1]
     return best_of(case, rules, passes, likeliest, PART * level, f"{AT_RANKS} {ALONG}")
 

@@ -30,11 +30,9 @@ so the theorem of `tailboost.guarantees.chain` holds. The cells counted so are d
 
 from __future__ import annotations
 
-from itertools import compress
-
 import numpy as np
 
-from tailboost.core.array_types import Ints
+from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.chain import ALONG, PART, best_of, with_ranks
 from tailboost.guarantees.exact_tests import DEFERRED, FIRST, SECOND, Share, most_reached
 from tailboost.guarantees.fresh import Certified, Refused
@@ -75,26 +73,31 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     last = np.maximum(np.maximum(freely[..., SECOND], stops[:, SECOND]), first)
     rules = np.stack([first, last], axis=2)
 
-    # The cells at which a threshold stopped count as deferred, and those that were counted before.
-    tested_first = np.minimum(first, counted[..., SECOND])
-    tested_last = np.maximum(last, counted[..., FIRST])
-    answered = fresh.answered(np.stack([tested_first, tested_last], axis=2))
-    at_first, at_last = stops[:, FIRST], stops[:, SECOND] - 1  # these cells
-    has_second = (freely[..., FIRST] >= at_first) & (tested_last <= at_first)
-    has_first = (freely[..., SECOND] <= at_last + 1) & (tested_first > at_last)
-    for answer, cell, is_stopped in (
-        (SECOND, at_first, has_second & (at_first < fresh.end)),
-        (FIRST, at_last, has_first & (at_last >= 0)),
-    ):
-        rows = fresh.rows[np.arange(len(fresh.place)), cell.clip(0, fresh.end - 1)[fresh.place]]
-        answered[..., answer] -= is_stopped[:, fresh.place] * rows
-        answered[..., DEFERRED] += is_stopped[:, fresh.place] * rows
-    possible = fresh.possible(rules)
-    passes = np.ones(len(rules), dtype=bool)
-    for test in compress(fresh.tests, on_deferral):
-        passes &= test.passes(*test.counts(answered), test.kept(possible), level_of_test)
+    answered = tested_rows(fresh, rules, freely, stops, counted)
+    passes = fresh.passes(on_deferral, answered, fresh.possible(rules), level_of_test)
     words = f"{AT_RANKS} {ALONG}" if n_tests else AT_RANKS
     return best_of(case, rules, passes, rules[-1], level_of_test, words)
+
+
+def tested_rows(
+    fresh: CountTable, rules: Ints, freely: Ints, stops: Ints, counted: Ints
+) -> Floats:
+    """Return the rows by stratum and answer that the tests of deferral read, shape (K, S, 3).
+
+    The cells at which a threshold stopped count as deferred, and so do those that were counted before.
+    """
+    first = np.minimum(rules[..., FIRST], counted[..., SECOND])
+    last = np.maximum(rules[..., SECOND], counted[..., FIRST])
+    answered = fresh.answered(np.stack([first, last], axis=2))
+    up, down = stops[:, FIRST], stops[:, SECOND]  # stopped at the cells `up` and `down - 1`
+    has_second = (freely[..., FIRST] >= up) & (last <= up)
+    has_first = (freely[..., SECOND] <= down) & (first >= down)
+    cells = np.pad(fresh.rows, ((0, 0), (0, 1)))  # without rows at V, which is −1 too
+    for answer, cell, is_stopped in ((SECOND, up, has_second), (FIRST, down - 1, has_first)):
+        rows = is_stopped[:, fresh.place] * cells[np.arange(len(cells)), cell[fresh.place]]
+        answered[..., answer] -= rows
+        answered[..., DEFERRED] += rows
+    return answered
 
 
 def chain_of(selecting: CountTable) -> tuple[Ints, int]:

@@ -386,27 +386,23 @@ def _groups(given: Rows, rule: Decision | None) -> tuple[Any, list[list[Any]], A
     """
     if given.names is None:
         return (), [], ()
-    titles, values = given.names.titles, [each.tolist() for each in given.names.values]
+    titles = given.names.titles
+    values = [each.tolist() for each in given.names.values]
     of_fit = {} if rule is None else rule.groups
     if len(of_fit) == len(titles) == 1:  # a single column needs no name
         of_fit = dict(zip(titles, of_fit.values(), strict=True))
-    known = {
-        title: of_fit[title]
-        for title, groups in zip(titles, values, strict=True)
-        if not set(of_fit.get(title, ())).isdisjoint(groups)
-    }
-    combinations: Any = ()
-    if rule is not None and known and len(known) == len(titles):
-        combinations = None
-        if len(titles) > 1:
-            in_order = itemgetter(*map(list(of_fit).index, titles))
-            found = set(map(in_order, rule.combinations))
-            combinations = tuple(sorted(found, key=repr))
-    each = zip(titles, values, strict=True)
-    with_known = [
-        list(dict.fromkeys((*groups, *known.get(title, ())))) for title, groups in each
-    ]
-    return titles, with_known, combinations
+    n_known = 0
+    for title, groups in zip(titles, values, strict=True):
+        known = of_fit.get(title, ())
+        if not set(known).isdisjoint(groups):
+            n_known += 1
+            groups += [group for group in known if group not in groups]
+    if rule is None or n_known < len(titles):
+        return titles, values, ()
+    if n_known == 1:
+        return titles, values, None
+    in_order = itemgetter(*map(list(of_fit).index, titles))
+    return titles, values, tuple(sorted(set(map(in_order, rule.combinations)), key=repr))
 
 
 # -- answers -----------------------------------------------------------------------------------------------
@@ -483,12 +479,9 @@ def compared(
         if not tables:
             continue
         hashes = scored.content if known.hashes is None else known.hashes(given.X)
-        for rows in (
-            Seen.of(hashes),
-            Seen.of(hashes, labels=given.labels),
-        ):  # scores have labels
+        for labels in (None, given.labels):  # scores have labels
+            rows = Seen.of(hashes, labels=labels)
             shared = max(shared, refuse_repeated(rows, tables, equal_rows))
-    return is_complete or model.known[0].records.complete, shared
 
 
 def _in_form_of(X: Table, training_rows: Table) -> Any:

@@ -136,6 +136,13 @@ class CountTable:
         low, high = cuts[:, self.place, 0], cuts[:, self.place, 1]
         return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
 
+    def passes(self, limits: Mask, answered: Floats, possible: Floats, level: float) -> Mask:
+        """Return which rules pass the tests of some limits at a level, shape (K,)."""
+        passes = np.ones(len(answered), dtype=np.bool_)
+        for test in compress(self.tests, limits):
+            passes &= test.passes(*test.counts(answered), test.kept(possible), level)
+        return passes
+
     def loss(self, cuts: Ints) -> Floats:
         """Return the loss of rules, shape (K,)."""
         return np.tensordot(self.answered(cuts), self.losses, ((1, 2), (0, 1)))
