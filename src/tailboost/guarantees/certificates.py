@@ -35,7 +35,9 @@ MOST_DRAWN = 60  # bounds without a limit
 CHANGED = "the certificate was changed after it was written: restore the file"
 ON_CHOSEN = "on the rows that chose the thresholds"
 NAMED_COPIES = 0.01
-EQUAL_ANOTHER = "% of these rows equal another one: if they are copies, drop them or pass clusters=."
+EQUAL_ANOTHER = (
+    "% of these rows equal another one: if they are copies, drop them or pass clusters=."
+)
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 #: The headings and the rows of a table.

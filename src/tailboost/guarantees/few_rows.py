@@ -66,12 +66,12 @@ def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
     strata = fresh.answered.strata
     kinds = set()  # which labels count, and what divides their rows
     for limit in limits:
-        counted = limit.rate.tables(strata)[1].any(axis=1).tolist()
+        _, among = limit.rate.tables(strata)
         is_across = limit.rate.kind == "representation"
-        kinds.add((tuple(counted), None if is_across else limit.rate.by))
+        kinds.add((tuple(among.max(axis=1)), None if is_across else limit.rate.by))
     labels, divided = zip(*kinds, strict=True)
     if fresh.votes.clusters is not None:
         return divided == (None,)
     if len(strata.columns) > 1 and not {GROUP, CELL}.isdisjoint(divided):  # of each column
         return False
-    return bool(np.sum(labels, axis=0).max() <= 1)
+    return bool(np.count_nonzero(labels, axis=0).max() <= 1)

@@ -482,6 +482,7 @@ def compared(
         for labels in (None, given.labels):  # scores have labels
             rows = Seen.of(hashes, labels=labels)
             shared = max(shared, refuse_repeated(rows, tables, equal_rows))
+    return is_complete or model.known[0].records.complete, shared
 
 
 def _in_form_of(X: Table, training_rows: Table) -> Any:
