@@ -107,6 +107,15 @@ def test_an_edited_rule_is_an_error_and_read_without_its_certificate(rule_file, 
     assert tb.load_rule(edited).certificate_.certified
 
 
+def test_a_file_whose_rule_reads_another_column_is_an_error(rule_files, tmp_path):
+    path, _ = rule_files["g"]
+    content = json.loads(path.read_text())
+    content["selection"]["by_group"] = "q"
+    (tmp_path / "edited.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="by_group"):
+        tb.load_rule(tmp_path / "edited.json")
+
+
 def test_a_file_has_the_day_of_its_certificate(rule_file):
     path, _ = rule_file
     today = datetime.now(UTC)

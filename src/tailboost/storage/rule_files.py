@@ -109,6 +109,8 @@ def _classifier(rule: ThresholdRule | Rule, content: Document) -> TunedClassifie
         limits=list(checked_limits(settings["limits"])),
         by_group=settings["by_group"] or False,
     )
+    if isinstance(rule, ThresholdRule) and (rule.group_column or False) != loaded.by_group:
+        raise ValueError(f"by_group in it is not {rule.group_column!r}, which its rule reads")
     if certificate is not None and certificate.rule != loaded.__tailboost__().rule.digest:
         raise ValueError(
             "its certificate is about another rule: the rule was edited after the calibration. "
