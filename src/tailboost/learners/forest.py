@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.utils.validation import validate_data
 
 from tailboost.core.array_types import Constraints, Floats, Ints, Mask, Table
 from tailboost.core.long_work import count_threads
-from tailboost.learners.table import OpenTable, TableClassifier
+from tailboost.learners.table import (
+    OpenTable,
+    OpenTableSession,
+    TableClassifier,
+    without_missing,
+)
 
 # Most rows and leaves of a tree, which bound the time and the memory of a forest.
 ROWS_OF_TREE = 20_000
@@ -21,18 +23,8 @@ LEAVES = 5_000
 PRIOR = 0.05
 
 
-class ForestSession:
+class ForestSession(OpenTableSession):
     """All forests on one table."""
-
-    def __init__(
-        self, template: TableForest, opened: OpenTable, y: Ints, n_classes: int
-    ) -> None:
-        self.template = template
-        self.X = opened.X
-        self.reader = opened.reader
-        self.table = _filled(opened.table)
-        self.y = y
-        self.n_classes = n_classes
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> TableForest:
         """Return the forest of the rows of a mask (None: all) for weights of shape (n,)."""
@@ -49,18 +41,12 @@ class ForestSession:
             n_jobs=count_threads(self.template.n_jobs, self.table.shape),
             random_state=seed,
         )
-        model = clone(self.template)
-        model.forest_ = forest.fit(self.table[used], self.y[used], weight[used])
+        model: TableForest = self._new_model()
+        table = without_missing(self.table[used])
+        model.forest_ = forest.fit(table, self.y[used], weight[used])
         shares = np.bincount(self.y[used], weight[used], self.n_classes)
         model.shares_ = shares / shares.sum()
-        model.table_ = self.reader
-        validate_data(model, self.X, skip_check_array=True)  # learns the columns
-        model.classes_ = np.arange(self.n_classes)
         return model
-
-    def predict(self, model: TableForest) -> Ints:
-        """Return class numbers of the session's rows."""
-        return model.predict_table(self.table)
 
 
 class TableForest(TableClassifier):
@@ -80,6 +66,7 @@ class TableForest(TableClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {}
     forest_: Any
+    shares_: Floats
 
     def __init__(
         self,
@@ -102,13 +89,5 @@ class TableForest(TableClassifier):
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         P = np.zeros((table.shape[0], len(self.classes_)))
         if len(P):
-            P[:, self.forest_.classes_] = self.forest_.predict_proba(_filled(table))
+            P[:, self.forest_.classes_] = self.forest_.predict_proba(without_missing(table))
         return P + PRIOR * (self.shares_ - P)
-
-
-def _filled(table: Table) -> Any:
-    """Return a table as scikit-learn's trees read it: missing entries of a sparse matrix are 0."""
-    if sp.issparse(table) and np.isnan(table.data).any():
-        table = table.copy()
-        table.data = np.nan_to_num(table.data)
-    return table

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask, Seed, Table
 from tailboost.core.exceptions import warn_user
@@ -25,6 +25,7 @@ from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
 from tailboost.learners.protocols import TableSession
 from tailboost.learners.table import (
     OpenTable,
+    OpenTableSession,
     TableClassifier,
     TableNumbers,
 )
@@ -58,20 +59,19 @@ def _load(content: bytes) -> Any:
     return booster
 
 
-class TreeSession:
-    """All fits of one learner on one table, which is binned once for all rounds and folds."""
+class TreeSession(OpenTableSession):
+    """All fits of one learner on one table, which is binned once for all rounds and folds.
+
+    A learner without a number of trees grows them until the loss of held-out rows no longer falls.
+    """
 
     deterministic = True
 
     def __init__(
         self, template: _XGBoostTrees, opened: OpenTable, y: Ints, n_classes: int
     ) -> None:
-        self.template = template
-        self.X = opened.X
-        self.reader = opened.reader
-        self.table = opened.table
-        self.y = y
-        self.n_classes = n_classes
+        super().__init__(template, opened, y, n_classes)
+        self.numbers: list[int] = []  # of trees, which the held-out rows of a cross-fit gave
         self.labels = y.astype(np.float32)
         kinds = opened.reader.feature_types
         params = {
@@ -105,71 +105,47 @@ class TreeSession:
             data = self.bin(self.table[rows], self.labels[rows], ref=self.data)
         factor = 2.0 ** round(float(np.log2(len(weight) / weight.sum())))
         data.set_weight((factor * weight).astype(np.float32))
-        params = dict(self.params)
         penalties = {
-            "min_child_weight": self.template.min_child_weight,
-            "reg_lambda": self.template.l2_regularization,
+            "min_child_weight": min(factor * self.template.min_child_weight, MOST_PENALTY),
+            "reg_lambda": min(factor * self.template.l2_regularization, MOST_PENALTY),
         }
-        for name, penalty in penalties.items():
-            params[name] = min(factor * penalty, MOST_PENALTY)
-        return data, params
+        return data, self.params | penalties
 
     def _model(self, booster: Any) -> _XGBoostTrees:
         """Return the trees of a booster as a classifier of class numbers."""
-        model = clone(self.template)
-        model.classes_ = np.arange(self.n_classes)
-        validate_data(model, self.X, skip_check_array=True)  # learns the columns
-        model.table_ = self.reader
+        model: _XGBoostTrees = self._new_model()
         model.model_ = bytes(booster.save_raw("ubj"))
         model.booster_ = _load(model.model_)  # a prediction changes no attribute
         return model
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _XGBoostTrees:
-        """Return a classifier fitted on the rows of a mask (None: all); ``seed`` has no effect."""
+        """Return a classifier fitted on the rows of a mask (None: all); ``seed`` has no effect.
+
+        Without a number of trees the other rows end the growth. All rows are then fitted with the mean
+        number of trees of these fits; without such a fit, a fifth of the rows gives the number.
+        """
+        n_trees = self.template._n_trees
+        if n_trees is None:
+            if rows is not None and not rows.all():
+                booster = self._stopped(weight, rows)
+                self.numbers.append(booster.num_boosted_rounds())
+                return self._model(booster)
+            numbers = self.numbers
+            if not numbers:
+                fitted = np.ones(len(weight), dtype=bool)
+                fitted[np.argsort(self.y, kind="stable")[::5]] = False
+                numbers = [self._stopped(weight, fitted).num_boosted_rounds()]
+            n_trees = round(np.mean(numbers))
         data, params = self._start(weight, rows)
-        return self._model(xgboost().train(params, data, self.template._n_trees))
+        return self._model(xgboost().train(params, data, n_trees))
 
     def stages(self, weight: Floats, seed: int) -> Iterator[_XGBoostTrees]:
         """Yield the classifier after each tree."""
         data, params = self._start(weight, None)
         booster = xgboost().Booster(params, [data])
-        for t in range(self.template._n_trees):
+        for t in range(self.template._n_trees or MOST_TREES):
             booster.update(data, t)
             yield self._model(booster)
-
-    def predict(self, model: _XGBoostTrees) -> Ints:
-        """Return class numbers of the session's rows."""
-        return model.predict_table(self.table)
-
-
-class BoostSession(TreeSession):
-    """Fits of boosted trees, with a number of trees or with the number that held-out rows give."""
-
-    def __init__(
-        self, template: _XGBoostTrees, opened: OpenTable, y: Ints, n_classes: int
-    ) -> None:
-        super().__init__(template, opened, y, n_classes)
-        self.numbers: list[int] = []  # of trees in the fits of a cross-fit
-
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _XGBoostTrees:
-        """Return a classifier fitted on the rows of a mask (None: all).
-
-        With ``n_estimators="auto"`` the other rows end the growth. All rows are then fitted with the mean
-        number of trees of these fits; without such a fit, a fifth of the rows gives the number.
-        """
-        if self.template.n_estimators != "auto":
-            return super().fit(weight, seed, rows)
-        if rows is not None and not rows.all():
-            booster = self._stopped(weight, rows)
-            self.numbers.append(booster.num_boosted_rounds())
-            return self._model(booster)
-        numbers = self.numbers
-        if not numbers:
-            fitted = np.ones(len(weight), dtype=bool)
-            fitted[np.argsort(self.y, kind="stable")[::5]] = False
-            numbers = [self._stopped(weight, fitted).num_boosted_rounds()]
-        data, params = self._start(weight, None)
-        return self._model(xgboost().train(params, data, round(np.mean(numbers))))
 
     def _stopped(self, weight: Floats, rows: Mask) -> Any:
         """Return the booster of the rows of a mask with the least loss on the other rows."""
@@ -224,12 +200,11 @@ class _XGBoostTrees(TableClassifier):
     n_jobs: int | None
     model_: Any  # XGBoost's model as bytes
 
-    _session: ClassVar[type[TreeSession]] = TreeSession
     # With more than two classes: whether a leaf contains a value for every class.
     _vector_leaves: ClassVar[bool] = False
     # With two classes: class 1 is predicted if XGBoost's output is above.
     _threshold: ClassVar[float] = 0.0
-    _n_trees: Any = 1
+    _n_trees: Any = 1  # None: as many as held-out rows ask for
 
     _parameter_constraints: ClassVar[Constraints] = {
         "max_depth": [Interval(Integral, 1, None, closed="left")],
@@ -255,7 +230,7 @@ class _XGBoostTrees(TableClassifier):
         """Return a session on an open table, which other learners may share."""
         self._validate_params()
         if xgboost() is not None:
-            return self._session(self, opened, y, n_classes)
+            return TreeSession(self, opened, y, n_classes)
         peer = self._of_sklearn()
         warn_user(
             f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower "
@@ -424,8 +399,6 @@ class HistBoostClassifier(_XGBoostTrees):
     True
     """
 
-    _session: ClassVar[type[TreeSession]] = BoostSession
-
     _parameter_constraints: ClassVar[Constraints] = {
         **_XGBoostTrees._parameter_constraints,
         "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -448,11 +421,9 @@ class HistBoostClassifier(_XGBoostTrees):
         self.random_state = random_state
 
     @property
-    def _n_trees(self) -> int:
-        """Number of trees of a fit in stages."""
-        if isinstance(self.n_estimators, str):
-            return MOST_TREES
-        return self.n_estimators
+    def _n_trees(self) -> int | None:
+        """Number of trees; None for "auto"."""
+        return None if isinstance(self.n_estimators, str) else self.n_estimators
 
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
         if n_classes > 2:
@@ -463,11 +434,11 @@ class HistBoostClassifier(_XGBoostTrees):
 
     def _of_sklearn(self) -> Any:
         return HistGradientBoostingClassifier(
-            max_iter=self._n_trees,
+            max_iter=self._n_trees or MOST_TREES,
             max_depth=self.max_depth,
             learning_rate=self.learning_rate,
             l2_regularization=self.l2_regularization,
-            early_stopping=self.n_estimators == "auto",
+            early_stopping=self._n_trees is None,
             max_leaf_nodes=None,
             random_state=self.random_state,
         )

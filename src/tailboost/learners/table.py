@@ -9,9 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    TransformerMixin,
+    _fit_context,
+    clone,
+)
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import Tags, _safe_indexing, check_random_state
+from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import (
@@ -23,7 +29,7 @@ from tailboost.core.array_types import (
     Seed,
     Table,
 )
-from tailboost.core.checks import as_pandas, check_labelled_rows, check_table
+from tailboost.core.checks import as_pandas, check_labelled_rows, check_table, unpack
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import listed
 from tailboost.learners.protocols import Session, TableSession
@@ -187,13 +193,48 @@ class OpenTable:
         self.table: Table = self.reader.transform(X)
 
 
+class OpenTableSession:
+    """All fits of one learner on an open table.
+
+    Parameters
+    ----------
+    template : TableClassifier
+        The learner.
+    opened : OpenTable
+        The rows.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    n_classes : int
+        K.
+    """
+
+    def __init__(self, template: Any, opened: OpenTable, y: Ints, n_classes: int) -> None:
+        self.template = template
+        self.opened = opened
+        self.table = opened.table
+        self.y = y
+        self.n_classes = n_classes
+
+    def _new_model(self) -> Any:
+        """Return a clone of the learner with its classes, columns and reader."""
+        model = clone(self.template)
+        model.classes_ = np.arange(self.n_classes)
+        model.table_ = self.opened.reader
+        validate_data(model, self.opened.X, skip_check_array=True)  # learns the columns
+        return model
+
+    def predict(self, model: TableClassifier) -> Ints:
+        """Return class numbers of the session's rows."""
+        return model.predict_table(self.table)
+
+
 class SessionClassifier(ClassifierMixin, BaseEstimator):
     """Base class of classifiers whose sessions fit them; the reader ``table_`` prepares rows.
 
     Attributes
     ----------
     peer_ : estimator or None
-        Another library's classifier that answers in the place of this one.
+        A model of another class that answers in the place of this one.
     """
 
     classes_: Labels
@@ -214,7 +255,7 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
+    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
         """Fit the classifier to weighted rows.
 
         Parameters
@@ -222,8 +263,9 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
         X : array-like, sparse matrix or data frame of shape (n, d)
             For trees NaN is a missing value, text and category columns of a data frame are categories, and
             absent entries of a sparse matrix are missing values, as in XGBoost. Stumps take finite numbers.
+            Nets also take images of shape (n, H, W) or (n, H, W, C), and a torch Dataset.
         y : array-like of shape (n,)
-            Class labels.
+            Class labels; None takes those of a Dataset.
         sample_weight : array-like of shape (n,), optional
             Non-negative weights.
 
@@ -236,13 +278,14 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X, y or sample_weight is not as described, or y has fewer than two classes.
         """
+        X, y = unpack(X, y)
         with fitting_apart(self) as fitted:
             X, classes, y, weight = check_labelled_rows(fitted, X, y, sample_weight)
             used = np.flatnonzero(weight)
             X = _safe_indexing(X, used)
             session = fitted.open_session(X, y[used], len(classes), weight[used])
-            seed = 0  # deterministic by default
-            if self.random_state is not None:
+            seed = 0
+            if self.random_state is not None or get_tags(self).non_deterministic:
                 seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             model = session.fit(weight[used], seed)
             if isinstance(model, SessionClassifier):
@@ -317,6 +360,14 @@ class TableClassifier(SessionClassifier):
         return tags
 
 
+def without_missing(table: Table) -> Any:
+    """Return a table as scikit-learn's trees read it: missing entries of a sparse matrix are 0."""
+    if sp.issparse(table) and np.isnan(table.data).any():
+        table = table.copy()
+        table.data = np.nan_to_num(table.data)
+    return table
+
+
 class TableNumbers(TransformerMixin, BaseEstimator):
     """A table of any kind in numbers, for models of scikit-learn.
 
@@ -340,18 +391,16 @@ class TableNumbers(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Table) -> Any:
         """Return the numbers of a table, shape (n, columns and indicators)."""
-        table = self.reader_.transform(X)
-        scaled = self.scaler_.transform(table) if self.linear else table
-        if sp.issparse(table):
-            scaled.data = np.nan_to_num(scaled.data)
-            if self.linear:
-                scaled.data = scaled.data.clip(-CLIPPED_AT, CLIPPED_AT)
-            return scaled
+        table = without_missing(self.reader_.transform(X))
         if not self.linear:
             return table
-        scaled = np.nan_to_num(scaled)
+        scaled = self.scaler_.transform(table)
+        if sp.issparse(table):
+            scaled.data = scaled.data.clip(-CLIPPED_AT, CLIPPED_AT)
+            return scaled
+        scaled = np.nan_to_num(scaled).clip(-CLIPPED_AT, CLIPPED_AT)
         kinds = self.reader_.categories_
-        blocks = [scaled[:, [c is None for c in kinds]].clip(-CLIPPED_AT, CLIPPED_AT)]
+        blocks = [scaled[:, [c is None for c in kinds]]]
         for j, categories in enumerate(kinds):
             if categories is not None and len(categories) <= MOST_CATEGORIES:
                 blocks.append(table[:, [j]] == np.arange(len(categories)))

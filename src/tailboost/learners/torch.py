@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -19,18 +18,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import (
     Array,
-    Column,
     Constraints,
     Floats,
     Ints,
-    Labels,
     Model,
     Seed,
     Table,
 )
-from tailboost.core.checks import check_labelled_rows, read_dataset, unpack
+from tailboost.core.checks import read_dataset, unpack
 from tailboost.core.exceptions import warn_user
-from tailboost.core.long_work import fitting_apart
+from tailboost.learners.table import SessionClassifier
 
 try:
     import torch
@@ -330,7 +327,7 @@ class TorchSession:
         return model.predict_table(self.X)
 
 
-class TorchClassifier(ClassifierMixin, BaseEstimator):
+class TorchClassifier(SessionClassifier):
     """Neural net trained for a fixed number of steps on minibatches drawn by weight.
 
     Base learner for every boosting classifier, and a classifier by itself. Images are arrays of shape
@@ -476,47 +473,18 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Table, *, reset: bool = False) -> Any:
         """Return the checked rows; ``reset`` sets their columns, as in a fit."""
+        X, _ = unpack(X)
         return validate_data(self, X, reset=reset, allow_nd=True)
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
-        """Train the net on weighted rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d), (n, H, W) or (n, H, W, C), or torch Dataset
-            Rows of a table, or images. A Dataset also contains the labels.
-        y : array-like of shape (n,)
-            Class labels; ``None`` takes the labels of a Dataset.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights; rows are drawn with these probabilities.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described, or the module rejects the rows, before any training.
-        """
-        X, y = unpack(X, y)
-        with fitting_apart(self) as fitted:
-            X, classes, class_numbers, weight = check_labelled_rows(fitted, X, y, sample_weight)
-            session = fitted.open_session(X, class_numbers, len(classes), weight)
-            fitted.net_ = session.fit(weight, session.seed)
-            fitted.classes_ = classes
-        return self
-
-    def predict(self, X: Table) -> Labels:
-        """Predict labels, shape (n,)."""
-        check_is_fitted(self)
-        return self.classes_[self.net_.predict(self._checked(unpack(X)[0]))]
+    @property
+    def net_(self) -> FittedNet:
+        """The fitted net."""
+        return self.peer_
 
     def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities (softmax), shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
-        return self.net_.predict_proba(self._checked(unpack(X)[0]))
+        return self.net_.predict_proba(self._checked(X))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
