@@ -113,7 +113,7 @@ REFUSED = {
     "one class": ({}, lambda X, y: (X, 0 * y), "one class"),
     "numbers": ({}, lambda X, y: (X, X[:, 0]), "[Cc]ontinuous|Unknown label"),
     "missing": ({}, lambda X, y: (np.where(X > 1, np.nan, X), y), "NaN"),
-    "rows": ({}, lambda X, y: (X, y[:-1]), "inconsistent"),
+    "rows": ({}, lambda X, y: (X, y[:-1]), "y has .* rows"),
     "a frozen model": ({"estimator": FrozenEstimator(TREE)}, None, "frozen"),
     "rounds": ({"n_estimators": 0}, None, "n_estimators"),
     "a name": ({"estimator": "treee"}, None, "tree"),

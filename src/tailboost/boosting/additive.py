@@ -5,18 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.dummy import DummyClassifier
 
 from tailboost.boosting.game import Bound, Hypothesis, Player
-from tailboost.boosting.learning import Boosting, Learner, coded
+from tailboost.boosting.learning import Learner, RowBoosting, coded
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
 from tailboost.core.checks import check_length, positions
 from tailboost.core.exceptions import warn_user
-from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import predict_models
 
 # Shorter steps count as none: at chance, and at a kink, rounding gives a tiny one.
@@ -105,13 +104,17 @@ def sums(x: Floats, z: Floats) -> Floats:
     return np.array([x[z > 0].sum(), x[z <= 0].sum()])
 
 
-def closed_step(right: float, wrong: float, K: int) -> float:
-    """Return ((K−1)/K) log((K−1) right/wrong), the a of least right·e^(−a) + wrong·e^(a/(K−1))."""
+def closed_step(sides: Floats, K: int) -> float:
+    """Return ((K−1)/K) log((K−1) right/wrong), the a of least right·e^(−a) + wrong·e^(a/(K−1)).
+
+    ``sides`` are right and wrong, as of `sums`.
+    """
+    right, wrong = sides
     with np.errstate(divide="ignore"):  # without a right or a wrong row
         return float((K - 1) / K * np.log((K - 1) * right / wrong))
 
 
-class AdditiveClassifier(Boosting):
+class AdditiveClassifier(RowBoosting):
     """The steps of a player along the answers of a learner: argmax_k f_k(x) with f = Σ_t a_t h_t.
 
     The scores of a hypothesis are 1 for its label, else −1/(K−1). `AdaBoostClassifier` and all other
@@ -165,29 +168,6 @@ class AdditiveClassifier(Boosting):
         self.n_iter_no_change: int | None = n_iter_no_change
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        sample_weight: Column = None,
-        *,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-    ) -> Self:
-        """Take steps until none lowers the cost, or the validation error no longer falls.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Training rows, labels of any type, and non-negative weights.
-        X_val, y_val, sample_weight_val : optional
-            Validation rows, for ``n_iter_no_change``.
-        """
-        with fitting_apart(self) as clf:
-            clf._run(clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val)))
-        return self
-
     def _run(self, learn: Learner) -> None:
         """Play the game, and set the rule."""
         K = len(self.classes_)
@@ -220,18 +200,12 @@ class AdditiveClassifier(Boosting):
         """Return the player, for any number of classes."""
         return self.player
 
-    def _weights(
-        self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner
-    ) -> Sequence[float] | Floats:
+    def _weights(self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner) -> Floats:
         """Return the weights of the kept rounds: their steps."""
-        return state.steps[: len(rounds)]
+        return np.array(state.steps[: len(rounds)])
 
     def _set_rule(
-        self,
-        learn: Learner,
-        rounds: Sequence[Hypothesis],
-        state: Steps,
-        weights: Sequence[float] | Floats,
+        self, learn: Learner, rounds: Sequence[Hypothesis], state: Steps, weights: Floats
     ) -> None:
         """Set the hypotheses with weights, or the best constant.
 
@@ -241,7 +215,7 @@ class AdditiveClassifier(Boosting):
         self.log_costs_ = np.array(state.log_costs)
         used = np.flatnonzero(weights)
         self.estimators_ = [rounds[t].model for t in used.tolist()]
-        self.estimator_weights_ = np.array(weights)[used]
+        self.estimator_weights_ = weights[used]
         if not len(used):
             warn_user("no hypothesis is better than the best constant, which answers instead")
             rows = learn.rows
@@ -287,8 +261,7 @@ class AdditiveClassifier(Boosting):
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""
-        answers = self._scores(X).argmax(axis=1)
-        return self.classes_[answers]
+        return self.classes_[self._scores(X).argmax(axis=1)]
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield `predict` after 1, 2, … hypotheses."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,13 +38,6 @@ class Hedge(Player[Cumulated]):
 
     eta: float
     T: int | None = None
-
-    @classmethod
-    def with_step(cls, eta: float | str, units: Units, T: int) -> Self:
-        """Return the player with a step size η, or with "theory", that of Theorem 5."""
-        if eta == "theory":
-            return cls(math.sqrt(8 * math.log(units.count) / T), T)
-        return cls(float(eta))
 
     def start(self, p: Floats) -> Cumulated:
         """Return the state without losses."""
@@ -81,13 +74,13 @@ class Hedge(Player[Cumulated]):
             tail = cvar(losses, game.alpha, game.units.p)
             formula = "V + log(1/α)/(ηT) + η/8"
             bounds.append(Bound("CVaR_α of the even mixture", formula, bound, tail))
-        largest = "largest mean loss of a unit under the even mixture", float(losses.max())
-        stated = [("V + log n/(ηT) + η/8", by_regret(log_n))]
+        quantity = "largest mean loss of a unit under the even mixture"
+        largest = float(losses.max())
+        bounds.append(Bound(quantity, "V + log n/(ηT) + η/8", by_regret(log_n), largest))
         if self.T:
             g = float(game.weighted_losses.max())
             regret = math.sqrt(log_n / (2 * T)) if T == self.T else math.nan
-            stated.append(("g + √(log n/(2T))", g + regret))
-        bounds += [Bound(largest[0], *each, largest[1]) for each in stated]
+            bounds.append(Bound(quantity, "g + √(log n/(2T))", g + regret, largest))
         return bounds
 
 
@@ -103,7 +96,9 @@ class HedgeClassifier(MixtureClassifier):
 
     def _start(self, units: Units) -> tuple[Player[Any], int]:
         T = self._rounds(units)
-        return Hedge.with_step(self.eta, units, T), T
+        if self.eta == "theory":
+            return Hedge(math.sqrt(8 * math.log(units.count) / T), T), T
+        return Hedge(float(self.eta)), T
 
     @property
     def eta_(self) -> float:

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import (
-    Tags,
-    _safe_indexing,
-    check_consistent_length,
-    check_random_state,
-    get_tags,
-)
+from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.boosting.game import Hypothesis, Player, Units
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import (
-    check_indexes,
+    check_labelled_rows,
     check_table,
-    label_column,
     positions,
     row_weights,
     unpack,
 )
+from tailboost.core.long_work import fitting_apart
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import open_session, predict_models
 from tailboost.learners.named import named_learner
@@ -227,32 +221,24 @@ class Boosting(ClassifierMixin, BaseEstimator):
             If labels are no classes, are all equal, or are unknown to a classifier that is not reset.
         """
         X, y = unpack(X, y)
-        check_indexes(X=X, y=y, sample_weight=sample_weight)
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        X = self._checked(X, reset=reset)
-        y = label_column(y, "y", target=True)
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        weight = row_weights(sample_weight, len(y))
+        X, labels, place, weight = check_labelled_rows(self, X, y, sample_weight, reset=reset)
+        weight = row_weights(weight, len(weight))
         used = np.flatnonzero(weight)
-        y = y[used]
         if reset:
             self._validate_params()
-            self.classes_, numbers = np.unique(y, return_inverse=True)
+            present, numbers = np.unique(place[used], return_inverse=True)
+            self.classes_ = labels[present]
         else:
-            numbers = positions(y, self.classes_, "y_val")
+            numbers = positions(labels[place[used]], self.classes_, "y_val")
         if len(self.classes_) > 2 and not get_tags(self).classifier_tags.multi_class:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass"
             )
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y holds one class only ({self.classes_[0]}) among the rows of positive weight"
-            )
         return Rows(_safe_indexing(X, used), numbers, weight[used], used)
+
+    @abstractmethod
+    def _run(self, learn: Learner) -> None:
+        """Play the game, and set the rule."""
 
     def _open(
         self,
@@ -326,6 +312,42 @@ class Boosting(ClassifierMixin, BaseEstimator):
         if of_learner.classifier_tags:
             tags.classifier_tags.multi_class = of_learner.classifier_tags.multi_class
         return tags
+
+
+class RowBoosting(Boosting):
+    """Base of the classifiers whose units are rows, and whose rule other rows may select."""
+
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        sample_weight: Column = None,
+        *,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+    ) -> Self:
+        """Play the game on the rows, and set the rule.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            Training rows, in a form that the learner accepts.
+        y : array-like of shape (n,)
+            Labels of any type. None takes those of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights, to which the base measure p is proportional. Weight 2 equals the row twice.
+        X_val, y_val, sample_weight_val : optional
+            Validation rows, which select the rule: λ of a mixture (line 7 of Zhai's algorithms), or the round
+            at which a sum ends (``n_iter_no_change``).
+
+        Returns
+        -------
+        self
+        """
+        with fitting_apart(self) as clf:
+            clf._run(clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val)))
+        return self
 
 
 # For classifiers whose theorem states the number of rounds.

@@ -12,11 +12,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units
-from tailboost.boosting.learning import TO_ONE, Boosting, Learner
+from tailboost.boosting.learning import TO_ONE, Boosting, Learner, RowBoosting
 from tailboost.core.array_types import Array, Column, Floats, Ints, Model, Seed, Table
 from tailboost.core.checks import check_length
 from tailboost.core.exceptions import BoundNotMetWarning, warn_user
-from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 
@@ -36,6 +35,16 @@ def ranked_labels(models: Sequence[Any], X: Any, K: int) -> Ints:
     """Return the class numbers by their mean probability under all models, largest first, shape (n, K)."""
     P = mean_probabilities(models, np.ones(len(models)), X, K)
     return np.argsort(-P.round(9), axis=1, kind="stable")  # sums may differ in the last digits
+
+
+def _counted(weights: Floats) -> Ints:
+    """Return the numbers of the hypotheses with weight, and of the first, which decides ties."""
+    return np.union1d(0, np.flatnonzero(weights))
+
+
+def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
+    """Return the weight of the answers of shape (…, n) that are each label, shape (K, n)."""
+    return np.array([weights @ (answers == k) for k in range(K)])
 
 
 def _most_probable(P: Floats, answers: Array) -> Ints:
@@ -81,9 +90,6 @@ class MixtureClassifier(Boosting):
         The theorems about the player, with their numbers and what was reached.
     """
 
-    # Answers of all hypotheses to the rows of `staged_predict`, which asks them once.
-    _known: Any = None
-
     # Parameters of some games, and their values in all others.
     alpha: Any = None
     cv: object = "train"
@@ -101,7 +107,13 @@ class MixtureClassifier(Boosting):
         if learn.judged is learn.rows and self.cv != "train":
             for held, part in self._without_folds(learn, self.cv):  # games without these rows
                 answers[:, held] = self._answers(part, self._play(part))
-        self._set_rule(learn, rounds, answers)
+        self._set_game(learn, rounds)
+        self.estimators_ = [h.model for h in rounds]
+        self.answers_ = answers[-len(rounds) :]
+        self.judged_y_ = learn.judged.y
+        self.base_ = learn.judged.weight / learn.judged.weight.sum()
+        self.candidate_losses_ = answers != self.judged_y_
+        self.losses_ = self.candidate_losses_[-len(rounds) :]
         self._set_weights(self._mix(self.candidate_losses_))
 
     @abstractmethod
@@ -136,9 +148,7 @@ class MixtureClassifier(Boosting):
     def _mix(self, losses: Array) -> Floats:
         """Return λ for losses of shape (t, n_judged): of least CVaR, the program (6) of Zhai, or even."""
         if self.alpha is None:
-            votes = np.ones(len(losses))
-            if len(losses) == self.n_iter_:
-                votes[-1] += self.n_played_ - self.n_iter_
+            votes = self._votes()[: len(losses)]
             return votes / votes.sum()
         (solution,) = mixture_path(losses, [self.alpha], self.base_)  # as in `alpha_path`
         return solution.mixture
@@ -152,28 +162,17 @@ class MixtureClassifier(Boosting):
             answers = np.vstack([ranked.T, answers])
         return answers
 
+    def _votes(self) -> Ints:
+        """Return the number of rounds that each hypothesis stands for, shape (T,)."""
+        return np.append(np.ones(self.n_iter_ - 1, int), self.n_played_ - self.n_iter_ + 1)
+
     @property
     def bounds_(self) -> list[Bound]:
         """The theorems about the player."""
-        votes = np.append(
-            np.ones(self.n_iter_ - 1, dtype=int), self.n_played_ - self.n_iter_ + 1
-        )
+        votes = self._votes()
         losses = np.repeat(self.game_losses_, votes, axis=0)
         weighted_losses = np.repeat(self.weighted_losses_, votes)
         return self.player_.bounds(Game(self.units_, losses, weighted_losses, self.alpha))
-
-    def _set_rule(self, learn: Learner, rounds: Sequence[Hypothesis], answers: Array) -> None:
-        """Set the attributes of a game, all but the weights.
-
-        ``answers`` are those of all candidates to the rows that select λ: ranked labels, then hypotheses.
-        """
-        self._set_game(learn, rounds)
-        self.estimators_ = [h.model for h in rounds]
-        self.answers_ = answers[-len(rounds) :]
-        self.judged_y_ = learn.judged.y
-        self.base_ = learn.judged.weight / learn.judged.weight.sum()
-        self.candidate_losses_ = answers != self.judged_y_
-        self.losses_ = self.candidate_losses_[-len(rounds) :]
 
     def _set_weights(self, weights: Floats) -> Self:
         """Set the weights of all candidates; return the classifier."""
@@ -183,25 +182,17 @@ class MixtureClassifier(Boosting):
         return self
 
     def _shares(self, X: Table) -> tuple[Floats, Array]:
-        """Return the shares of the labels, shape (K, n), and the answers of the candidates, shape (…, n).
-
-        Hypotheses without weight are left out, except the first: it decides ties.
-        """
-        check_is_fitted(self)
+        """Return the shares of the labels, shape (K, n), and the answers of the candidates, shape (…, n)."""
+        X = self._checked(X)
         K = len(self.classes_)
-        used = np.union1d(0, np.flatnonzero(self.estimator_weights_))
+        used = _counted(self.estimator_weights_)
         weights = self.estimator_weights_[used]
-        if self._known is None:
-            X = self._checked(X)
-            models = [self.estimators_[t] for t in used]
-            predicted = [h.astype(np.min_scalar_type(K)) for h in predict_models(models, X)]
-        else:
-            predicted = self._known[used]
+        predicted = predict_models([self.estimators_[t] for t in used], X)
+        answers = np.array([h.astype(np.min_scalar_type(K)) for h in predicted])
         if self.rank_weights_.any():
             weights = np.append(self.rank_weights_, weights)
-            predicted = [*ranked_labels(self.estimators_, X, K).T, *predicted]
-        answers = np.array(predicted)
-        return np.array([weights @ (answers == k) for k in range(K)]), answers
+            answers = np.vstack([ranked_labels(self.estimators_, X, K).T, answers])
+        return label_shares(weights, answers, K), answers
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability of each label as the answer, shape (n, K); bounds are about it."""
@@ -262,13 +253,12 @@ class MixtureClassifier(Boosting):
         The last stage may differ from `predict` with ``rank_labels``, which are no candidates here, and for a
         classifier of `tradeoff`, whose λ is another one.
         """
-        X = self._checked(X)
-        first = copy.copy(self)
-        first._known = np.array([*predict_models(self.estimators_, X)])
-        first.rank_weights_ = np.zeros(0)
+        answers = np.array([*predict_models(self.estimators_, self._checked(X))])
         for t in range(1, self.n_iter_ + 1):
-            first.estimator_weights_ = self._mix(self.losses_[:t])
-            yield first.predict(X)
+            weights = self._mix(self.losses_[:t])
+            used = _counted(weights)
+            P = label_shares(weights[used], answers[used], len(self.classes_))
+            yield self.classes_[_most_probable(P, answers[used])]
 
     def _with(self, weights: Floats, alpha: float | None) -> Self:
         """Return a copy with the weights of another α; an even mixture by its parameters has none."""
@@ -315,7 +305,7 @@ class MixtureClassifier(Boosting):
         return [(error, tail, self._with(weights, alpha)) for error, tail, weights in points]
 
 
-class GameClassifier(MixtureClassifier):
+class GameClassifier(MixtureClassifier, RowBoosting):
     """A player against a learner, for any number of rounds, and a mixture of the hypotheses.
 
     `AdaLPBoostClassifier` and all other classifiers with ``predict_distribution`` are such games of a paper's
@@ -365,37 +355,6 @@ class GameClassifier(MixtureClassifier):
         self.alpha = alpha
         self.n_estimators: Any = n_estimators
         self.random_state = random_state
-
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        sample_weight: Column = None,
-        *,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-    ) -> Self:
-        """Play the game, and mix its hypotheses.
-
-        Parameters
-        ----------
-        X : table of shape (n, d)
-            Training rows, in a form that the learner accepts.
-        y : array-like of shape (n,)
-            Labels of any type. None takes those of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights, to which the base measure p is proportional. Weight 2 equals the row twice.
-        X_val, y_val, sample_weight_val : optional
-            Validation rows, on which λ is selected (line 7 of Zhai's algorithms).
-
-        Returns
-        -------
-        self
-        """
-        with fitting_apart(self) as clf:
-            clf._run(clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val)))
-        return self
 
     def _start(self, units: Units) -> tuple[Player[Any], int]:
         return self.player, self.n_estimators

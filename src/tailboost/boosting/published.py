@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tailboost.boosting import cvar, dro, variance, worst_class
+from tailboost.boosting import (
+    AdaBoostClassifier,
+    AdaLPBoostClassifier,
+    AverageBoostClassifier,
+    DROBoostClassifier,
+    EBBoostClassifier,
+    GroupDROBoostClassifier,
+    LPBoostClassifier,
+    OCOBoostClassifier,
+    SoftMarginBoostClassifier,
+    VadaBoostClassifier,
+    WorstClassBoostClassifier,
+)
 from tailboost.boosting.dro import dro_radius, profile_likelihood
 from tailboost.boosting.variance import empirical_bernstein_bound, vadaboost_rounds
 from tailboost.boosting.worst_class import first_voters, margin_bound
@@ -45,18 +57,18 @@ _LINE_7: dict[str, Any] = {"cv": "train", "rank_labels": False}
 
 def adalpboost(
     estimator: Model, alpha: float, *, T: int = 100, eta: float | str = 1.0, **params: Any
-) -> cvar.AdaLPBoostClassifier:
+) -> AdaLPBoostClassifier:
     """α-AdaLPBoost, Algorithm 2; ``X_val`` and ``y_val`` of `fit` select λ, otherwise the training rows."""
     params = _LINE_7 | params
-    return cvar.AdaLPBoostClassifier(estimator, alpha=alpha, n_estimators=T, eta=eta, **params)
+    return AdaLPBoostClassifier(estimator, alpha=alpha, n_estimators=T, eta=eta, **params)
 
 
 def lpboost(
-    estimator: Model, alpha: float, *, T: int = 100, **params: Any
-) -> cvar.LPBoostClassifier:
+    estimator: Model, alpha: float, *, T: int | str = 100, **params: Any
+) -> LPBoostClassifier:
     """α-LPBoost, Algorithm 1 with the program (5); λ as in `adalpboost`."""
     params = _LINE_7 | params
-    return cvar.LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, **params)
+    return LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, **params)
 
 
 def regularized_lpboost(
@@ -66,69 +78,62 @@ def regularized_lpboost(
     beta: float | str = 100.0,
     T: int | str = 100,
     **params: Any,
-) -> cvar.LPBoostClassifier:
+) -> LPBoostClassifier:
     """Regularised α-LPBoost, Algorithm 1 with the program (8).
 
     ``beta="theory"`` and ``T="auto"`` are β and T of Theorem 4 for ``delta``.
     """
-    params = _LINE_7 | params
-    return cvar.LPBoostClassifier(estimator, alpha=alpha, beta=beta, n_estimators=T, **params)
+    return lpboost(estimator, alpha, T=T, beta=beta, **params)
 
 
-def average_boost(
-    estimator: Model, *, T: int = 100, **params: Any
-) -> cvar.AverageBoostClassifier:
+def average_boost(estimator: Model, *, T: int = 100, **params: Any) -> AverageBoostClassifier:
     """AdaBoost + Average, section 3.3, with η of Theorem 5 (``eta="theory"``)."""
-    return cvar.AverageBoostClassifier(estimator, n_estimators=T, **params)
+    return AverageBoostClassifier(estimator, n_estimators=T, **params)
 
 
 def group_dro_boost(
     estimator: Model, *, T: int = 100, **params: Any
-) -> worst_class.GroupDROBoostClassifier:
+) -> GroupDROBoostClassifier:
     """Group DRO as boosting, section 3.4; `fit` takes ``groups``. ``eta`` is 1, ``combine`` the average."""
-    return worst_class.GroupDROBoostClassifier(estimator, n_estimators=T, **params)
+    return GroupDROBoostClassifier(estimator, n_estimators=T, **params)
 
 
 # -- Shivaswamy and Jebara 2011 --------------------------------------------------------------------------
 
 
-def adaboost(estimator: Model, *, T: int = 500, **params: Any) -> variance.AdaBoostClassifier:
+def adaboost(estimator: Model, *, T: int = 500, **params: Any) -> AdaBoostClassifier:
     """AdaBoost, Algorithm 1."""
-    return variance.AdaBoostClassifier(estimator, n_estimators=T, **params)
+    return AdaBoostClassifier(estimator, n_estimators=T, **params)
 
 
 def vadaboost(
     estimator: Model, lambda_: float, *, T: int = 500, **params: Any
-) -> variance.VadaBoostClassifier:
+) -> VadaBoostClassifier:
     """VadaBoost, Algorithm 2, 0 ≤ λ ≤ 1.
 
     The paper stops after 100 rounds without a drop of the validation error: ``n_iter_no_change=100``, with
     ``X_val`` and ``y_val`` in `fit`.
     """
-    return variance.VadaBoostClassifier(
-        estimator, variance_weight=lambda_, n_estimators=T, **params
-    )
+    return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **params)
 
 
-def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> variance.EBBoostClassifier:
+def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier:
     """EBBoost over all stumps, Algorithm 3, λ ≥ 0."""
-    return variance.EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **params)
+    return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **params)
 
 
 def rlp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: Any
-) -> variance.SoftMarginBoostClassifier:
+) -> SoftMarginBoostClassifier:
     """RLP-Boost, section 6."""
-    return variance.SoftMarginBoostClassifier(
-        estimator, loss="linear", C=C, n_estimators=T, **params
-    )
+    return SoftMarginBoostClassifier(estimator, loss="linear", C=C, n_estimators=T, **params)
 
 
 def rqp_boost(
     estimator: Model, C: float | None = None, *, T: int = 500, **params: Any
-) -> variance.SoftMarginBoostClassifier:
+) -> SoftMarginBoostClassifier:
     """RQP-Boost, section 6."""
-    return variance.SoftMarginBoostClassifier(estimator, C=C, n_estimators=T, **params)
+    return SoftMarginBoostClassifier(estimator, C=C, n_estimators=T, **params)
 
 
 # -- Saito et al. 2024 -----------------------------------------------------------------------------------
@@ -142,20 +147,20 @@ def worst_class_boost(
     p: float = 0.8,
     T: int | str = "auto",
     **params: Any,
-) -> worst_class.WorstClassBoostClassifier:
+) -> WorstClassBoostClassifier:
     """Worst-class boosting, Algorithm 1; γ is stated, or (16) for p; T is ⌈2 ln K/γ²⌉."""
     params = {"whole": False} | params
-    return worst_class.WorstClassBoostClassifier(
+    return WorstClassBoostClassifier(
         estimator, theta=theta, gamma=gamma, p=p, n_estimators=T, **params
     )
 
 
 def oco_boost(
     estimator: Model, gamma: float, *, T: int | str = "auto", **params: Any
-) -> worst_class.OCOBoostClassifier:
+) -> OCOBoostClassifier:
     """OCO boosting, the baseline [13]; T is ⌈2 ln n/γ²⌉."""
     params = {"whole": False} | params
-    return worst_class.OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
+    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
 
 
 # -- Blanchet et al. 2019 --------------------------------------------------------------------------------
@@ -168,14 +173,14 @@ def dro_boost(
     T: int = 50,
     d: int | str = "auto",
     **params: Any,
-) -> dro.DROBoostClassifier:
+) -> DROBoostClassifier:
     """Distributionally robust boosting, Algorithm 1, in a KL ball of radius δ.
 
     ``delta="auto"`` is (7) for ``d`` and ``confidence``.
     """
     if delta != "auto" and d != "auto":
         raise ValueError(f"d={d!r} has no effect on delta={delta!r}; leave one out")
-    return dro.DROBoostClassifier(
+    return DROBoostClassifier(
         estimator,
         radius=delta,
         n_estimators=T,

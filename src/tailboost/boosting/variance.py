@@ -39,8 +39,7 @@ class Exponential(Additive):
 
     def step(self, z: Floats, state: Steps) -> float:
         """Return ½ log(Σ_I w / Σ_J w), for two classes."""
-        right, wrong = sums(state.u, z)
-        return closed_step(right, wrong, self.n_classes)
+        return closed_step(sums(state.u, z), self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,7 @@ class VariancePenalised(Additive):
 
     def step(self, z: Floats, state: Steps) -> float:
         """Return ¼ log(Σ_I u / Σ_J u), for two classes."""
-        right, wrong = sums(state.u, z)
-        return closed_step(right, wrong, self.n_classes) / 2
+        return closed_step(sums(state.u, z), self.n_classes) / 2
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,8 @@ class ExactVariance(VariancePenalised):
         """Return ¼ log(P/Q)."""
         w = state.u
         squares = w * (w / state.p)
-        P, Q = (1 - self.lambda_) * sums(w, z) ** 2 + self.lambda_ * sums(squares, z)
-        return closed_step(P, Q, self.n_classes) / 2
+        P_and_Q = (1 - self.lambda_) * sums(w, z) ** 2 + self.lambda_ * sums(squares, z)
+        return closed_step(P_and_Q, self.n_classes) / 2
 
 
 class AdaBoostClassifier(AdditiveClassifier):
@@ -225,9 +223,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
 
-    def _weights(
-        self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner
-    ) -> Sequence[float] | Floats:
+    def _weights(self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner) -> Floats:
         """Return the weights of the program; none if their vote errs as often as the best constant.
 
         Rows with equal scores count as errors: rounding alone would decide them.
@@ -237,7 +233,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         if self.C is None:
             self.C_ = {"linear": 2, "quadratic": 10}[self.loss] / weight.sum()
         if not rounds:
-            return ()
+            return np.zeros(0)
         wrong = np.array([h.losses for h in rounds])
         y = learn.rows.y
         K = len(self.classes_)
@@ -247,7 +243,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         is_right = np.arange(K) == y[:, None]
         lead = f[is_right] - np.where(is_right, -np.inf, f).max(axis=1)
         right = weight @ (lead > 1e-9 * a.sum())
-        return a if right > np.bincount(y, weight).max() else ()
+        return a if right > np.bincount(y, weight).max() else np.zeros(0)
 
 
 def empirical_bernstein_bound(

@@ -616,13 +616,13 @@ def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Float
 
 
 def check_labelled_rows(
-    learner: Model, X: Table, y: Column, sample_weight: Column
+    learner: Model, X: Table, y: Column, sample_weight: Column, *, reset: bool = True
 ) -> tuple[Any, Labels, Ints, Floats]:
     """Check the arguments of a learner's ``fit``; return the table, classes, class numbers and weights.
 
     Their shapes are (n, d), (K,), (n,) and (n,). The learner's ``_checked`` checks the table. Raise
-    ValueError if labels or weights do not fit the table, or fewer than two classes have rows of positive
-    weight.
+    ValueError if labels or weights do not fit the table, or in a fit, ``reset``, fewer than two classes have
+    rows of positive weight.
     """
     from sklearn.utils.multiclass import check_classification_targets
 
@@ -631,13 +631,13 @@ def check_labelled_rows(
             f"{type(learner).__name__} requires y to be passed, but the target y is None"
         )
     check_indexes(X=X, y=y, sample_weight=sample_weight)
-    X = learner._checked(X, reset=True)
+    X = learner._checked(X, reset=reset)
     classes, class_numbers = coded(y, "y", target=True)
     check_length(class_numbers, "y", n_rows_of(X))
     check_classification_targets(classes[class_numbers])
     weight = check_weights(sample_weight, len(class_numbers))
     weighted_classes = np.unique(class_numbers[weight > 0])
-    if len(weighted_classes) < 2:
+    if reset and len(weighted_classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the "
             "rows of positive weight; at least two are needed"
