@@ -111,8 +111,8 @@ def test_alpha_outside_its_range(alpha):
         ([1.0, np.nan], None, "losses"),
         (["a"], None, "losses"),
         ([1.0, 2.0], [1.0], "shape"),
-        ([1.0, 2.0], [1.0, -1.0], "negative"),
-        ([1.0, 2.0], [0.0, 0.0], "weights"),
+        ([1.0, 2.0], [1.0, -1.0], "base.*[Nn]egative"),
+        ([1.0, 2.0], [0.0, 0.0], "base.*zero"),
         ([1.0, 2.0], [np.inf, 0.0], "infinity|NaN|finite"),
     ],
 )

@@ -322,9 +322,9 @@ def test_medium_size_of_every_kind():
         (dict(alpha=1.5), "alpha"),
         (dict(alpha=np.nan), "alpha"),
         (dict(base=[1.0]), "shape"),
-        (dict(losses=np.eye(2, 3), base=[1.0, 1.0]), "weights"),
-        (dict(base=[1.0, -1.0]), "negative"),
-        (dict(base=[0.0, 0.0]), "weights"),
+        (dict(losses=np.eye(2, 3), base=[1.0, 1.0]), "base"),
+        (dict(base=[1.0, -1.0]), "base.*[Nn]egative"),
+        (dict(base=[0.0, 0.0]), "base.*zero"),
     ],
 )
 def test_bad_input(arguments, message):

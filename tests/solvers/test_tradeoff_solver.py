@@ -141,7 +141,7 @@ def test_degenerate_pools(errors, means, corners, tail):
 
 @pytest.mark.parametrize("means", [[0.1], [0.1, np.nan], [[0.1, 0.2]]])
 def test_means_must_fit_the_losses(means):
-    with pytest.raises(ValueError, match="numbers"):
+    with pytest.raises(ValueError, match="means"):
         worst_mean_curve([[0.2, 0.4], [0.0, 0.1]], means)
 
 

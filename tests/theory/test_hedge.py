@@ -95,7 +95,7 @@ def test_theory_eta_promises_g_plus_root(kind, rounds):
     n = 9
     answer = opponent(kind, rng, n)
     units = Units.rows(np.ones(n))
-    game = play(Hedge.with_step("theory", units, rounds), units, answer, rounds)
+    game = play(Hedge(math.sqrt(8 * math.log(n) / rounds), rounds), units, answer, rounds)
     mean, g = game.state.total / rounds, game.weighted_loss.max()
     assert mean.max() <= g + math.sqrt(math.log(n) / (2 * rounds)) + 1e-12
 

@@ -261,7 +261,8 @@ class AdditiveClassifier(RowBoosting):
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        answers = self._scores(X).argmax(axis=1)
+        return self.classes_[answers]
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield `predict` after 1, 2, … hypotheses."""

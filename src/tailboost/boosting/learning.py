@@ -28,6 +28,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.long_work import fitting_apart
+from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import open_session, predict_models
 from tailboost.learners.named import named_learner
@@ -140,12 +141,6 @@ class Learner:
 # -- the base of the classifiers
 
 EDGE = Interval(Real, 0, 0.5, closed="right")
-COUNT = Interval(Integral, 1, None, closed="left")
-NON_NEGATIVE = Interval(Real, 0, None, closed="left")
-POSITIVE = Interval(Real, 0, None, closed="neither")
-SHARE = Interval(Real, 0, 1, closed="neither")
-TO_ONE = Interval(Real, 0, 1, closed="right")
-BELOW_ONE = Interval(Real, 0, 1, closed="left")
 AUTO = StrOptions({"auto"})
 THEORY = StrOptions({"theory"})
 

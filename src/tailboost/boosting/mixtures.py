@@ -12,10 +12,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units
-from tailboost.boosting.learning import TO_ONE, Boosting, Learner, RowBoosting
+from tailboost.boosting.learning import Boosting, Learner, RowBoosting
 from tailboost.core.array_types import Array, Column, Floats, Ints, Model, Seed, Table
 from tailboost.core.checks import check_length
 from tailboost.core.exceptions import BoundNotMetWarning, warn_user
+from tailboost.core.ranges import TO_ONE
 from tailboost.learners.foreign import model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 
@@ -253,7 +254,8 @@ class MixtureClassifier(Boosting):
         The last stage may differ from `predict` with ``rank_labels``, which are no candidates here, and for a
         classifier of `tradeoff`, whose λ is another one.
         """
-        answers = np.array([*predict_models(self.estimators_, self._checked(X))])
+        X = self._checked(X)
+        answers = np.array([*predict_models(self.estimators_, X)])
         for t in range(1, self.n_iter_ + 1):
             weights = self._mix(self.losses_[:t])
             used = _counted(weights)

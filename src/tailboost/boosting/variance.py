@@ -21,8 +21,9 @@ from tailboost.boosting.additive import (
     sums,
 )
 from tailboost.boosting.game import Hypothesis, tilted
-from tailboost.boosting.learning import NON_NEGATIVE, Learner, coded
+from tailboost.boosting.learning import Learner, coded
 from tailboost.core.array_types import Floats, Model, Seed
+from tailboost.core.ranges import NON_NEGATIVE
 from tailboost.learners import StumpClassifier
 from tailboost.solvers import soft_margin_weights
 

@@ -90,22 +90,17 @@ def set_seeds(estimator: Model, seed: int) -> None:
     params = sorted(estimator.get_params(deep=True))
     names = [name for name in params if name.split("__")[-1] == "random_state"]
     words = np.random.SeedSequence(seed).generate_state(len(names))
-    # scikit-learn takes seeds below 2³¹.
-    seeds = [int(word >> 1) for word in words]
+    seeds = (words >> 1).tolist()  # scikit-learn takes seeds below 2³¹
     estimator.set_params(**dict(zip(names, seeds, strict=True)))
 
 
 def weight_parameter(estimator: Model) -> str | None:
     """Return the name of the sample weights in ``fit``; None if there is no such parameter."""
-    if isinstance(estimator, Pipeline):
-        step_name, final_step = estimator.steps[-1]
-        inner_name = weight_parameter(final_step)
-        if inner_name is None:
-            return None
-        return f"{step_name}__{inner_name}"
-    if has_fit_parameter(estimator, "sample_weight"):
-        return "sample_weight"
-    return None
+    name = "sample_weight"
+    while isinstance(estimator, Pipeline):
+        step, estimator = estimator.steps[-1]
+        name = f"{step}__{name}"
+    return name if has_fit_parameter(estimator, "sample_weight") else None
 
 
 def growth_parameter(estimator: Model) -> str | None:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property, partial
 from importlib import import_module
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask, Seed, Table
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
+from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE
 from tailboost.learners.protocols import TableSession
 from tailboost.learners.table import (
     OpenTable,
@@ -207,9 +208,9 @@ class _XGBoostTrees(TableClassifier):
     _n_trees: Any = 1  # None: as many as held-out rows ask for
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "max_depth": [Interval(Integral, 1, None, closed="left")],
+        "max_depth": [COUNT],
         "max_bins": [Interval(Integral, 2, 65_536, closed="both")],
-        "min_child_weight": [Interval(Real, 0, None, closed="left")],
+        "min_child_weight": [NON_NEGATIVE],
         "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
@@ -401,9 +402,9 @@ class HistBoostClassifier(_XGBoostTrees):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **_XGBoostTrees._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "learning_rate": [Interval(Real, 0, 1, closed="right")],
-        "l2_regularization": [Interval(Real, 0, None, closed="left")],
+        "n_estimators": [COUNT, StrOptions({"auto"})],
+        "learning_rate": [TO_ONE],
+        "l2_regularization": [NON_NEGATIVE],
     }
 
     def __init__(

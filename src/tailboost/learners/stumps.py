@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Tags, check_array
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
 from tailboost.core.array_types import Constraints, Floats, Ints, Table
+from tailboost.core.ranges import NON_NEGATIVE
 from tailboost.learners.table import SessionClassifier
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
@@ -64,6 +63,10 @@ class Coded(NamedTuple):
         if not isinstance(self.rows, slice):
             sums[self.common] = total - sums.sum()
         return sums.cumsum()[:-1]
+
+
+# A constant as a column with one threshold, which all rows are above.
+CONSTANT = Coded(-1, np.zeros(0, np.intp), np.zeros(0, np.intp), 1, 1)
 
 
 class BestStump(NamedTuple):
@@ -194,26 +197,17 @@ def best_stump(
     # The signed terms of each sum, the signed sum, and the sum.
     sums = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in summands]
 
-    def compared(below: list[Any]) -> tuple[Floats, Floats]:
-        """Return the costs of stumps and a positive multiple of P − Q, by signed sums of rows below."""
+    best = BestStump(-1, 0, 0, np.inf)
+    for block in [*blocks, [CONSTANT]]:
         # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
-        differences = [
-            np.atleast_1d((signed - 2 * lower) / total)
-            for (_, signed, total), lower in zip(sums, below, strict=True)
-        ]
+        differences = []
+        for terms, signed, total in sums:
+            below = np.concatenate([column.below(terms, signed) for column in block])
+            differences.append((signed - 2 * below) / total)
         s = differences[0]
         t = differences[-1]  # the same without λ
         costs = eb_cost(s, t, variance_weight, V)
-        return costs, (1 - variance_weight) * s + variance_weight * V * t
-
-    best = BestStump(-1, 0, 0, np.inf)
-    for block in blocks:
-        costs, excess = compared(
-            [
-                np.concatenate([column.below(terms, signed) for column in block])
-                for terms, signed, _ in sums
-            ]
-        )
+        excess = (1 - variance_weight) * s + variance_weight * V * t  # a multiple of P − Q
         start = 0
         for column in block:
             end = start + column.n_thresholds
@@ -223,9 +217,6 @@ def best_stump(
                 above = int(excess[at] >= -TIE)
                 best = BestStump(column.number, at - start, above, float(costs[at]))
             start = end
-    costs, excess = compared([0.0 for _ in sums])  # the constants: all rows are above
-    if costs[0] < best.cost - TIE:
-        best = BestStump(-1, 0, int(excess[0] >= -TIE), float(costs[0]))
     return best
 
 
@@ -274,9 +265,7 @@ class StumpClassifier(SessionClassifier):
     (2.0, ['b'])
     """
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        "variance_weight": [Interval(Real, 0, None, closed="left")]
-    }
+    _parameter_constraints: ClassVar[Constraints] = {"variance_weight": [NON_NEGATIVE]}
 
     def __init__(self, *, variance_weight: float = 0.0) -> None:
         self.variance_weight = variance_weight

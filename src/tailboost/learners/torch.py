@@ -27,6 +27,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import read_dataset, unpack
 from tailboost.core.exceptions import warn_user
+from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE
 from tailboost.learners.table import SessionClassifier
 
 try:
@@ -410,18 +411,18 @@ class TorchClassifier(SessionClassifier):
     _parameter_constraints: ClassVar[Constraints] = {
         "module": [callable],
         "optimizer": [StrOptions(set(OPTIMIZERS)), callable],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "steps": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [POSITIVE],
+        "momentum": [BELOW_ONE],
+        "weight_decay": [NON_NEGATIVE],
+        "batch_size": [COUNT],
+        "steps": [COUNT],
         "milestones": ["array-like"],
         "warmup_steps": [Interval(Integral, 0, None, closed="left")],
         "loss": [callable, None],
         "augment": [callable, None],
         "device": [str],
-        "growth": [Interval(Integral, 1, None, closed="left"), None],
-        "eval_batch_size": [Interval(Integral, 1, None, closed="left")],
+        "growth": [COUNT, None],
+        "eval_batch_size": [COUNT],
         "random_state": ["random_state"],
     }
 

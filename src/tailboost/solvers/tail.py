@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Array, Floats, Ints
-from tailboost.core.checks import check_alpha, finite, loss_vector
+from tailboost.core.checks import check_alpha, check_weights, finite, loss_vector
 
 # Units that are converted to floats together, so a block fits the processor's cache.
 UNITS_AT_ONCE = 4096
@@ -127,15 +127,7 @@ def as_losses(losses: ArrayLike) -> Array:
 
 def measure(base: ArrayLike | None, n: int) -> Floats:
     """Return the base measure p of n units, shape (n,): ``base`` divided by its sum, or 1/n for None."""
-    if base is None:
-        return np.full(n, 1 / n)
-    weights = finite(base, "base")
-    if weights.shape != (n,) or weights.min() < 0 or not weights.max() > 0:
-        raise ValueError(
-            f"base must be {n} non-negative weights, not all zero, one for each column of "
-            f"losses; got the shape {weights.shape} and the least weight "
-            f"{weights.min(initial=0)}"
-        )
+    weights = check_weights(base, n, "base")
     weights = weights / weights.max()  # no sum of these overflows
     return weights / weights.sum()
 

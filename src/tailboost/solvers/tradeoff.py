@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.checks import finite
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.mixture import TailGame, solve
 from tailboost.solvers.tail import as_losses, combine, expectations, measure, tail
@@ -74,11 +75,9 @@ class _Frontier:
         self, losses: ArrayLike, means: ArrayLike, alpha: float | None, base: ArrayLike | None
     ) -> None:
         matrix = as_losses(losses)
-        all_means = np.asarray(means, dtype=np.float64)
-        if all_means.shape != matrix.shape[:1] or not np.isfinite(all_means).all():
-            raise ValueError(
-                f"means must be {len(matrix)} finite numbers, one for each row of losses"
-            )
+        all_means = finite(means, "means")
+        if all_means.shape != matrix.shape[:1]:
+            raise ValueError(f"means must be {len(matrix)} numbers, one for each row of losses")
         if alpha is None:  # the CVaR is the largest loss
             p = measure(base, matrix.shape[1])
             alpha = float(p[p > 0].min())
