@@ -367,8 +367,7 @@ def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iter
         elif hasattr(model, "predict_proba"):
             P = np.asarray(model.predict_proba(X), dtype=np.float64)
         else:
-            yield _votes(next(predict_models([model], X)), n_classes)
-            continue
+            P = _votes(next(predict_models([model], X)), n_classes)
         classes = np.asarray(getattr(model, "classes_", np.arange(n_classes)), dtype=np.intp)
         if P.shape[1] != len(classes):  # there is a column for each class of the fit
             classes = np.arange(n_classes)

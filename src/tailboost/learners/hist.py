@@ -427,11 +427,10 @@ class HistBoostClassifier(_XGBoostTrees):
         return None if isinstance(self.n_estimators, str) else self.n_estimators
 
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
+        params = {"objective": "binary:logistic", "eta": self.learning_rate}
         if n_classes > 2:
-            objective = {"objective": "multi:softprob", "num_class": n_classes}
-        else:
-            objective = {"objective": "binary:logistic"}
-        return objective | {"eta": self.learning_rate}
+            params |= {"objective": "multi:softprob", "num_class": n_classes}
+        return params
 
     def _of_sklearn(self) -> Any:
         return HistGradientBoostingClassifier(

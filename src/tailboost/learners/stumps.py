@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Tags, check_array
-from sklearn.utils.validation import validate_data
 
 from tailboost.core.array_types import Constraints, Floats, Ints, Table
 from tailboost.core.ranges import NON_NEGATIVE
@@ -267,6 +266,8 @@ class StumpClassifier(SessionClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {"variance_weight": [NON_NEGATIVE]}
 
+    _accepted: ClassVar[dict[str, Any]] = {"dtype": np.float64}
+
     def __init__(self, *, variance_weight: float = 0.0) -> None:
         self.variance_weight = variance_weight
 
@@ -281,10 +282,6 @@ class StumpClassifier(SessionClassifier):
                 f"{n_classes}. Boosting that has estimator= takes more with estimator='tree'"
             )
         return StumpSession(self, X, y, sample_weight)
-
-    def _checked(self, X: Table, *, reset: bool = False) -> Any:
-        """Return the checked table; ``reset`` sets its columns, as in a fit."""
-        return validate_data(self, X, reset=reset, dtype=np.float64)
 
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for a table of float64, shape (n,)."""

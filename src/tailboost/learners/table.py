@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from importlib import import_module
 from numbers import Number
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -241,14 +241,16 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
     table_: Any
     random_state: Seed = None
     peer_: Any = None
+    _accepted: ClassVar[dict[str, Any]]  # arguments of `validate_data` about the rows
 
     @abstractmethod
     def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
 
-    @abstractmethod
     def _checked(self, X: Table, *, reset: bool = False) -> Any:
         """Return the checked table; ``reset`` sets its columns, as in a fit."""
+        X, _ = unpack(X)
+        return validate_data(self, X, reset=reset, **self._accepted)
 
     @abstractmethod
     def predict_table(self, table: Any) -> Ints:
@@ -313,6 +315,11 @@ class TableClassifier(SessionClassifier):
     """Base class of classifiers for open tables."""
 
     table_: TableReader
+    _accepted: ClassVar[dict[str, Any]] = {
+        "accept_sparse": "csr",
+        "dtype": np.float32,
+        "ensure_all_finite": "allow-nan",
+    }
 
     @abstractmethod
     def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
@@ -333,14 +340,7 @@ class TableClassifier(SessionClassifier):
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
             check_table(X)
             return validate_data(self, X, reset=reset, skip_check_array=True)
-        return validate_data(
-            self,
-            as_pandas(X),
-            reset=reset,
-            accept_sparse="csr",
-            dtype=np.float32,
-            ensure_all_finite="allow-nan",
-        )
+        return super()._checked(X, reset=reset)
 
     def predict_table(self, table: Table) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""

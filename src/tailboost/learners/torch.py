@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import (
     Array,
@@ -25,7 +25,7 @@ from tailboost.core.array_types import (
     Seed,
     Table,
 )
-from tailboost.core.checks import read_dataset, unpack
+from tailboost.core.checks import read_dataset
 from tailboost.core.exceptions import warn_user
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE
 from tailboost.learners.table import SessionClassifier
@@ -426,6 +426,8 @@ class TorchClassifier(SessionClassifier):
         "random_state": ["random_state"],
     }
 
+    _accepted: ClassVar[dict[str, Any]] = {"allow_nd": True}
+
     def __init__(
         self, module: object, *, optimizer: Any = "sgd", learning_rate: float = 0.1, momentum: float = 0.9,
         weight_decay: float = 0.0, batch_size: int = 128, steps: int = 500,
@@ -471,11 +473,6 @@ class TorchClassifier(SessionClassifier):
                 f"{wrong}"
             )
         return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
-
-    def _checked(self, X: Table, *, reset: bool = False) -> Any:
-        """Return the checked rows; ``reset`` sets their columns, as in a fit."""
-        X, _ = unpack(X)
-        return validate_data(self, X, reset=reset, allow_nd=True)
 
     @property
     def net_(self) -> FittedNet:
