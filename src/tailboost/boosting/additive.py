@@ -12,11 +12,11 @@ from scipy.special import softmax
 from sklearn.dummy import DummyClassifier
 
 from tailboost.boosting.game import Bound, Hypothesis, Player
-from tailboost.boosting.learning import Learner, RowBoosting, coded
+from tailboost.boosting.learning import Learner, RowBoosting
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
 from tailboost.core.checks import check_length, positions
 from tailboost.core.exceptions import warn_user
-from tailboost.learners.foreign import predict_models
+from tailboost.learners.foreign import class_scores, predict_models
 
 # Shorter steps count as none: at chance, and at a kink, rounding gives a tiny one.
 LEAST_STEP = 1e-10
@@ -185,7 +185,7 @@ class AdditiveClassifier(RowBoosting):
             if a == 0:
                 break
             rounds.append(h)
-            f = f + a * coded(h.answers, K)
+            f = f + a * class_scores(h.answers, K)
             wrong = f.argmax(axis=1) != learn.judged.y
             self.errors_.append(float(np.average(wrong, weights=learn.judged.weight)))
             idle = len(rounds) - 1 - int(np.argmin(self.errors_))
@@ -223,10 +223,9 @@ class AdditiveClassifier(RowBoosting):
             self.estimator_weights_ = np.ones(1)
         formula, power = self.player_.theorem
         self.bounds_ = []
-        of_steps = np.array_equal(weights, state.steps[: len(rounds)])
-        if formula and len(self.classes_) == 2 and of_steps:
-            last = self.log_costs_[-1] if len(self.log_costs_) else np.nan
-            bound = float(np.exp(power * last))
+        of_all_rounds = np.array_equal(weights, state.steps[: len(rounds)])
+        if formula and len(self.classes_) == 2 and rounds and of_all_rounds:
+            bound = float(np.exp(power * state.log_costs[-1]))
             achieved = float(state.p @ (state.margins <= 0))
             self.bounds_.append(Bound("training error", formula, bound, achieved))
 
@@ -236,7 +235,7 @@ class AdditiveClassifier(RowBoosting):
         f = np.zeros((X.shape[0], len(self.classes_)))
         answers = predict_models(self.estimators_, X)
         for a, h in zip(self.estimator_weights_, answers, strict=True):
-            f = f + a * coded(h, len(self.classes_))
+            f = f + a * class_scores(h, len(self.classes_))
             yield f
 
     def _scores(self, X: Table) -> Floats:

@@ -30,7 +30,7 @@ from tailboost.core.checks import (
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE
 from tailboost.learners import HistTreeClassifier
-from tailboost.learners.foreign import open_session, predict_models
+from tailboost.learners.foreign import class_scores, open_session, predict_models
 from tailboost.learners.named import named_learner
 
 
@@ -47,19 +47,6 @@ class Rows(NamedTuple):
         inside = np.flatnonzero(mask)
         X = _safe_indexing(self.X, inside)
         return Rows(X, self.y[inside], self.weight[inside], self.used[inside])
-
-
-def coded(answers: Array, K: int) -> Floats:
-    """Return the scores of a hypothesis, shape (n, K), with sum 0.
-
-    They are 1 for its label, else −1/(K−1); or real h, of which one column is the value of class 1.
-    """
-    if answers.dtype.kind != "f":
-        codes = np.where(np.eye(K, dtype=bool), 1.0, -1 / (K - 1))
-        return codes.take(answers, axis=0)
-    if answers.ndim == 1:
-        return np.column_stack([-answers, answers])
-    return answers - answers.mean(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -120,7 +107,7 @@ class Learner:
         for model in stages:
             answers = self.session.predict(model)
             if answers.dtype.kind == "f":
-                losses = (1 - coded(answers, K)[np.arange(len(y)), y]) / 2
+                losses = (1 - class_scores(answers, K)[np.arange(len(y)), y]) / 2
             else:
                 losses = answers != y
             if self.loss:

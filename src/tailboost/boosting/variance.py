@@ -21,10 +21,11 @@ from tailboost.boosting.additive import (
     sums,
 )
 from tailboost.boosting.game import Hypothesis, tilted
-from tailboost.boosting.learning import Learner, coded
+from tailboost.boosting.learning import Learner
 from tailboost.core.array_types import Floats, Model, Seed
 from tailboost.core.ranges import NON_NEGATIVE
 from tailboost.learners import StumpClassifier
+from tailboost.learners.foreign import class_scores
 from tailboost.solvers import soft_margin_weights
 
 
@@ -240,7 +241,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         K = len(self.classes_)
         a = soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
         answers = (learn.session.predict(h.model) for h in rounds)
-        f: Any = sum(step * coded(h, K) for step, h in zip(a, answers, strict=True))
+        f: Any = sum(step * class_scores(h, K) for step, h in zip(a, answers, strict=True))
         is_right = np.arange(K) == y[:, None]
         lead = f[is_right] - np.where(is_right, -np.inf, f).max(axis=1)
         right = weight @ (lead > 1e-9 * a.sum())

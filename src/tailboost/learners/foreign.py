@@ -122,7 +122,9 @@ def growth_parameter(estimator: Model) -> str | None:
     return None
 
 
-def grow(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
+def grow(
+    model: Model, X: Table, y: Ints, params: dict[str, Any], *, in_stages: bool
+) -> Iterator[Any]:
     """Yield the same classifier after each stage of its growth; one stage without `growth_parameter`.
 
     Parameters
@@ -135,9 +137,11 @@ def grow(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterator[An
         Labels.
     params : dict
         The sample weights under their name in ``fit``, or nothing.
+    in_stages : bool
+        Whether to grow in stages, if the classifier can.
     """
     parameter = growth_parameter(model)
-    if parameter is None:
+    if parameter is None or not in_stages:
         yield model.fit(X, y, **params)
         return
     n_steps = getattr(model, parameter)
@@ -203,13 +207,13 @@ class SklearnSession:
 
     def stages(self, weight: Floats, seed: int, *, in_stages: bool = True) -> Iterator[Any]:
         """Yield a clone after each stage of its growth, see `grow`; rows of one class give a constant."""
-        X = self.X
-        y = self.y
-        params: dict[str, Any] = {}
-        weighted_classes = np.unique(y[weight > 0])
+        weighted_classes = np.unique(self.y[weight > 0])
         if len(weighted_classes) == 1:
             yield constant(int(weighted_classes[0]), self.n_classes)
             return
+        X = self.X
+        y = self.y
+        params: dict[str, Any] = {}
         if self.weight_parameter is None:
             # As many draws as the rows count, by weight.
             draws = np.random.default_rng(seed)
@@ -222,12 +226,7 @@ class SklearnSession:
         present_classes, y = np.unique(y, return_inverse=True)
         model = of_present(self.estimator, present_classes, self.n_classes)
         set_seeds(model, seed)
-        stages: Iterable[Any]
-        if in_stages:
-            stages = grow(model, X, y, params)
-        else:
-            stages = [model.fit(X, y, **params)]
-        for fitted in stages:
+        for fitted in grow(model, X, y, params, in_stages=in_stages):
             if len(present_classes) == self.n_classes:
                 yield fitted
             else:
@@ -236,6 +235,19 @@ class SklearnSession:
     def predict(self, model: Model) -> Ints:
         """Return class numbers of the session's rows."""
         return next(predict_models([model], self.X))
+
+
+def class_scores(answers: Array, K: int) -> Floats:
+    """Return the scores of a hypothesis, shape (n, K), with sum 0.
+
+    They are 1 for its label, else −1/(K−1); or real h, of which one column is the value of class 1.
+    """
+    if answers.dtype.kind != "f":
+        codes = np.where(np.eye(K, dtype=bool), 1.0, -1 / (K - 1))
+        return codes.take(answers, axis=0)
+    if answers.ndim == 1:
+        return np.column_stack([-answers, answers])
+    return answers - answers.mean(axis=1, keepdims=True)
 
 
 class RegressorSession:
@@ -266,8 +278,7 @@ class RegressorSession:
                 f"estimator={estimator!r} has no parameter sample_weight in fit, but the "
                 "weights differ"
             )
-        is_label = np.arange(n_classes) == y[:, None]  # shape (n, K)
-        self.coded = np.where(is_label, 1.0, -1.0 / (n_classes - 1))
+        self.coded = class_scores(y, n_classes)
         self.estimator = estimator
         if n_classes == 2:
             self.coded = self.coded[:, 1]
@@ -387,6 +398,4 @@ def _votes(predictions: Any, n_classes: int) -> Floats:
     """Return 1 for the predicted class and 0 for others, or softmax(2h) of real values h, shape (n, K)."""
     if predictions.dtype.kind != "f":
         return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
-    if predictions.ndim == 1:
-        predictions = np.column_stack([-predictions, predictions])
-    return softmax(2.0 * predictions, axis=1)
+    return softmax(2.0 * class_scores(predictions, n_classes), axis=1)

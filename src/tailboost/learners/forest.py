@@ -19,6 +19,8 @@ from tailboost.learners.table import (
 # Most rows and leaves of a tree, which bound the time and the memory of a forest.
 ROWS_OF_TREE = 20_000
 LEAVES = 5_000
+# Share of the columns that a split compares.
+MAX_FEATURES = 0.5
 # Weight of the class frequencies in each prediction, so that no small forest is certain.
 PRIOR = 0.05
 
@@ -34,7 +36,7 @@ class ForestSession(OpenTableSession):
         n = int(used.sum())
         forest = ExtraTreesClassifier(
             self.template.n_estimators,
-            max_features=self.template.max_features,
+            max_features=MAX_FEATURES,
             min_samples_leaf=max(2, min(n, ROWS_OF_TREE) // LEAVES),
             bootstrap=n > ROWS_OF_TREE,
             max_samples=ROWS_OF_TREE if n > ROWS_OF_TREE else None,
@@ -56,8 +58,6 @@ class TableForest(TableClassifier):
     ----------
     n_estimators : int, default=30
         Number of trees.
-    max_features : float or str, default=0.5
-        Features per split, as in scikit-learn.
     n_jobs : int, optional
         Maximum number of threads.
     random_state : int, optional
@@ -72,12 +72,10 @@ class TableForest(TableClassifier):
         self,
         n_estimators: int = 30,
         *,
-        max_features: float | str = 0.5,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_estimators = n_estimators
-        self.max_features = max_features
         self.n_jobs = n_jobs
         self.random_state = random_state
 
