@@ -328,7 +328,7 @@ class LPBoostClassifier(GameClassifier):
         self.estimator = estimator
         self.alpha = alpha
         self.n_estimators = n_estimators
-        self.beta = beta
+        self.beta: Any = beta
         self.delta = delta
         self.rank_labels = rank_labels
         self.cv = cv
@@ -340,8 +340,7 @@ class LPBoostClassifier(GameClassifier):
             T = self.n_estimators
         if self.beta == "theory":
             return LP(self.alpha, beta, self.delta), T
-        stated: Any = self.beta
-        return LP(self.alpha, stated), T
+        return LP(self.alpha, self.beta), T
 
     @property
     def beta_(self) -> float | None:

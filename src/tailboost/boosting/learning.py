@@ -179,9 +179,9 @@ class Boosting(ClassifierMixin, BaseEstimator):
         is_frame = hasattr(X, "iloc")  # the learner reads the columns of a data frame
         if is_frame:
             check_table(X)
-        names = getattr(self, "feature_names_in_", ())
-        if is_frame and not reset and set(names) == set(X.columns):
-            X = X[list(names)]
+            names = getattr(self, "feature_names_in_", ())
+            if set(names) == set(X.columns):
+                X = X[list(names)]
         tags = get_tags(self).input_tags
         return validate_data(
             self,

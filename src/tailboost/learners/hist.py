@@ -23,6 +23,7 @@ from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE
+from tailboost.learners.foreign import weight_parameter
 from tailboost.learners.protocols import TableSession
 from tailboost.learners.table import (
     OpenTable,
@@ -172,23 +173,19 @@ class TreeSession(OpenTableSession):
         )
 
 
-class PeerSession:
-    """All fits of a classifier of scikit-learn in the place of XGBoost's."""
-
-    def __init__(self, peer: Any, X: Table, y: Ints) -> None:
-        self.peer = peer
-        self.X = X
-        self.y = y
+class PeerSession(OpenTableSession):
+    """All fits of a pipeline of scikit-learn in the place of XGBoost's trees."""
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return a pipeline fitted on the rows of a mask (None: all)."""
         used = np.flatnonzero(weight if rows is None else weight * rows)
-        weights = {f"{self.peer.steps[-1][0]}__sample_weight": weight[used]}
-        return clone(self.peer).fit(_safe_indexing(self.X, used), self.y[used], **weights)
+        X = _safe_indexing(self.opened.X, used)
+        weights = {str(weight_parameter(self.template)): weight[used]}
+        return clone(self.template).fit(X, self.y[used], **weights)
 
     def predict(self, model: Any) -> Ints:
         """Return class numbers of the session's rows."""
-        return np.asarray(model.predict(self.X))
+        return np.asarray(model.predict(self.opened.X))
 
 
 class _XGBoostTrees(TableClassifier):
@@ -237,7 +234,7 @@ class _XGBoostTrees(TableClassifier):
             f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower "
             f"{type(peer).__name__}; pip install 'tailboost[xgboost]'"
         )
-        return PeerSession(make_pipeline(TableNumbers(), peer), opened.X, y)
+        return PeerSession(make_pipeline(TableNumbers(), peer), opened, y, n_classes)
 
     # The booster is stored as bytes, which can be pickled and copied.
     def __getstate__(self) -> dict[str, Any]:

@@ -198,8 +198,8 @@ class OpenTableSession:
 
     Parameters
     ----------
-    template : TableClassifier
-        The learner.
+    template : estimator
+        The learner, which is cloned for each fit.
     opened : OpenTable
         The rows.
     y : ndarray of int, shape (n,)
@@ -223,7 +223,7 @@ class OpenTableSession:
         validate_data(model, self.opened.X, skip_check_array=True)  # learns the columns
         return model
 
-    def predict(self, model: TableClassifier) -> Ints:
+    def predict(self, model: Any) -> Ints:
         """Return class numbers of the session's rows."""
         return model.predict_table(self.table)
 

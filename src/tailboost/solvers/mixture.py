@@ -342,18 +342,15 @@ def solve(game: TailGame, shift: Floats, start: Floats | None = None) -> Optimum
     # With one candidate, one unit, at α = 1 and often at large α the best single candidate is optimal.
     alone = np.zeros(len(game.losses))
     alone[(expectations(game.losses, game.p) + shift).argmin()] = 1.0
-    best = game.optimum(alone, None, shift)
+    tried = [game.optimum(alone, None, shift)]
     n_candidates, n_units = game.losses.shape
     is_large = n_units > max(2 * FEW_FREE_UNITS * n_candidates, SMALL_PROGRAM / n_candidates)
-    if best.gap > CLOSED and is_large:
-        by_newton = _by_newton(game, shift, start)
-        if by_newton is not None:
-            best = min(best, by_newton, key=lambda optimum: optimum.gap)
-    if best.gap > CLOSED:
+    if tried[-1].gap > CLOSED and is_large:
+        tried.append(_by_newton(game, shift, start) or tried[-1])
+    if tried[-1].gap > CLOSED:
         lam, w = mixture_program(game.losses, game.p / game.alpha, shift)
-        whole = game.optimum(lam, w, shift)
-        best = min(best, whole, key=lambda optimum: optimum.gap)
-    return best
+        tried.append(game.optimum(lam, w, shift))
+    return min(tried, key=lambda optimum: optimum.gap)
 
 
 class _FreeUnits(NamedTuple):
