@@ -41,17 +41,15 @@ class Direction(NamedTuple):
     @classmethod
     def of(cls, scores: Floats, y: Ints, place: Ints) -> Self:
         """Return the direction of scores of rows, shape (n,), with labels 0 and 1 and places."""
-        shares, numbers = [], []
-        for number in range(int(place.max()) + 1):
+        total, n_pairs = 0.0, 0
+        for number in np.unique(place):
             first, second = (scores[(place == number) & (y == label)] for label in (0, 1))
             n = min(len(first), len(second))
             if n:
                 lower = np.searchsorted(np.sort(first), np.sort(second), side="right")
-                shares.append(float(lower.mean()) / len(first))
-                numbers.append(n)
-        return (
-            cls(float(np.average(shares, weights=numbers)), sum(numbers)) if shares else cls()
-        )
+                total += n * float(lower.mean()) / len(first)
+                n_pairs += n
+        return cls(total / n_pairs, n_pairs) if n_pairs else cls()
 
     @property
     def falls(self) -> bool:

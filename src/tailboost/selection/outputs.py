@@ -8,7 +8,7 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from scipy.special import log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
@@ -166,14 +166,13 @@ class Models:
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
         probabilities = cache(partial(self.probabilities, X))
-        table = LogProbabilities(cache(lambda i: logs_of(probabilities(i))), self)
-        table.X = X
-        score = self.score
+        logs = cache(lambda i: logs_of(probabilities(i)))
+        score, scores = self.score, None
         if score.made_by is not None:  # not exp(log(p)), which a threshold may tell from p
-            table.scores = probabilities(0)[:, score.positive_]
+            scores = probabilities(0)[:, score.positive_]
         elif score is not LOG_ODDS:
-            table.scores = score.values(X)[:, 0]
-        return table
+            scores = score.values(X)[:, 0]
+        return LogProbabilities(logs, self, X=X, scores=scores)
 
     def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
@@ -255,22 +254,19 @@ def averaging(models: Models) -> Models:
 
     options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
-    used = np.arange(M)
-    least = None
-    while True:
-        most = np.where(np.isin(np.arange(M), used), np.inf, 0.0)
-        bounds = [*((0.0, end) for end in most), *[(None, None)] * K]
+    bounds = Bounds(np.repeat([0.0, -np.inf], [M, K]), np.full(M + K, np.inf))
+    most = bounds.ub[:M]  # 0 of the models without weight
+    least = np.inf
+    while most.any():
         found = minimize(
             loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
         )
-        if least is None:
-            least = found.fun
-        elif found.fun > (1.0 + IDLE) * least:
+        if found.fun > (1.0 + IDLE) * least:
             break
+        least = min(least, found.fun)
         t = found.x
-        used = np.flatnonzero(t[:M] > 0.0)
-        if len(used) <= 1:
-            break
-        used = np.delete(used, (t[used] * spread[used]).argmin())
+        is_used = t[:M] > 0.0
+        most[~is_used] = 0.0
+        most[np.where(is_used, t[:M] * spread, np.inf).argmin()] = 0.0
     t = np.rint(t / GRAIN) * GRAIN
     return replace(models, weights=t[:M], offset=t[M:])

@@ -110,8 +110,14 @@ class StoredRule:
         stored: Self = rule
         return stored
 
-    def _answers(self: Any, numbers: Ints, default: Any) -> Labels:
-        """Return the actions of rows by their numbers, the default for −1."""
+    def _answers(
+        self: Any, values: Floats, groups: Groups, table: Table, default: Any
+    ) -> Labels:
+        """Return the actions of rows with these values of `numbers`, the default for those without one."""
+        columns = group_columns(groups, "groups", table)
+        unknown = default is not ...
+        places = group_numbers(columns, self.groups, len(values), self.group_column, unknown)
+        numbers = self.numbers(values, places)
         actions = np.asarray(self.classes)
         if self.defers or default is not ...:
             actions = np.array([*self.classes, HUMAN_REVIEW, default], dtype=object)
@@ -126,10 +132,15 @@ class StoredRule:
 # -- thresholds on a score -----------------------------------------------------------------------------------
 
 
+def _high_labels(bands: Sequence[Band], classes: Sequence[Any]) -> list[Any]:
+    """Return the highest label of each group that is answered above the lowest range."""
+    higher = [[action for _, action in band[1:] if action in classes] for band in bands]
+    return [labels[-1] for labels in higher if labels]
+
+
 def _with_label(document: Document) -> Document:
     """Return the document of a rule by thresholds in format 3, which names the label of the score."""
-    highest = [band[-1][1] for band in document["bands"] if len(band) > 1]
-    labels = [action for action in highest if action in document["classes"]]
+    labels = _high_labels(document["bands"], document["classes"])
     if document["model"] is not None:
         labels = document["classes"][1:]
     return {**document, "format": 3, "label": labels[0] if labels else None}
@@ -252,14 +263,11 @@ class ThresholdRule(StoredRule):
             )
         if np.ndim(score) == 0 and np.isscalar(groups):  # one row
             groups = np.atleast_1d(groups)
-        may_lack = default is not ...
         missing = self.missing
-        if missing is None and may_lack:
+        if missing is None and default is not ...:
             missing = np.nan
         scores = self._kind.checked(np.ravel(score), str(self.column), missing)
-        groups = group_columns(groups, "groups", table)
-        places = group_numbers(groups, self.groups, len(scores), self.group_column, may_lack)
-        return self._answers(self.numbers(scores, places), default)
+        return self._answers(scores, groups, table, default)
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -295,52 +303,39 @@ class ThresholdRule(StoredRule):
             raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
-        highest = [labels[-1] for labels in map(self._labels_in, self.bands) if len(labels) > 1]
-        if self.label is not None and {self.label} | {*highest} != {self.label}:
+        if self.label is not None and set(_high_labels(self.bands, self.classes)) - {self.label}:
             raise ValueError(f"label={self.label!r} is not the label of high scores")
 
-    def _labels_in(self, band: Band) -> list[Any]:
-        """Return the answered labels of a group from the lowest score."""
-        return [action for _, action in band if action in self.classes]
+    def _as_read(self, label: Any, *, is_needed: bool) -> tuple[list[Ranges], float | None]:
+        """Return the ranges of the score of a label by group, and the score of rows without one.
 
-    def _is_other(self, label: Any, *, is_needed: bool) -> bool:
-        """Whether a score is that of the other label than the rule's; it falls where the rule's grows.
-
-        Raise ValueError if the label is needed and not stated, or if its scores do not decide.
+        The score of the other one of two labels falls where the rule's grows, so its ranges are turned. Raise
+        ValueError if the label is needed and not stated, or if its scores do not decide.
         """
-        if label == self.label or (label is None and not is_needed):
-            return False
-        if label not in self.classes:
-            raise ValueError(
-                f"label={label!r}: state the label whose probability the score is, one of "
-                f"{self.classes}; {self.column!r} is that of {self.label!r}"
-            )
-        if self.kind == "number" or self.label is None or len(self.classes) > 2:
-            raise ValueError(
-                f"label={label!r}: its scores do not decide, because the rule reads "
-                f"{self._kind.plural} of {self.label!r}"
-            )
-        return True
-
-    def _ranges(self, *, of_other: bool) -> list[Ranges]:
-        """Return the ranges of the score, or of that of the other label, with their actions by group."""
-        kind = self._kind
+        kind, missing = self._kind, self.missing
+        turned: Any = float
+        ends = [kind.most, kind.least]
+        if label != self.label and (is_needed or label is not None):
+            if label not in self.classes:
+                raise ValueError(
+                    f"label={label!r}: state the label whose probability the score is, one of "
+                    f"{self.classes}; {self.column!r} is that of {self.label!r}"
+                )
+            if self.kind == "number" or self.label is None or len(self.classes) > 2:
+                raise ValueError(
+                    f"label={label!r}: its scores do not decide, because the rule reads "
+                    f"{kind.plural} of {self.label!r}"
+                )
+            turned = kind.turned
+            ends.reverse()
+            missing = None if missing is None else turned(missing)
         ranges: list[Ranges] = []
         for band in self.bands:
-            actions = [action for _, action in reversed(band)]
-            edges: Any = [lower for lower, _ in reversed(band[1:])]
-            ends = [kind.most, *edges, kind.least]
-            if of_other:
-                ends = [kind.least, *map(kind.turned, edges), kind.most]
-            each = zip(pairwise(ends), actions, strict=True)
+            lowers, actions = zip(*reversed(band), strict=True)
+            pairs = pairwise([ends[0], *map(turned, lowers[:-1]), ends[1]])
+            each = zip(pairs, actions, strict=True)
             ranges.append([(min(pair), max(pair), action) for pair, action in each])
-        return ranges
-
-    def _missing(self, *, of_other: bool) -> float | None:
-        """Return the score of rows without one."""
-        if self.missing is None or not of_other:
-            return self.missing
-        return self._kind.turned(self.missing)
+        return ranges, missing
 
     def to_sql(
         self,
@@ -385,14 +380,10 @@ class ThresholdRule(StoredRule):
         if group is None:
             group = self.group_column
         is_named = self.model is not None and column != self.column
-        of_other = self._is_other(label, is_needed=is_named)
-        return sql_of_ranges(
-            sql_column(column, table),
-            self._missing(of_other=of_other),
-            self._ranges(of_other=of_other),
-            sql_conditions(self.groups, group, table),
-            as_text=self.defers,
-        )
+        ranges, missing = self._as_read(label, is_needed=is_named)
+        conditions = sql_conditions(self.groups, group, table)
+        score = sql_column(column, table)
+        return sql_of_ranges(score, missing, ranges, conditions, as_text=self.defers)
 
     def to_python(self, name: str = "decide", *, label: Any = None) -> str:
         """Return the source of a Python function of one score (and group), without imports.
@@ -407,15 +398,11 @@ class ThresholdRule(StoredRule):
         label : label, optional
             The label whose score it gets, as in `to_sql`; a model's rule needs it.
         """
-        of_other = self._is_other(label, is_needed=self.model is not None)
-        return python_of_ranges(
-            name,
-            f"{self}\nscore is that of {label}" if of_other else str(self),
-            self._ranges(of_other=of_other),
-            self.groups,
-            self._kind,
-            self._missing(of_other=of_other),
-        )
+        ranges, missing = self._as_read(label, is_needed=self.model is not None)
+        words = str(self)
+        if label not in (None, self.label):
+            words += f"\nscore is that of {label}"
+        return python_of_ranges(name, words, ranges, self.groups, self._kind, missing)
 
     def __str__(self) -> str:
         bands = [range_words(str(self.column), band) for band in self.bands]
@@ -466,6 +453,8 @@ class Rule(StoredRule):
 
     #: No single score decides.
     label: ClassVar[None] = None
+    #: The groups of rows are one column of any name.
+    group_column: ClassVar[None] = None
 
     @property
     def defers(self) -> bool:
@@ -525,11 +514,21 @@ class Rule(StoredRule):
         weights = [self.weights.get(name, 0.0) for name in probabilities]
         logs = logs_of(P, self.least_probability)
         z = np.einsum("m,nmk->nk", weights, logs) + self.offsets
-        groups = group_columns(groups, "groups", probabilities)
-        places = group_numbers(groups, self.groups, len(P), unknown=default is not ...)
-        costs = np.asarray(self.action_costs)[places]
+        return self._answers(z, groups, probabilities, default)
+
+    def numbers(self, z: Floats, place: Ints) -> Ints:
+        """Return the number of each row's action: of its label, or the number of labels for deferral.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n, K)
+            Logarithms of the probabilities, up to a constant of the row.
+        place : ndarray of int, shape (n,)
+            Number of each row's group; −1 of a row without an answer, which has the number −1.
+        """
+        costs = np.asarray(self.action_costs)[place]
         expected = np.einsum("nk,nka->na", np.exp(z), costs)
-        return self._answers(np.where(places < 0, -1, expected.argmin(axis=1)), default)
+        return np.where(place < 0, -1, expected.argmin(axis=1))
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""

@@ -89,23 +89,28 @@ class Problem:
     limits: tuple[Limit, ...] = ()
     # Largest increase of the overall error; None for no limit.
     error_budget: float | None = None
-    # Probability with which all limits have to hold on new rows; None: on the selection data alone.
     # Whether rules that do not read the group of a row weigh an estimate of it.
     infer_groups: bool = False
 
-    rates: tuple[Rate, ...] = field(init=False)  # of the objective and the limits
-    needs_groups: bool = field(init=False)  # whether a rate is about groups
-    needs_costs: bool = field(init=False)  # whether one is about given costs of the rows
-    needs_deferral: bool = field(init=False)  # whether one charges for deferral
+    @property
+    def rates(self) -> list[Rate]:
+        """The rates of the objective and the limits."""
+        return [self.objective.rate, *(limit.rate for limit in self.limits)]
 
-    def __post_init__(self) -> None:
-        rates = (self.objective.rate, *(limit.rate for limit in self.limits))
-        vars(self).update(  # the class is frozen
-            rates=rates,
-            needs_groups=any(rate.needs_groups for rate in rates),
-            needs_costs=any(rate.needs_costs for rate in rates),
-            needs_deferral=any(rate.needs_deferral for rate in rates),
-        )
+    @property
+    def needs_groups(self) -> bool:
+        """Whether a rate is about groups."""
+        return any(rate.needs_groups for rate in self.rates)
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether a rate is about given costs of the rows."""
+        return any(rate.needs_costs for rate in self.rates)
+
+    @property
+    def needs_deferral(self) -> bool:
+        """Whether a rate charges for deferral."""
+        return any(rate.needs_deferral for rate in self.rates)
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the problem with other limits."""
@@ -458,24 +463,17 @@ class RunningRates:
         at_rest = self._beyond(sums, slice(None))
         at_rest[moving] = np.nan
         beyond = self._beyond(moved, moving)
-        charges = np.zeros(beyond.shape[:-1])
-        violations = charges
+        violations = np.zeros(beyond.shape[:-1])
         for number, terms in enumerate(self.program.terms):
-            rest, own = (
-                at_rest[self.stated == number],
-                beyond[..., self.stated[moving] == number],
-            )
-            most, least = (
-                reduce(own, axis=-1, initial=reduce(rest))
-                for reduce in (np.fmax.reduce, np.fmin.reduce)
-            )
+            rest = at_rest[self.stated == number]
+            own = beyond[..., self.stated[moving] == number]
+            most = np.fmax.reduce(own, axis=-1, initial=np.fmax.reduce(rest))
             if number == 0:
-                charges = np.nan_to_num(
-                    most / terms.scale, nan=-1.0
-                )  # without rows none is above
-            else:
-                violation = self.program.limits[number - 1].violation(most, least)
-                violations = np.maximum(violations, violation / terms.scale)
+                charges = np.nan_to_num(most / terms.scale, nan=-1.0)  # without rows none is above
+                continue
+            least = np.fmin.reduce(own, axis=-1, initial=np.fmin.reduce(rest))
+            violation = self.program.limits[number - 1].violation(most, least)
+            violations = np.maximum(violations, violation / terms.scale)
         broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
         return np.asarray((charges + broken).round(DECIMALS))
 

@@ -135,8 +135,6 @@ class Engine:
     X: InitVar[Table] = None
     costs: InitVar[Floats | None] = None
     family: Thresholds | ClassWeights = field(init=False)
-    # The groups of group-aware rules and the name of their column; None for group-blind rules.
-    groups_read: tuple[Any, Any] = (None, None)
     # Whether rules weigh an estimate of the group of each row, by models of other rows.
     estimates_groups: bool = field(init=False, default=False)
     # The spread of rates under a refit of the models; 0 if the counted models answer.
@@ -149,11 +147,9 @@ class Engine:
         data = counted(self.problem, rows, self.classes, self.names, costs, self.told)
         strata = data.strata
         column = None
-        if self.told is not None:
-            title, values = self.names.titles[self.told], self.names.values[self.told].tolist()
-            self.groups_read = (values, title)
-            if len(values) > 1:
-                column = strata.columns.index(title)
+        values, title = self.groups_read
+        if values and len(values) > 1:
+            column = strata.columns.index(title)
         groups = strata.place(column)[data.stratum]
         table = LogProbabilities(models.logs.__getitem__, models, groups, X, models.scores)
         infers = self.may_infer and self.problem.infer_groups and strata.n_combinations > 1
@@ -177,6 +173,13 @@ class Engine:
         if self.estimates_groups:
             self.words += ", with groups estimated by models of other rows"
 
+    @property
+    def groups_read(self) -> tuple[Any, Any]:
+        """The groups of group-aware rules and the name of their column; None for group-blind rules."""
+        if self.told is None:
+            return None, None
+        return self.names.values[self.told].tolist(), self.names.titles[self.told]
+
     def outputs(self) -> LogProbabilities:
         """Return the outputs of the models on the selection data; their features are not kept."""
         models, data = self.models, self.family.data
@@ -194,14 +197,14 @@ class Engine:
         """Raise ValueError if the single score of rows falls beyond chance with its label."""
         score = self.models.score
         label, other = self.classes[[score.positive_, 1 - score.positive_]].tolist()
-        if score.made_by is None:
-            direction.refuse_falling(repr(score), label, f"State label={other!r}")
-            return
-        cure = (
-            f"Check that its probabilities have the order of the labels {[other, label]}, and that "
-            "rows and labels belong together"
-        )
-        direction.refuse_falling(f"P({label}) of {score.made_by}", label, cure)
+        name, cure = repr(score), f"State label={other!r}"
+        if score.made_by is not None:
+            name = f"P({label}) of {score.made_by}"
+            cure = (
+                f"Check that its probabilities have the order of the labels {[other, label]}, "
+                "and that rows and labels belong together"
+            )
+        direction.refuse_falling(name, label, cure)
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -423,12 +426,9 @@ class Selection:
         few = []
         for terms in self.program.terms:
             numbers = terms.effective_rows(self.counts, strata)
-            for name, n in zip(terms.names, numbers, strict=True):
-                if n < FEW_ROWS:
-                    few.append(
-                        f"{terms.rate} of {'all' if name is None else unit_name(name)} "
-                        f"({n:.0f})"
-                    )
+            names = ["all" if name is None else unit_name(name) for name in terms.names]
+            pairs = zip(names, numbers, strict=True)
+            few += [f"{terms.rate} of {name} ({n:.0f})" for name, n in pairs if n < FEW_ROWS]
         if few:
             warn_user(
                 f"few rows of selection data ({self.engine.words}): fewer than {FEW_ROWS} for "
@@ -493,7 +493,5 @@ class StoredSelection:
         if isinstance(self.written, ThresholdRule):
             numbers = self.written.numbers(table.score, table.groups)
         else:
-            costs = np.asarray(self.written.action_costs)[table.groups]
-            expected = np.einsum("nk,nka->na", np.exp(table.pooled), costs)
-            numbers = expected.argmin(axis=1)
+            numbers = self.written.numbers(table.pooled, table.groups)
         return np.where(numbers == K, 0, numbers), numbers == K
