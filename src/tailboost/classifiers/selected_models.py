@@ -1043,7 +1043,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         columns = group_columns(groups, "groups", X)
         if values is not None:
             columns = self._groups_of(X, groups)
-        return group_numbers(columns, values, n_rows_of(X), title, unknown)
+        return group_numbers(columns, values, n_rows_of(X), title, unknown=unknown)
 
     def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
         """Return the number of each row's label, and which rows are deferred."""

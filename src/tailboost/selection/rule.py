@@ -116,12 +116,12 @@ class StoredRule:
         """Return the actions of rows with these values of `numbers`, the default for those without one."""
         columns = group_columns(groups, "groups", table)
         unknown = default is not ...
-        places = group_numbers(columns, self.groups, len(values), self.group_column, unknown)
-        numbers = self.numbers(values, places)
+        read = (self.groups, len(values), self.group_column)
+        numbers = self.numbers(values, group_numbers(columns, *read, unknown=unknown))
         actions = np.asarray(self.classes)
         if self.defers or default is not ...:
             actions = np.array([*self.classes, HUMAN_REVIEW, default], dtype=object)
-        if default not in (*actions[:-1], HUMAN_REVIEW, None, ...):
+        if default not in (*self.classes, HUMAN_REVIEW, None, ...):
             raise ValueError(
                 f"default={default!r} is no answer of this rule: give one of {self.classes}, "
                 f"{HUMAN_REVIEW!r} or None"
@@ -303,7 +303,8 @@ class ThresholdRule(StoredRule):
             raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
-        if self.label is not None and set(_high_labels(self.bands, self.classes)) - {self.label}:
+        high = set(_high_labels(self.bands, self.classes))
+        if self.label is not None and high - {self.label}:
             raise ValueError(f"label={self.label!r} is not the label of high scores")
 
     def _as_read(self, label: Any, *, is_needed: bool) -> tuple[list[Ranges], float | None]:
@@ -697,28 +698,29 @@ def with_missing_group(columns: Mapping[Any, Any], known: Sequence[Any]) -> Mapp
 
 
 def group_numbers(
-    groups: Groups,
+    columns: Mapping[Any, Any],
     rule_groups: Sequence[Any] | None,
     n: int,
-    column: Any = None,
-    unknown: bool = False,
+    column: Any,
+    *,
+    unknown: bool,
 ) -> Ints:
     """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
 
     Parameters
     ----------
-    groups : column, or table of columns, optional
-        The groups of the rows. Missing entries are the group 'missing' if the rule has a group of this name.
+    columns : dict
+        The groups of the rows by column, see `group_columns`. Missing entries are the group 'missing' if the
+        rule has a group of this name.
     rule_groups : sequence or None
         The groups of the rule.
     n : int
         Number of rows.
     column : str, int or None
         The name of the column that the rule reads, among several.
-    unknown : bool, default=False
+    unknown : bool
         Whether rows of other groups, or without a group, get the number −1; they are an error otherwise.
     """
-    columns: Any = group_columns(groups, "groups")
     if columns and rule_groups is None:
         raise ValueError("groups are not used by the rule of this classifier: leave them out")
     if rule_groups is not None and not columns:

@@ -469,7 +469,9 @@ class RunningRates:
             own = beyond[..., self.stated[moving] == number]
             most = np.fmax.reduce(own, axis=-1, initial=np.fmax.reduce(rest))
             if number == 0:
-                charges = np.nan_to_num(most / terms.scale, nan=-1.0)  # without rows none is above
+                charges = np.nan_to_num(
+                    most / terms.scale, nan=-1.0
+                )  # without rows none is above
                 continue
             least = np.fmin.reduce(own, axis=-1, initial=np.fmin.reduce(rest))
             violation = self.program.limits[number - 1].violation(most, least)

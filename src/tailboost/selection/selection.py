@@ -446,9 +446,8 @@ class Selection:
         and with costs of rows.
         """
         family = self.engine.family
-        if not isinstance(family, Thresholds) or family.data.costs is not None:
-            return None
-        if self.problem.error_budget is not None:
+        is_whole = self.problem.error_budget is None and family.data.costs is None
+        if not isinstance(family, Thresholds) or not is_whole:
             return None
         return replace(family, most=FEW)
 
