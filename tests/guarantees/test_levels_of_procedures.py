@@ -1,0 +1,156 @@
+"""The level of each test in a procedure of `calibrate`, and the rows that it counts, by hand."""
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import tailboost as tb
+from tailboost.classifiers import calibrating
+from tailboost.guarantees import deferral
+from tailboost.guarantees.exact_tests import LimitTests
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+LEVEL = 0.045  # of a first attempt
+SCORES = tb.Scores(0, 1)
+
+
+@pytest.fixture(autouse=True)
+def unpriced(monkeypatch):
+    monkeypatch.setattr(calibrating, "MOST_PRICED", 0)
+
+
+def drawn(seed, n, groups="ab", separation=1.0):
+    """Return scores, labels and groups of n rows."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.4).astype(int)
+    s = 1 / (1 + np.exp(-separation * (2 * y - 1) - rng.normal(size=n)))
+    return s[:, None], y, {"g": rng.choice(list(groups), n)}
+
+
+def p_values(certificate, kind):
+    """Return the probability of so few wrong rows at the limit, for each bound of a kind of rate."""
+    bounds = [bound for bound in certificate.bounds if bound.rate.kind == kind]
+    return [binom.cdf(round(bound.estimate * bound.n), bound.n, bound.target) for bound in bounds]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "objective", "kind", "level"),
+    [
+        ((0.2, 0.9), "selected(1)", "miss", 0.8 * LEVEL / 2),  # as few answers as the ranks allow
+        ((0.6, 0.3), "miss(1)", "false_alarm", 0.2 * LEVEL),  # as many as the test allows
+    ],
+)
+def test_ranks_and_a_test_divide_the_level(bounds, objective, kind, level):
+    limits = [f"miss(1, by=g) <= {bounds[0]}", f"false_alarm(1) <= {bounds[1]}"]
+    found = []
+    for seed in range(5):
+        X, y, groups = drawn(seed, 3000)
+        rule = tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits, objective=objective)
+        assert rule.certificate_.bounds[0].method == "ranks and a test"
+        found += p_values(rule.certificate_, kind)
+    assert 0.6 * level < max(found) <= level
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_errors_of_several_thresholds_have_a_part_of_the_level_and_count_all_cells_of_their_steps(
+    label, monkeypatch
+):
+    """Misses of all rows are counted at the thresholds without stops, of each group up to its own stop."""
+    tested, cases = [], []
+    own_pass, own_best = LimitTests.passes, deferral.best_of
+    monkeypatch.setattr(LimitTests, "passes", lambda *given: tested.append(given) or own_pass(*given))
+    monkeypatch.setattr(deferral, "best_of", lambda *given: cases.append(given[0]) or own_best(*given))
+    n_hidden = 0
+    for seed in range(4):
+        X, y, groups = drawn(seed, 900, "abc")
+        if label == 0:
+            X, y = 1 - X, 1 - y
+        X = np.floor(X * 15) / 15 + 0.5 / 15
+        limits = [f"miss({label}, by=g) <= 12%", f"miss({label}) <= 15%", "deferred() <= 25%"]
+        tested.clear()
+        with suppress(tb.NotCertifiedError):
+            tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits)
+        case = cases.pop()
+        ((_, n_deferred, *_),) = tested
+        rules, n_sure = deferral.chain_of(case.selecting)
+        cell, place, end = case.cell, case.places, case.selecting.end
+        is_ill = case.fresh.answered.strata.y[case.fresh.answered.stratum] == label
+        if label == 0:  # from above
+            cell, rules = end - 1 - cell, end - rules[:, :, ::-1]
+
+        def allowed(n, share):
+            return int((binom.cdf(np.arange(n), n, share) <= 0.8 * LEVEL / 4).sum()) - 1
+
+        freely_low, freely_high = rules[:, :, 0], rules[:, :, 1]
+        errors = ((cell < freely_low[:, place]) & is_ill).sum(axis=1)
+        n_steps = int((errors <= allowed(is_ill.sum(), 0.15)).sum())
+        stop = freely_low[n_steps - 1].copy() if n_steps else np.zeros(3, dtype=int)
+        for j in range(3):
+            wrong = np.bincount(cell[is_ill & (place == j)], minlength=end).cumsum()
+            stop[j] = min(stop[j], (wrong <= allowed(wrong[-1], 0.12)).sum())
+        counted = freely_low[np.arange(len(rules)).clip(max=min(n_steps, n_sure))]
+
+        to_low = cell < np.minimum(freely_low, stop)[:, place]
+        to_high = cell >= freely_high[:, place]
+        if label == 1:  # the first label goes before where both thresholds have met
+            to_high &= ~to_low
+        else:
+            to_low &= ~to_high
+        at_stop = (cell == stop[place]) & (freely_low >= stop)[:, place]
+        was_counted = cell < counted[:, place]
+        n_hidden += (to_high & was_counted & ~at_stop).sum()
+        is_answered = to_low | (to_high & ~at_stop & ~was_counted)
+        assert n_deferred[:, 0].tolist() == (~is_answered).sum(axis=1).tolist()
+    assert n_hidden > 0
+
+
+def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_nothing():
+    X, y, groups = drawn(0, 6000)
+    limits = ["gap(selected(1, by=g)) <= .15"]
+    tuned = tb.tune(SCORES, X[:3000], y[:3000], groups={"g": groups["g"][:3000]}, by_group="g", limits=limits)
+    given = {"groups": {"g": groups["g"][3000:]}, "limits": limits}
+    assert tb.calibrate(tuned, X[3000:], y[3000:], **given).certificate_.bounds[-1].method == "ranks"
+    other = tb.tune(SCORES, X[:3000], y[:3000], groups={"g": groups["g"][:3000]}, by_group="g", limits=limits)
+    with pytest.raises(tb.NotCertifiedError, match="equal scores"):
+        tb.calibrate(other, np.where(X[3000:] < 0.5, 0.05, 0.95), y[3000:], **given)
+
+
+def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
+    """Of all rules tried: binomial tests by hand, of each group at half of the level, up to its first failure."""
+    tried = []
+    own_pass = LimitTests.pass_on
+
+    def passes(test, fresh, *given):
+        tried.append((test, fresh, own_pass(test, fresh, *given)))
+        return tried[-1][2]
+
+    monkeypatch.setattr(LimitTests, "pass_on", passes)
+    limits = {1: "precision(1, by=g) >= .5", 0: "precision(0, by=g) >= .7"}
+    n_between = n_ends = n_without = 0
+    for seed in range(12):
+        X, y, groups = drawn(seed, 600, separation=0.6)
+        tried.clear()
+        is_certified = False
+        with suppress(tb.NotCertifiedError):
+            tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=[*limits.values()])
+            is_certified = True
+        verdicts = {}  # of each rule of a group
+        for test, fresh, has_passed in tried:
+            strata, stratum = fresh.answered.strata, fresh.answered.stratum
+            (group,) = np.unique(strata.place(0)[test.strata[0]])
+            label = test.limit.rate.label
+            chosen = (fresh.answered.actions == label) & (strata.place(0)[stratum] == group)
+            n_wrong = (strata.y[stratum][chosen] != label).sum()
+            p = binom.cdf(n_wrong, chosen.sum(), [0.3, 0.5][label]) if chosen.any() else 0.0
+            n_between += LEVEL / 2 < p <= LEVEL
+            assert has_passed == (p <= LEVEL / 2)
+            verdicts.setdefault(group, {}).setdefault(id(fresh), []).append(has_passed)
+        for of_rules in verdicts.values():
+            *before, last = [all(each) for each in of_rules.values()]
+            assert all(before)
+            n_ends += bool(before) and not last
+            n_without += not (before or last)
+            assert before or last or not is_certified
+    assert min(n_between, n_ends, n_without) > 0
