@@ -118,7 +118,7 @@ def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_
 
 
 def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
-    """Of all rules tried: binomial tests by hand, of each group at half of the level, up to its first failure."""
+    """Of all rules tried: binomial tests by hand, of each group at half of the level, up to a failure."""
     tried = []
     own_pass = LimitTests.pass_on
 

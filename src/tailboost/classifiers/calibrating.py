@@ -603,7 +603,7 @@ def prices(
             if isinstance(looser, Certified):
                 without[str(limit)] = looser.answered.answered.actions, looser.chose
     counts = found.answered.answered
-    votes = found.answered.votes.among(np.arange(len(fresh)))
+    votes = fresh.voting
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # the number of deferral, which is no error
     own = ((counts.actions != y) & (counts.actions < n_classes))[votes]

@@ -446,8 +446,9 @@ class Certificate:
         return {**vars(self), "identity": "", "digest": self.to_dict()["digest"]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        stated = {**state}.pop("digest", None)  # older files have none
-        vars(self).update({name: part for name, part in state.items() if name != "digest"})
+        parts = dict(state)
+        stated = parts.pop("digest", None)  # older files have none
+        vars(self).update(parts)
         if stated not in (None, self.to_dict()["digest"]):
             raise ValueError(CHANGED)
 

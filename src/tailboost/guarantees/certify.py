@@ -237,8 +237,7 @@ def certificate_of(
             "row is no error and no miss, and stays among the rows of a class or group; the "
             "error among answered rows and precisions exclude it."
         )
-        votes = fresh.votes.among(np.arange(len(fresh)))
-        deferred = float(np.mean(fresh.is_deferred[votes]))
+        deferred = float(np.mean(fresh.is_deferred[fresh.voting]))
     compared = COMPARED.format(100 * fresh.shared)
     if only_scores:
         compared = ONLY_SCORES

@@ -70,7 +70,6 @@ def best_of(
 ) -> Certified | Refused:
     """Return the rule of least loss among those that pass, or else the refusal of the likeliest one."""
     if not passes.any():
-        return Refused(case.fresh.by(case.rule(likeliest)), level, NONE)
-    losses = case.selecting.loss(rules)
-    best = case.rule(rules[np.where(passes, losses, np.inf).argmin()])
-    return Certified(best, case.fresh.by(best), METHOD, words)
+        return case.refused(likeliest, level, NONE)
+    losses = np.where(passes, case.selecting.loss(rules), np.inf)
+    return case.certified(rules[losses.argmin()], METHOD, words)

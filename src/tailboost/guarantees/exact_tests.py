@@ -128,10 +128,10 @@ class LimitTests:
 
     def counts(self, answered: Floats) -> tuple[Floats, Floats]:
         """Return wrong rows and all rows by rule and subgroup, (K, m) each, of rows by stratum and answer."""
-        over = ((1, 2), (1, 2))
-        return np.tensordot(answered, self.wrong, over), np.tensordot(
-            answered, self.among, over
+        wrong, among = (
+            np.tensordot(answered, each, ((1, 2), (1, 2))) for each in (self.wrong, self.among)
         )
+        return wrong, among
 
     def kept(self, possible: Floats) -> Mask:
         """Return which tests rules pass by construction, (K, m), or (K, 1) for pairs.
@@ -167,11 +167,10 @@ class LimitTests:
         A cluster has one vote in a test.
         """
         answers = fresh.answered.stratum, fresh.answered.actions
-        counts = []
-        for wrong, among in zip(self.wrong, self.among, strict=True):
+        n_wrong, n_rows = np.zeros((2, 1, len(self.wrong)))
+        for j, (wrong, among) in enumerate(zip(self.wrong, self.among, strict=True)):
             rows = fresh.votes.among(np.flatnonzero(among[answers]))
-            counts.append((wrong[answers][rows].sum(), len(rows)))
-        n_wrong, n_rows = np.array(counts, dtype=np.float64).T[:, None]
+            n_wrong[:, j], n_rows[:, j] = wrong[answers][rows].sum(), len(rows)
         return bool(self.passes(n_wrong, n_rows, self.kept(possible), level)[0])
 
     def most(self, rows: Ints, level: float) -> Ints:
@@ -207,9 +206,7 @@ class LimitTests:
     def _probits_of_shares(
         self, wrong: Floats, rows: Floats, ratio: float, level: float
     ) -> Floats:
-        shares = (wrong.sum(axis=1, keepdims=True) + 0.5) / (
-            rows.sum(axis=1, keepdims=True) + 1.0
-        )
+        shares = ((wrong.sum(axis=1) + 0.5) / (rows.sum(axis=1) + 1.0))[:, None]
         if rows.shape[1] > 1:
             shares = (wrong + PRIOR * shares) / (rows + PRIOR)
         expected = ratio * rows

@@ -61,7 +61,7 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
 
 def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
     """Return whether a refusal spends no attempt: it reads the number of all rows, or the theorem holds."""
-    if (fresh.votes.n_clusters or len(fresh)) < needed:
+    if fresh.n_units < needed:
         return True
     strata = fresh.answered.strata
     kinds = set()  # which labels count, and what divides their rows

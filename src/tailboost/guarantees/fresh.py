@@ -136,6 +136,16 @@ class Fresh:
         return len(self.answered.stratum)
 
     @property
+    def voting(self) -> Ints:
+        """The numbers of the rows with a vote among all."""
+        return self.votes.among(np.arange(len(self)))
+
+    @property
+    def n_units(self) -> int:
+        """Number of rows, or of clusters."""
+        return self.votes.n_clusters or len(self)
+
+    @property
     def outputs(self) -> LogProbabilities:
         """The outputs of the models, which other rules of a selection read."""
         assert self.scored is not None

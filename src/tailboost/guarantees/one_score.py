@@ -25,7 +25,7 @@ from tailboost.guarantees.exact_tests import (
     LimitTests,
     Share,
 )
-from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.rates import Strata
 from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
 from tailboost.selection.selection import Selection
@@ -70,7 +70,7 @@ class CountTable:
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
         if problem.objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
-        tests = [each for limit in problem.limits if (each := LimitTests.of(limit, strata))]
+        tests = list(filter(None, (LimitTests.of(limit, strata) for limit in problem.limits)))
         if len(tests) < len(problem.limits):
             return None
         defers = family.data.strata.defers
@@ -197,7 +197,7 @@ class OneScore:
             return None
         scores, places = family.sign * fresh.outputs.score, fresh.outputs.groups
         cell, strata = family.cells(scores, places), fresh.answered.strata
-        votes = fresh.votes.among(np.arange(len(fresh)))
+        votes = fresh.voting
         rows = np.zeros((len(strata.mass), selecting.end))
         np.add.at(rows, (fresh.answered.stratum[votes], cell[votes]), 1.0)
         certifying = CountTable.of(selection.problem, family, strata, rows)
@@ -208,7 +208,7 @@ class OneScore:
     @property
     def ratio(self) -> float:
         """Fresh rows, or clusters with a vote each, by selecting rows."""
-        return float((self.fresh.votes.n_clusters or len(self.fresh)) / self.selection.n_rows)
+        return float(self.fresh.n_units / self.selection.n_rows)
 
     def answered_by(self, cuts: Ints) -> Fresh:
         """Return the fresh rows with the answers of cuts, shape (m, 2)."""
@@ -220,6 +220,15 @@ class OneScore:
         """Return the rule of cuts, shape (m, 2)."""
         ends = self.family.edges[cuts[:, : 1 + self.selecting.defers]]
         return self.selection.at(self.family.written(ends))
+
+    def certified(self, cuts: Ints, method: str, words: str) -> Certified:
+        """Return that the rule of cuts, shape (m, 2), is certified."""
+        rule = self.rule(cuts)
+        return Certified(rule, self.fresh.by(rule), method, words)
+
+    def refused(self, likeliest: Ints, level: float, words: str = "") -> Refused:
+        """Return that no rule is certified; the likeliest one has these cuts, shape (m, 2)."""
+        return Refused(self.fresh.by(self.rule(likeliest)), level, words)
 
 
 def one_cut(cuts: Ints) -> Ints:

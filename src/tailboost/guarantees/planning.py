@@ -182,18 +182,17 @@ def _rows(
         margins = (factor * of_row[:, None] + of_row)[is_pair]
         probit = ndtri(1.0 - (1.0 - power) / is_pair.sum())  # each pair may fail
         return int(np.ceil(((probit * noise - ndtri(level) * margins) / rooms).max() ** 2))
-    allowed = limit.against(limit.bounds(names))
-    errors = limit.against(rates)
-    limited = np.flatnonzero(~np.isnan(allowed))
+    allowed, errors = limit.against(limit.bounds(names)), limit.against(rates)
+    limited = ~np.isnan(allowed)
     if not (errors < allowed)[limited].all():
         raise broken
+    tests = np.column_stack([shares, allowed, errors])[limited].tolist()
 
     def suffices(total: Ints) -> Mask:
-        powers = np.ones(np.shape(total))
-        for j in limited:
-            n = np.floor(shares[j] * total + 1e-9).astype(np.intp)
-            most = most_reached(n, allowed[j], level)
-            powers *= binom.cdf(most, n, errors[j])
+        powers = np.ones(len(total))
+        for share, bound, error in tests:
+            n = np.floor(share * total + 1e-9).astype(np.intp)
+            powers *= binom.cdf(most_reached(n, bound, level), n, error)
         return powers >= power
 
     fewest = 1 + bisect_left(

@@ -64,8 +64,7 @@ def windows(
         by_cell = np.bincount(cell[rows], minlength=n_cells)
         (place,) = share.places
         if share.answer == FIRST:  # in all cells below the cut
-            n_within = (by_cell.cumsum() <= most).sum()
-            largest[place] = min(largest[place], n_within)
+            largest[place] = min(largest[place], (by_cell.cumsum() <= most).sum())
         else:
             n_within = (by_cell[::-1].cumsum() <= most).sum()
             least[place] = max(least[place], n_cells - n_within)
@@ -108,4 +107,4 @@ def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
 def refused(case: OneScore, level: float) -> Refused:
     """Return that no threshold is within the ranks."""
     sequence, _ = sequence_of(case.selecting, case.ratio, level)
-    return Refused(case.fresh.by(case.rule(sequence[0])), level, NO_THRESHOLD)
+    return case.refused(sequence[0], level, NO_THRESHOLD)

@@ -77,12 +77,9 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
                 break
             has_passed, cuts = True, tried
         if not has_passed:
-            return Refused(case.fresh.by(case.rule(likeliest)), level_of_each)
-    last = case.rule(cuts)
-    words = f"{LAST}."
-    if len(parts) > 1:
-        words = f"{LAST}, for each of {len(parts)} groups alone."
-    return Certified(last, case.fresh.by(last), METHOD, words)
+            return case.refused(likeliest, level_of_each)
+    of_groups = f", for each of {len(parts)} groups alone" if len(parts) > 1 else ""
+    return case.certified(cuts, METHOD, f"{LAST}{of_groups}.")
 
 
 def parts_of(case: OneScore) -> list[Part]:
@@ -155,9 +152,8 @@ def descended(
     sides = [[0], [1]] if table.defers else [[0, 1]]  # cuts that move together
     moves = [*product(range(table.n_places), sides)]
     values = np.arange(table.end + 1)
-    for place, moving in moves * min(
-        PASSES, len(moves)
-    ):  # a single move finds its best cut at once
+    n_passes = min(PASSES, len(moves))  # a single move finds its best cut at once
+    for place, moving in moves * n_passes:
         line = np.repeat(rule[None], len(values), axis=0)
         line[:, place, moving] = values[:, None]
         line = line[line[:, place, 0] <= line[:, place, 1]]

@@ -28,7 +28,7 @@ STEPS = np.arange(3.5, -1.31, -0.6)
 def certified(selection: Selection, fresh: Fresh, level: float) -> Certified | Refused:
     """Return the last rule before the first failure."""
     passed = None
-    for rule in rules_within_tighter(selection, fresh.votes.n_clusters or len(fresh), level):
+    for rule in rules_within_tighter(selection, fresh.n_units, level):
         answered = fresh.by(rule)
         bounds = tested_bounds(selection.problem.limits, answered, level)
         if any(bound.certified is False for bound in bounds):
