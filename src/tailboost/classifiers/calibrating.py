@@ -221,8 +221,7 @@ def calibrate(
     fresh = Fresh.of_model(parts.answers, parts.certifying, rates, training_rows=training_rows)
 
     if list(parts.selection.problem.limits) != stated:  # of a rule selected within others
-        within = parts.classifier._selection_within(stated)
-        parts = replace(parts, selection=within)
+        parts = replace(parts, selection=parts.selection.within(stated))
 
     # Refuse a score that falls with its label, before anything is spent.
     engine, voting = parts.selection.engine, fresh.votes.among(np.arange(len(fresh)))

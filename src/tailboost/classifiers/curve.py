@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from tailboost.core.tables import html_table, text_table
 from tailboost.rates import (
     Counts,
     InfeasibleLimitsError,
-    Limit,
     Statistic,
     as_objective,
     as_statistics,
@@ -72,12 +71,11 @@ class Curve:
     objective: Stated
     measured_on: str
     bound: float | None
-    # ``at(limit, classifier)`` returns the classifier within a limit: that of a point, or a new one if no
-    # point is within the limit; or raises.
-    _at: Callable[[Limit, TunedClassifier | None], TunedClassifier] = field(repr=False)
-    _source: TunedClassifier = field(
+    _engine: Engine = field(repr=False)  # the candidates
+    _problem: Problem = field(repr=False)  # the objective, within the limits on other rates
+    _loosest: TunedClassifier = field(
         repr=False
-    )  # the classifier of which ``tradeoff`` was called
+    )  # states the loosest limit on the limited rate
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
@@ -118,11 +116,13 @@ class Curve:
         of probabilities have no column in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
-        last = None
-        for rate, _, within in self:
-            if limit.keeps(rate, limit.bound):
-                last = within
-        classifier = self._at(limit, last)
+        problem = self._problem.within((*self._problem.limits, limit))
+        within = [each for rate, _, each in self if limit.keeps(rate, limit.bound)]
+        if within:
+            selection = within[-1].selection_.stated_within(problem.limits)
+        else:  # no point of the curve is within the limit
+            selection = self._engine.on(problem).select(problem)
+        classifier = self._loosest._answering(selection, problem.limits)
         for _, _, measured in self.points[:1]:  # has all rows on which curves were measured
             classifier.evidence_ = classifier.evidence_.using(*measured.records_.used)
         return classifier
@@ -150,9 +150,9 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
-        record = self._source._reading(X, y)
-        rows = self._source._scored(X, groups).outputs
-        classes = self._source.classes_
+        record = self._loosest._reading(X, y)
+        rows = self._loosest._scored(X, groups).outputs
+        classes = self._loosest.classes_
         numbers = []
         for _, _, classifier in self:
             classifier.evidence_ = classifier.evidence_.using(record)
@@ -243,7 +243,7 @@ def points_along(
     Parameters
     ----------
     engine : Engine
-        The candidates on the selection data.
+        The candidates on the selection data, with the strata of all rates.
     problem : Problem
         The objective within limits on other rates.
     limited : Statistic
@@ -255,7 +255,6 @@ def points_along(
         If the limits contradict each other.
     """
     objective = problem.objective
-    engine = engine.on(problem.within((*problem.limits, limited.within(limited.most))))
     strata = engine.family.data.strata
     pool = first_rules(engine.family, Program(strata, objective, problem.limits))
     least = engine.select(problem, pool)

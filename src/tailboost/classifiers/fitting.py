@@ -201,30 +201,15 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
     return found
 
 
-def own_copy(frozen: FrozenEstimator) -> Any:
-    """Return a copy of a frozen model, so a later fit of the given one changes no rule.
-
-    A model that cannot be copied, such as a client of a server, is taken as it is: that it stays the same is
-    a statement of the caller, which certificates name.
-    """
-    try:
-        return deepcopy(frozen)
-    except Exception:  # any library may refuse
-        return frozen
-
-
 def frozen_fit(name: str, frozen: FrozenEstimator, classes: Any) -> Fit:
-    """Return a copy of a frozen model, called ``name``, with the class number of each of its ``classes_``."""
-    return own_copy(frozen), columns_of_frozen(name, frozen, classes)
+    """Return a copy of a frozen model, called ``name``, with the class number of each of its ``classes_``.
 
-
-def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
-    """Return the class number of each of the ``classes_`` of a fitted classifier, called ``name``.
-
+    A later fit of the given model changes no rule. A model that cannot be copied, such as a client of a
+    server, is taken as it is: that it stays the same is a statement of the caller, which certificates name.
     Raise ValueError if it has a class that is not among ``classes``, the labels of y.
     """
     title = f"classes_ of {name!r}"
-    known, place = coded(estimator.classes_, title)
+    known, place = coded(frozen.classes_, title)
     columns = positions(
         known, classes, title, f"classes that are not in y, which has {classes.tolist()[:5]}"
     )
@@ -234,7 +219,11 @@ def columns_of_frozen(name: str, estimator: Model, classes: Any) -> Ints:
             f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows "
             f"{known.tolist()}. Leave their rows out, or train the model on such rows too"
         )
-    return columns[place]
+    try:
+        own = deepcopy(frozen)
+    except Exception:  # any library may refuse
+        own = frozen
+    return own, columns[place]
 
 
 # -- fits ------------------------------------------------------------------------------------------------
@@ -689,13 +678,7 @@ def records_of_fit(estimators: Sequence[Model], known: Sequence[Hashes] = ()) ->
         The tables of training rows.
     """
     trained = Seen.of(np.concatenate(known), TRAINED_ON) if known else None
-    # Learners of tables have no models of earlier fits inside, unless they are frozen.
-    with_a_past = [
-        each
-        for each in estimators
-        if isinstance(each, FrozenEstimator) or not isinstance(each, TableLearner)
-    ]
-    models = _frozen_models(with_a_past)
+    models = _frozen_models(list(estimators))
     # Rows in another form, or of another library, are not known.
     inner = [
         model.__tailboost__().known[0].records for model in models if isinstance(model, Answers)

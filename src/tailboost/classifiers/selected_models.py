@@ -49,7 +49,6 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import (
     batched,
-    check_indexes,
     columns_of,
     group_columns,
     has_named_columns,
@@ -119,7 +118,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         limits.
     evidence_ : Evidence
         The rule with its certificate, and the rows that were used.
-    groups_ : sequence
+    groups_ : ndarray of shape (m,)
         Names of the groups of the fit; empty without groups.
     """
 
@@ -135,11 +134,10 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     _trains: ClassVar[bool] = False
     classes_: Labels
     evidence_: Evidence
-    groups_: Any = ()
     group_combinations_: Any = ()
     _columns: Columns | None
     _column_read: int | None = None
-    _group_names: GroupNames | None = None
+    _group_names: GroupNames = GroupNames((), ())
 
     def __init__(
         self,
@@ -508,6 +506,11 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         return self._models.fitted
 
     @property
+    def groups_(self) -> Array:
+        """Names of the groups of the fit; empty without groups."""
+        return self._group_names.names
+
+    @property
     def _models(self) -> Models:
         return self.evidence_.selection.models
 
@@ -794,31 +797,28 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         limited, problem = traded(self.selection_.problem, a, b)
-        minimised, others = problem.objective, problem.limits
-        loosest = self._restated(minimised, (*others, limited.within(limited.most)))
-        engine = self.selection_.engine
-        problem = loosest._problem(engine.models.rows.groups).within(others)
-
-        def at(limit: Limit, point: TunedClassifier | None) -> TunedClassifier:
-            limits = (*others, limit)
-            if point is None:  # no point of the curve is within the limit
-                tighter = problem.within(limits)
-                return loosest._answering(engine.on(tighter).select(tighter), limits)
-            return loosest._answering(point.selection_.stated_within(limits), limits)
-
-        points = []
-        for rate, value, selection in points_along(engine, problem, limited, n_points):
-            classifier = loosest._answering(selection, selection.problem.limits)
-            points.append((rate, value, classifier))
-            engine = selection.engine
+        others = problem.limits
+        loosest = copy.copy(self)
+        loosest.objective = problem.objective
+        loosest.limits = [*others, limited.within(limited.most)]
+        if error() in (limited.rate, *problem.rates):  # which an error budget limits too
+            loosest.error_budget = None
+        problem = loosest._problem(self._models.rows.groups)
+        engine = self.selection_.engine.on(problem)
+        problem = problem.within(others)
+        points = [
+            (rate, value, loosest._answering(each, each.problem.limits))
+            for rate, value, each in points_along(engine, problem, limited, n_points)
+        ]
         return Curve(
             tuple(points),
-            limited=limited,
-            objective=minimised,
-            measured_on=", within ".join([engine.words, *map(str, others)]),
-            bound=bound_of(self.selection_.problem, limited),
-            _at=at,
-            _source=self,
+            limited,
+            problem.objective,
+            ", within ".join([engine.words, *map(str, others)]),
+            bound_of(self.selection_.problem, limited),
+            engine,
+            problem,
+            loosest,
         )
 
     @property
@@ -827,24 +827,10 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         selection = self.evidence_.selection
         return selection if isinstance(selection, Engine) else self.selection_.engine
 
-    def _restated(self, objective: Statistic, limits: Sequence[Limit]) -> Self:
-        """Return a copy that states another objective and other limits; nothing is selected.
-
-        An error budget is dropped if the overall error is the objective or limited.
-        """
+    def _answering(self, selection: Selection, limits: Sequence[Limit]) -> Self:
+        """Return a copy with another selection of the same candidates, and the limits that it states."""
         new = copy.copy(self)
-        new.objective = objective
         new.limits = list(limits)
-        if error() in (objective.rate, *(limit.rate for limit in limits)):
-            new.error_budget = None
-        new._validate_params()
-        return new
-
-    def _answering(self, selection: Selection, limits: Sequence[Limit] | None = None) -> Self:
-        """Return a copy with another selection of the same candidates, and perhaps other stated limits."""
-        new = copy.copy(self)
-        if limits is not None:
-            new.limits = list(limits)
         new.evidence_ = self.evidence_.by(selection)
         return new
 
@@ -856,13 +842,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         evidence = new.evidence_.using(*(each.rows for each in certificate.attempts))
         new.evidence_ = replace(evidence, certificate=certificate)
         return new
-
-    def _selection_within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the selection of the stated objective within other limits."""
-        new = copy.copy(self)
-        new.limits = list(limits)
-        problem = stated(new)
-        return self.selection_.engine.on(problem).select(problem)
 
     def _select(
         self,
@@ -954,27 +933,24 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         assert names is not None
         assert rows.groups is not None
         self._group_names = names
-        self.groups_ = names.names
         self.group_combinations_ = ()
         if len(names.titles) > 1:
             columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
             occurring = [values[numbers].tolist() for values, numbers in columns]
             self.group_combinations_ = tuple(zip(*occurring, strict=True))
         self._column_read = None
-        titles = list(names.titles)
         if not self.by_group:
             return
-        if self.by_group is True and len(titles) == 1:
-            self._column_read = 0
-            return
-        if self.by_group is not True and self.by_group in titles:
-            self._column_read = titles.index(self.by_group)
-            return
-        choices = " or ".join(f"by_group={title or True!r}" for title in titles)
-        raise ValueError(
-            f"by_group={self.by_group!r} names no single one of the columns of groups: give "
-            f"{choices}"
-        )
+        read = titles = list(names.titles)
+        if self.by_group is not True:
+            read = [title for title in titles if title == self.by_group]
+        if len(read) != 1:
+            choices = " or ".join(f"by_group={title or True!r}" for title in titles)
+            raise ValueError(
+                f"by_group={self.by_group!r} names no single one of the columns of groups: give "
+                f"{choices}"
+            )
+        self._column_read = titles.index(*read)
 
     # -- answers of the models -------------------------------------------------------------------------
 
@@ -1021,8 +997,10 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         if not self._models.reads_scores:
             return columns
         if not columns:
-            columns = {name: X[name] for name in self._names.titles if name in columns_of(X)}
-        return with_missing_group(columns, list(map(plain, chain(*self._names.values))))
+            columns = {
+                name: X[name] for name in self._group_names.titles if name in columns_of(X)
+            }
+        return with_missing_group(columns, list(map(plain, chain(*self._group_names.values))))
 
     def _places(self, X: Table, groups: Groups, *, unknown: bool = False) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.
@@ -1039,21 +1017,19 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
                 f"by_group={self.by_group!r} was set after the selection of the rule: tune "
                 "again"
             )
-        check_indexes(X=X, groups=groups)
         columns = group_columns(groups, "groups", X)
         if values is not None:
-            columns = self._groups_of(X, groups)
+            columns = self._groups_of(X, columns)
         return group_numbers(columns, values, n_rows_of(X), title, unknown=unknown)
 
     def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
         """Return the number of each row's label, and which rows are deferred."""
         numbers = self._places(X, groups)
         models, table = self._read(X)
-        found = []
-        for place, rows in batched(table):
-            opened = models.transform(rows)
-            opened.groups = numbers[place]
-            found.append(self.evidence_.selected.answers(opened))
+        found = [
+            self.evidence_.selected.answers(models.transform(rows, numbers[place]))
+            for place, rows in batched(table)
+        ]
         labels, deferred = map(np.concatenate, zip(*found, strict=True))
         return labels, deferred
 
@@ -1069,7 +1045,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         if self._models.reads_scores:
             scores = [model.estimator for model in selection.models.fitted]
             made_by = [[s.column_list, s.label_list, s.kind, s.missing] for s in scores]
-        names = self._names
+        names = self._group_names
         each = zip(names.titles, (values.tolist() for values in names.values), strict=True)
         rule = Decision(
             selection.written,
@@ -1090,11 +1066,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             Identity("", self.evidence_.identity.unknown),
         )
 
-    @property
-    def _names(self) -> GroupNames:
-        """The names of the groups of the fit; none without groups."""
-        return self._group_names or GroupNames((), ())
-
     def _scored(self, X: Table, groups: Groups = None) -> Scored:
         """Return rows with the models' log-probabilities, computed once for all rules."""
         X, _ = unpack(X)
@@ -1104,9 +1075,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         def outputs() -> LogProbabilities:
             places = self._places(X, groups if self.by_group else None)
             models, table = self._read(X)
-            opened = models.transform(table)
-            opened.groups = places
-            return opened
+            return models.transform(table, places)
 
         def answer(opened: LogProbabilities) -> Ints:
             labels, is_deferred = selection.answers(opened)
@@ -1126,7 +1095,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
 
     def _row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the rule reads, or features."""
-        check_is_fitted(self, "evidence_")
         models, table = self._read(X)
         return models.row_hashes(table)
 
@@ -1150,7 +1118,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         """Return the classifier of a rule on columns of scores, without selection data."""
         new = cls([(str(scores.columns), scores)], **params)
         new.classes_ = np.asarray(rule.classes)
-        new._columns, new._group_names, new.groups_ = None, names, names.names
+        new._columns, new._group_names = None, names
         scores = scores.known(rule.classes)
         name, weight = str(scores.columns), 1.0
         offset = np.zeros(len(rule.classes))
@@ -1247,7 +1215,6 @@ def tune(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
             f"<= 0.4], got {limits!r}"
         )
-    rows = Rows.read(X, y, groups, sample_weight, costs)
     classifier = TunedClassifier(
         named_models(models),
         objective=objective,
@@ -1256,9 +1223,8 @@ def tune(
         by_group=by_group,
         infer_groups=infer_groups,
     )
-    classifier._learn(rows, training_rows=training_rows)
-    classifier.selection_.warn()
-    return classifier
+    of_rows = {"sample_weight": sample_weight, "groups": groups, "costs": costs}
+    return classifier.fit(X, y, **of_rows, training_rows=training_rows)
 
 
 #: The name in files of the version before.

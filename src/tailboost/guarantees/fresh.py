@@ -40,7 +40,8 @@ from tailboost.rows.seen import (
     refuse_repeated,
     share_of_copies,
 )
-from tailboost.selection.answering import Answering, Decision, Scored
+from tailboost.selection.answering import Decision, Scored
+from tailboost.selection.door import Answering
 from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule

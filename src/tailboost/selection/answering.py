@@ -1,7 +1,7 @@
 """What answers rows, as certificates, monitors and model files read it.
 
-An `Answering` scores rows (`Scored`), has a `Decision` if a rule on scores answers, and names the rows that
-it and models inside it have read (`Known`). `tailboost.selection.door` makes it of any model.
+A `Decided` rule scores rows (`Scored`), has a `Decision`, and names the rows that it and models inside it
+have read (`Known`). `tailboost.selection.door` reads any other model as if it were one.
 """
 
 from __future__ import annotations
@@ -155,41 +155,6 @@ class Known:
     hashes: Callable[[Table], Hashes] | None = None
 
 
-class Answering(Protocol):
-    """A thing that answers rows.
-
-    Attributes
-    ----------
-    classes : ndarray of shape (K,) or None
-        The labels; None if they show only in answers.
-    rule : Decision or None
-        The rule on scores that answers; None for other classifiers.
-    limits : tuple of Limit
-        The limits that the rule was selected within.
-    known : tuple of Known
-        The rows that this thing has read, first, and those that models inside it have read.
-    certificate : object
-        The certificate of the rule; None without one.
-    identity : Identity
-        What is fitted and no digest of a rule covers: a model of another library, steps before a rule.
-    """
-
-    @property
-    def classes(self) -> Labels | None: ...  # noqa: D102
-    @property
-    def rule(self) -> Decision | None: ...  # noqa: D102
-    @property
-    def limits(self) -> tuple[Limit, ...]: ...  # noqa: D102
-    @property
-    def known(self) -> tuple[Known, ...]: ...  # noqa: D102
-    @property
-    def certificate(self) -> object: ...  # noqa: D102
-    @property
-    def identity(self) -> Identity: ...  # noqa: D102
-    def score(self, X: Table, groups: Groups = None) -> Scored:
-        """Return rows as this thing reads them; nothing is computed yet."""
-
-
 @runtime_checkable
 class Answers(Protocol):
     """A classifier of tailboost with a selected rule."""
@@ -200,7 +165,25 @@ class Answers(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Decided:
-    """A rule with what makes its scores: an `Answering`."""
+    """A rule with what makes its scores.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (K,)
+        The labels.
+    rule : Decision
+        The rule on scores that answers.
+    limits : tuple of Limit
+        The limits that the rule was selected within.
+    known : tuple of Known
+        The rows that this thing has read, first, and those that models inside it have read.
+    read : callable
+        Returns rows and groups as `Scored`; nothing is computed yet.
+    certificate : object
+        The certificate of the rule; None without one.
+    identity : Identity
+        What is fitted and no digest of the rule covers: steps before the rule.
+    """
 
     classes: Labels
     rule: Decision

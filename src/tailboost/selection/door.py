@@ -1,4 +1,4 @@
-"""The door: any model as an `Answering`, and the rows that are known to the models inside it."""
+"""The door: what answers rows, made of any model, and the rows that are known to the models inside it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tailboost.rates import Limit
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.judged import answer_shares, inside, predicted_labels
 from tailboost.rows.seen import Records
-from tailboost.selection.answering import Answering, Answers, Decided, Known, Scored
+from tailboost.selection.answering import Answers, Decided, Known, Scored
 from tailboost.selection.identity import Identity, identity_of
 
 
 def answering(model: Model) -> Answering:
-    """Return a model of any library as certificates read it.
+    """Return a model of any library as certificates read it: nothing else asks a model anything.
 
     Raises
     ------
@@ -37,14 +37,11 @@ def answering(model: Model) -> Answering:
     found = final.__tailboost__()
     if final is model:
         return found
-    return Decided(
-        found.classes,
-        found.rule,
-        found.limits,
-        tuple(_behind(each, steps) for each in found.known),
-        partial(_read_behind, model, steps, found),
-        found.certificate,
-        identity_of(steps).beside(found.identity.unknown),
+    return replace(
+        found,
+        known=tuple(_behind(each, steps) for each in found.known),
+        read=partial(_read_behind, model, steps, found),
+        identity=identity_of(steps).beside(found.identity.unknown),
     )
 
 
@@ -85,7 +82,7 @@ def known_within(
             yield from known_within(part, steps, passed)
 
 
-def _content(found: Answering, X: Table) -> Hashes:
+def _content(found: Decided, X: Table) -> Hashes:
     """Return the hashes of rows as a model reads them; none if they are no rows of this model.
 
     A model may stand on outputs of other models, or on some of the columns.
@@ -123,7 +120,7 @@ def _read_behind(
 
 @dataclass(frozen=True, eq=False)
 class OtherModel:
-    """A model of another library, or columns of scores without a rule: an `Answering`."""
+    """A model of another library, or columns of scores without a rule, read as a `Decided` rule."""
 
     model: Model
     rule: None = None
@@ -180,3 +177,7 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
     if names is None and not hasattr(model, "n_features_in_"):
         names = sorted(getattr(table, "columns", ()), key=str)
     return hash_rows(as_table(table, names), rounded=True)
+
+
+#: What answers rows.
+Answering = Decided | OtherModel

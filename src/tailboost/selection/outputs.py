@@ -163,8 +163,11 @@ class Models:
         score.positive_ = 1
         return score
 
-    def transform(self, X: Table) -> LogProbabilities:
-        """Return the log-probabilities of the rows of a table; models predict when they are read."""
+    def transform(self, X: Table, groups: Any = None) -> LogProbabilities:
+        """Return the log-probabilities of the rows of a table; models predict when they are read.
+
+        ``groups`` are the numbers of their groups, as a rule reads them.
+        """
         probabilities = cache(partial(self.probabilities, X))
         logs = cache(lambda i: logs_of(probabilities(i)))
         score, scores = self.score, None
@@ -172,7 +175,7 @@ class Models:
             scores = probabilities(0)[:, score.positive_]
         elif score is not LOG_ODDS:
             scores = score.values(X)[:, 0]
-        return LogProbabilities(logs, self, X=X, scores=scores)
+        return LogProbabilities(logs, self, groups, X, scores)
 
     def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
