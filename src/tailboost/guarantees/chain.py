@@ -57,12 +57,13 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
 def with_ranks(case: OneScore) -> Mask | None:
     """Return which limits have ranks, if all are on shares of one answer among fixed rows; None otherwise."""
-    both = [case.selecting.shares, case.certifying.shares]
-    ranked = [list(map(is_ranked, limits)) for limits in both]
-    allowed = [share.allowed for limits in both for shares in limits for share in shares]
-    if not all(map(all, both)) or np.isnan(allowed).any() or ranked[0] != ranked[1]:
-        return None
-    return None if (case.certifying.place < 0).any() else np.array(ranked[0])
+    ranked = []
+    for table in (case.selecting, case.certifying):
+        compares = any(test.limit.compares for test in table.tests)
+        if compares or not all(table.shares) or (table.place < 0).any():
+            return None
+        ranked.append(list(map(is_ranked, table.shares)))
+    return np.array(ranked[0]) if ranked[0] == ranked[1] else None
 
 
 def best_of(

@@ -3,6 +3,8 @@
 A test reads numbers of rows by stratum and answer: first label, second label, deferred. So the tests of one
 limit are two tables over strata and answers, of wrong rows and of the rows among which they count. The test
 passes if so few wrong rows have a probability of at most the level where the limit is just broken.
+
+Axes of arrays: K rules, T subgroups with a test each, S strata, 3 answers.
 """
 
 from __future__ import annotations
@@ -62,9 +64,9 @@ class LimitTests:
     ----------
     limit : Limit
         The limit.
-    wrong, among : ndarray of shape (m, S, 3)
-        1 for strata and answers that count against the limit in each of m subgroups, and among which.
-    allowed : ndarray of shape (m,)
+    wrong, among : ndarray of shape (T, S, 3)
+        1 for strata and answers that count against the limit in each of T subgroups, and among which.
+    allowed : ndarray of shape (T,)
         The largest allowed share of wrong rows; NaN for a gap or ratio.
     """
 
@@ -97,7 +99,7 @@ class LimitTests:
 
     @property
     def strata(self) -> Mask:
-        """The strata with rows that may count in each subgroup, shape (m, S)."""
+        """The strata with rows that may count in each subgroup, shape (T, S)."""
         return np.asarray(self.among.any(axis=2))
 
     def reading(self, strata: Mask) -> list[Self]:
@@ -111,7 +113,7 @@ class LimitTests:
 
         ``place`` has the number of the thresholds of each stratum.
         """
-        answers = self.wrong.any(axis=1)  # (m, 3)
+        answers = self.wrong.any(axis=1)  # (T, 3)
         is_fixed = (self.among == self.among[..., :1]).all()
         all_wrong = (self.wrong.max(axis=2) == self.among[..., 0]).all()
         if not (is_fixed and all_wrong and (answers.sum(axis=1) == 1).all()):
@@ -127,14 +129,14 @@ class LimitTests:
     # -- tests -----------------------------------------------------------------------------------------
 
     def counts(self, answered: Floats) -> tuple[Floats, Floats]:
-        """Return wrong rows and all rows by rule and subgroup, (K, m) each, of rows by stratum and answer."""
+        """Return wrong rows and all rows by rule and subgroup, (K, T) each, of rows by stratum and answer."""
         wrong, among = (
             np.tensordot(answered, each, ((1, 2), (1, 2))) for each in (self.wrong, self.among)
         )
         return wrong, among
 
     def kept(self, possible: Floats) -> Mask:
-        """Return which tests rules pass by construction, (K, m), or (K, 1) for pairs.
+        """Return which tests rules pass by construction, (K, T), or (K, 1) for pairs.
 
         No possible answer is wrong; of compared shares all are 0, or all are 1.
         """
@@ -145,7 +147,7 @@ class LimitTests:
         return np.asarray(equal[:, None])
 
     def passes(self, wrong: Floats, rows: Floats, kept: Mask, level: float) -> Mask:
-        """Return which rules pass all tests at a level, shape (K,), by numbers of rows of shape (K, m).
+        """Return which rules pass all tests at a level, shape (K,), by numbers of rows of shape (K, T).
 
         A claim about several subgroups needs no correction: if it is false, one of them breaks its limit, and
         this test alone errs with a probability of at most the level (intersection–union, Berger 1982).
@@ -174,7 +176,7 @@ class LimitTests:
         return bool(self.passes(n_wrong, n_rows, self.kept(possible), level)[0])
 
     def most(self, rows: Ints, level: float) -> Ints:
-        """Return the most wrong rows of passing tests, −1 for none; ``rows`` has the shape (..., m)."""
+        """Return the most wrong rows of passing tests, −1 for none; ``rows`` has the shape (..., T)."""
         by_test = [
             most_reached(rows[..., j].ravel(), share, level).reshape(rows.shape[:-1])
             for j, share in enumerate(self.allowed.tolist())
@@ -184,7 +186,7 @@ class LimitTests:
     # -- predicted power -------------------------------------------------------------------------------
 
     def probits(self, answered: Floats, possible: Floats, ratio: float, level: float) -> Floats:
-        """Return the probit of the predicted probability of passing each test, shape (K, m) or (K, 1).
+        """Return the probit of the predicted probability of passing each test, shape (K, T) or (K, 1).
 
         ``ratio`` times as many fresh rows will be tested. The noise of both tables counts.
         """

@@ -165,7 +165,7 @@ def options(
     return found
 
 
-# -- the probability that rates at ranks are close ---
+# -- the probability that rates at ranks are close --------------------------------------------------------
 
 # Nodes of the quadrature. In 300 random cases of two to five groups, 600 nodes differed by at most 1.5e-5.
 NODES = 120

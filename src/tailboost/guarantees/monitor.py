@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from itertools import compress, count
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -193,17 +193,19 @@ class Monitor:
         given = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
         given = _part(given, _answered_rows(answers.rule, scored, given))
         id, n = given.pop("id"), n_rows_of(given["X"])
-        values = [None] * n
+        values = np.full(n, None)
         if y is not None:
-            values = column_or_1d(given["y"], dtype=object).tolist()
+            values = column_or_1d(given["y"], dtype=object)
         # pandas' NaT is missing too, and differs from itself.
-        has_label = np.array([not is_missing(value) and value == value for value in values])
+        has_label = np.array(
+            [not is_missing(each) and each == each for each in values.tolist()]
+        )
         if id is None and not has_label.any():
             raise ValueError("y: no row has a label; give id= with rows whose labels come late")
         classes = answers.classes
         if classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
-        labels = positions(list(compress(values, has_label)), classes, "y")
+        labels = positions(values[has_label].tolist(), classes, "y")
 
         names = {batch.name for batch in self.batches}
         if name is None:

@@ -2,7 +2,10 @@
 
 A place is a group with thresholds of its own, or all rows. A rule has two cuts in each place: rows in cells
 of the score below the first cut get the first label, from the second cut on the second label, and between
-them a human decides. Cuts have the shape (K, m, 2): of K rules in m places.
+them a human decides.
+
+Axes of arrays: K rules, m places, S strata, V cells of the score, 3 answers, 2 cuts. Cuts have the shape
+(K, m, 2), and the rows that rules answer (K, S, 3).
 """
 
 from __future__ import annotations
