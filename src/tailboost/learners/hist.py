@@ -200,8 +200,6 @@ class _XGBoostTrees(TableClassifier):
 
     # With more than two classes: whether a leaf contains a value for every class.
     _vector_leaves: ClassVar[bool] = False
-    # With two classes: class 1 is predicted if XGBoost's output is above.
-    _threshold: ClassVar[float] = 0.0
     _n_trees: Any = 1  # None: as many as held-out rows ask for
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -246,21 +244,11 @@ class _XGBoostTrees(TableClassifier):
         """XGBoost model. Do not change it: predictions in other threads may use it."""
         return _load(self.model_)
 
-    def _margin(self, table: Table) -> Floats32:
-        """Return the booster's margins of the rows of a prepared table."""
-        predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
-        return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
-
-    def predict_table(self, table: Table) -> Ints:
-        """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""
-        margin = self._margin(table)
-        if margin.ndim == 1:
-            return (margin > self._threshold).astype(np.intp)
-        return margin.argmax(axis=1)
-
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-        return self._probabilities(self._margin(table))
+        predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
+        n_threads = count_threads(self.n_jobs, table.shape)
+        return self._probabilities(predict_in_blocks(predict, table, n_threads))
 
 
 class HistTreeClassifier(_XGBoostTrees):
@@ -303,7 +291,6 @@ class HistTreeClassifier(_XGBoostTrees):
     4
     """
 
-    _threshold = 0.5
     _vector_leaves = True
 
     _parameter_constraints: ClassVar[Constraints] = {
