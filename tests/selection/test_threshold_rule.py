@@ -492,3 +492,15 @@ def test_a_default_keeps_what_a_group_blind_rule_says_of_groups():
     assert rule.predict(rows, default="yes").tolist() == ["no", "yes", "yes"]
     with pytest.raises(ValueError, match="groups"):
         rule.predict(rows["p"], groups=rows["g"], default="yes")
+
+
+@pytest.mark.parametrize(("score", "group"), [("p", "g"), (0, 1), (1, 0)])
+def test_a_rule_finds_its_columns_by_texts_and_by_numbers(score, group):
+    bands = [[(None, "no"), (0.5, "yes")], [(None, "no"), (0.3, "yes")]]
+    kept = ("probability", None, None, group, "yes")
+    rule = ThresholdRule(score, ["no", "yes"], ["a", "b"], bands, *kept)
+    rows = pd.DataFrame({score: [0.4, 0.4, 0.6], group: ["a", "b", "a"]})
+    for given in (rows, rows.to_dict("list")):
+        assert rule.predict(given).tolist() == ["no", "yes", "yes"]
+        assert rule.predict(given, groups=group).tolist() == ["no", "yes", "yes"]
+        assert rule.predict(given, groups=["b", "a", "a"]).tolist() == ["yes", "no", "yes"]

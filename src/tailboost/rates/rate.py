@@ -439,6 +439,11 @@ class Statistic:
         """Return the limit at a level."""
         return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
 
+    def keeps(self, value: float, bound: float) -> bool | None:
+        """Return whether a value satisfies a bound of it; None if one of them is NaN."""
+        excess = self.sign * (value - bound)
+        return None if np.isnan(excess) else bool(excess <= ROUNDING)
+
     def levels(self, names: list[Any]) -> Floats:
         """Return the level from which the rate of each subgroup counts, shape (m,)."""
         return np.zeros(len(names))
@@ -612,11 +617,6 @@ class Limit(Statistic):
     def against(self, shares: Any) -> Any:
         """Return shares of rows as shares that count against the limit: complements for a lower bound."""
         return shares if self.from_above else 1.0 - shares
-
-    def keeps(self, value: float, bound: float) -> bool | None:
-        """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
-        excess = self.sign * (value - bound)
-        return None if np.isnan(excess) else bool(excess <= ROUNDING)
 
     def tightened(self, names: list[Any], widths: Floats) -> Limit:
         """Return the limit with bounds tightened by ``widths``, by subgroup or of a gap or ratio.

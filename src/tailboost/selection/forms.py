@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
 
@@ -71,8 +71,7 @@ def words_of_groups(groups: GroupNames, texts: Sequence[str]) -> str:
 def python_of_ranges(
     name: str,
     words: str,
-    ranges: Sequence[Ranges],
-    groups: GroupNames,
+    ranges: Mapping[Any, Ranges],
     kind: ScoreKind,
     missing: float | None,
 ) -> str:
@@ -82,10 +81,8 @@ def python_of_ranges(
     ----------
     name, words : str
         The name of the function and its docstring.
-    ranges : sequence of Ranges
-        The ranges of each group, of one for a rule that reads no group.
-    groups : sequence or None
-        The groups.
+    ranges : dict of Ranges
+        The ranges of each group; of None for a rule that reads no group.
     kind : ScoreKind
         The kind of the scores.
     missing : float or None
@@ -93,16 +90,15 @@ def python_of_ranges(
     """
     if not name.isidentifier() or iskeyword(name):
         raise ValueError(f"name={name!r} is no name of a function")
-    names = [None] if groups is None else groups
     return SOURCE.format(
         name=name,
         words=words,
         missing=missing,
-        missing_group=MISSING_GROUP if MISSING_GROUP in names else None,
+        missing_group=MISSING_GROUP if MISSING_GROUP in ranges else None,
         least=kind.least,
         most=kind.most,
         plural=kind.plural,
-        ranges=dict(zip(names, ranges, strict=True)),
+        ranges=ranges,
     )
 
 

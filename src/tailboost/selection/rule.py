@@ -255,7 +255,7 @@ class ThresholdRule(StoredRule):
                         f"it has {listed(names)} (groups may be given by groups=)"
                     )
             score = table[self.column]
-            if isinstance(groups, str) and groups in names:
+            if np.isscalar(groups) and groups in names:
                 groups = table[groups]
         if np.ndim(score) > 1 and np.shape(score)[1] > 1:
             raise ValueError(
@@ -400,10 +400,11 @@ class ThresholdRule(StoredRule):
             The label whose score it gets, as in `to_sql`; a model's rule needs it.
         """
         ranges, missing = self._as_read(label, is_needed=self.model is not None)
+        of_group = dict(zip(self.groups or [None], ranges, strict=True))
         words = str(self)
         if label not in (None, self.label):
             words += f"\nscore is that of {label}"
-        return python_of_ranges(name, words, ranges, self.groups, self._kind, missing)
+        return python_of_ranges(name, words, of_group, self._kind, missing)
 
     def __str__(self) -> str:
         bands = [range_words(str(self.column), band) for band in self.bands]

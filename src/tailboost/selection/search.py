@@ -252,7 +252,7 @@ class Program:
 
     def within(self, limits: Sequence[Limit]) -> Program:
         """Return the program of the same objective within other limits."""
-        return Program(self.strata, self.objective, limits, self.level)
+        return Program(self.strata, self.objective, limits)
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).

@@ -262,31 +262,29 @@ class RateTable:
         in_percent = any(isinstance(each, Limit) and each.in_percent for each in statistics)
         lines: list[RateLine] = []
         for each in statistics:
-            rate = each.rate
-            limit = each if isinstance(each, Limit) else None
-            terms, numbers, _ = counted_rate(rate, strata, counts, spread)
-            if by_group or (by_group is not None and rate.is_ratio):
+            terms, numbers, _ = counted_rate(each.rate, strata, counts, spread)
+            if by_group or (by_group is not None and each.rate.is_ratio):
                 numbers[1:3] = np.nan
             names = list(terms.names)
             rows: list[Any] = numbers.T.tolist()
             bounds = [np.nan] * len(names)
-            said = ("", "", in_percent and not rate.in_costs)
-            if limit is not None:
-                said = (str(limit), limit.sense, limit.in_percent)
-                if not limit.compares:
-                    bounds = limit.bounds(names).tolist()
-                else:
-                    names.append(limit.form)
+            said: tuple[Any, ...] = ("", "", in_percent and not each.rate.in_costs)
+            if isinstance(each, Limit):
+                said = (str(each), each.sense, each.in_percent)
+                if each.compares:
+                    names.append(each.form)
                     values, low, high, _ = numbers
                     ends = (np.nan, np.nan)
                     if not np.isnan(low).any():
-                        ends = limit.interval(low, high)
+                        ends = each.interval(low, high)
                     # A subgroup without a rate leaves the comparison unknown.
-                    rows.append([limit.value(values) + 0.0 * values.sum(), *ends, np.nan])
-                    bounds.append(limit.bound)
+                    rows.append([each.value(values) + 0.0 * values.sum(), *ends, np.nan])
+                    bounds.append(each.bound)
+                else:
+                    bounds = each.bounds(names).tolist()
             for name, row, bound in zip(names, rows, bounds, strict=True):
-                met = None if limit is None else limit.keeps(row[0], bound)
-                fields: list[Any] = [str(rate), name, *row, bound, met, *said]
+                met = each.keeps(row[0], bound)
+                fields: list[Any] = [str(each.rate), name, *row, bound, met, *said]
                 lines.append(RateLine(*fields))
         return cls(tuple(lines), words)
 
