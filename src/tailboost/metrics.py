@@ -20,10 +20,8 @@ from tailboost.core.checks import (
     check_alpha,
     check_probabilities,
     check_weights,
-    group_columns,
     in_class_order,
     label_column,
-    loss_vector,
     n_rows_of,
     positions,
 )
@@ -31,6 +29,8 @@ from tailboost.rates.make import error
 from tailboost.rates.rate import measure
 from tailboost.rows.judged import answer_shares
 from tailboost.rows.rows import GroupNames
+from tailboost.rows.subgroups import group_columns
+from tailboost.solvers.tail import loss_vector
 
 __all__ = [
     "class_errors",

@@ -24,14 +24,11 @@ from sklearn.utils.validation import validate_data
 from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
-    by_class_number,
     check_costs,
     check_table,
-    class_numbers,
     coded,
     columns_of,
     has_named_columns,
-    logs_of,
     positions,
     take,
     unpack,
@@ -41,6 +38,8 @@ from tailboost.core.long_work import noticing_interrupts
 from tailboost.core.spelling import listed
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import (
+    by_class_number,
+    class_numbers,
     constant,
     in_class_numbers,
     of_present,
@@ -59,6 +58,7 @@ from tailboost.rows.seen import TRAINED_ON, Ledger, Records, Seen
 from tailboost.selection.answering import Answers
 from tailboost.selection.door import known_within
 from tailboost.selection.outputs import Models
+from tailboost.selection.rule import logs_of
 
 # Classifiers with their names.
 Named = list[tuple[str, Any]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -48,9 +48,7 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import (
-    batched,
     columns_of,
-    group_columns,
     has_named_columns,
     n_rows_of,
     plain,
@@ -74,7 +72,7 @@ from tailboost.rates import (
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import FEWEST_TRAINED, SELECTED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import HUMAN_REVIEW, warn_of_other_groups
+from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns, warn_of_other_groups
 from tailboost.selection.answering import Decided, Decision, Known, Scored
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
@@ -89,6 +87,10 @@ from tailboost.selection.rule import (
 from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 from tailboost.selection.table import RateTable
+
+# Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
+ROWS_OF_BATCH = 65_536
+BATCH_VALUES = 2**30
 
 
 class TunedClassifier(ClassifierMixin, BaseEstimator):
@@ -1229,3 +1231,15 @@ def tune(
 
 #: The name in files of the version before.
 RuleClassifier = TunedClassifier
+
+
+def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
+    """Yield a table in batches, each with its row numbers; a table without rows is one batch."""
+    from sklearn.utils import gen_batches
+
+    n = n_rows_of(X)
+    values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
+    n_in_batch = max(1, min(ROWS_OF_BATCH, BATCH_VALUES // max(values_per_row, 1)))
+    for rows in gen_batches(max(n, 1), n_in_batch):
+        numbers = np.arange(n)[rows]
+        yield numbers, take(X, numbers)

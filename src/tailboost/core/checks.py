@@ -1,4 +1,4 @@
-"""Tables of any library, and checks of labels, groups, numbers, weights and costs, each with one sentence.
+"""Tables of any library, and checks of labels, numbers, weights and costs, each with one sentence.
 
 A message has the name of the argument, the expected value and the actual one.
 """
@@ -19,18 +19,12 @@ from tailboost.core.array_types import (
     Array,
     Column,
     Floats,
-    Groups,
     Ints,
     Labels,
-    Mask,
-    Model,
     Table,
 )
-from tailboost.core.spelling import did_you_mean, joined, listed
+from tailboost.core.spelling import did_you_mean, joined
 
-# Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
-ROWS_OF_BATCH = 65_536
-BATCH_VALUES = 2**30
 # The most known labels or groups in a message.
 NAMES_SHOWN = 10
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
@@ -39,15 +33,11 @@ LARGEST_MEAN_WEIGHT = 1e9
 WEIGHT_BITS = 32
 # Rounding of probabilities: some learners compute in float32.
 PROBABILITY_ROUNDING = 1e-3
-# Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
-LEAST_PROBABILITY = 1e-6
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
 #: Smallest α for which 1/α does not overflow.
 SMALLEST_ALPHA = sys.float_info.min
 GIVE_A_VALUE = "drop their rows or give them a value"
-MISSING_GROUP = "missing"  # name of the group of rows without a group
-GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
 
 
 # -- documents -------------------------------------------------------------------------------------
@@ -184,18 +174,6 @@ def take(X: Table, rows: Array) -> Any:
     return _safe_indexing(X, rows)
 
 
-def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
-    """Yield a table in batches, each with its row numbers; a table without rows is one batch."""
-    from sklearn.utils import gen_batches
-
-    n = n_rows_of(X)
-    values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
-    n_in_batch = max(1, min(ROWS_OF_BATCH, BATCH_VALUES // max(values_per_row, 1)))
-    for rows in gen_batches(max(n, 1), n_in_batch):
-        numbers = np.arange(n)[rows]
-        yield numbers, take(X, numbers)
-
-
 def check_table(frame: Table) -> None:
     """Raise ValueError unless a data frame is a table with rows, columns, and different names of these."""
     if frame.ndim != 2:
@@ -263,16 +241,6 @@ def finite(values: ArrayLike, name: str) -> Floats:
         raise ValueError(f"{name}: {error}") from error
 
 
-def loss_vector(losses: ArrayLike) -> Floats:
-    """Return a vector of finite losses, float64."""
-    checked = finite(losses, "losses")
-    if checked.ndim != 1 or not checked.size:
-        raise ValueError(
-            f"losses must have shape (n,) with n ≥ 1, got {checked.shape}; give one column"
-        )
-    return checked
-
-
 def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
     """Return the weights of n rows as float64, shape (n,): finite, at least 0, not all 0.
 
@@ -308,14 +276,6 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
         checked = relative / mean
     mantissa, exponent = np.frexp(checked)  # a weight is mantissa · 2^exponent
     return np.ldexp(np.rint(np.ldexp(mantissa, WEIGHT_BITS)), exponent - WEIGHT_BITS)
-
-
-def check_deferred(value: Column, n: int) -> Mask:
-    """Return the argument ``deferred``, a mask of n rows, as booleans."""
-    mask = np.asarray(value)
-    if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
-        raise ValueError(f"deferred must be a mask of shape ({n},), True or False for each row")
-    return mask.astype(bool)
 
 
 # -- columns: labels, groups, clusters -------------------------------------------------------------
@@ -485,34 +445,6 @@ def positions(
     return np.fromiter(map(place_of_value.__getitem__, entries), np.intp, len(entries))
 
 
-def class_numbers(classes: Array) -> dict[Any, int]:
-    """Return the class number of each label."""
-    return {label: k for k, label in enumerate(classes.tolist())}
-
-
-def by_class_number(
-    stated: Mapping[Any, Any], numbers: Mapping[Any, int | None], title: str
-) -> dict[int, Any]:
-    """Return what is stated for labels by their class numbers; None stands for a class without a row.
-
-    Raises
-    ------
-    ValueError
-        If a label is unknown, and others are left out: ``title``: y has no class …
-    """
-    labels = {plain(label): value for label, value in stated.items()}
-    unknown = [label for label in labels if label not in numbers]
-    if unknown and not labels.keys() >= numbers.keys():  # a misspelt label, and no absent class
-        raise ValueError(
-            f"{title}: y has no class {unknown[0]!r}, its classes are {list(numbers)}"
-        )
-    places = ((numbers.get(label), value) for label, value in labels.items())
-    return {number: value for number, value in places if number is not None}
-
-
-# -- groups ----------------------------------------------------------------------------------------
-
-
 def with_interval_names(column: Any) -> Any:
     """Return a column of pandas' intervals, as of `pandas.cut`, as text: "(30, 45]". Others unchanged.
 
@@ -522,59 +454,6 @@ def with_interval_names(column: Any) -> Any:
     if len(categories) and type(categories[0]).__name__ == "Interval":
         return getattr(column, "cat", column).rename_categories(str)
     return column
-
-
-def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
-    """Return the columns of a groups argument by name; a single column without a name has the name None.
-
-    The name of a column of a data frame ``X``, or a list of names, are these columns. The columns of a table
-    are sorted by name, so their order has no effect. Columns of an array are numbered. Raise ValueError if
-    the name of a column has another meaning in ``by=``: "class", "cell", and "group" if there are several
-    columns; such a name of a Series does not count. Raise it also if the groups have another index than X.
-    """
-    check_indexes(X=X, **{name: groups})
-    if groups is None or (isinstance(groups, Mapping) and not groups):
-        return {}
-    known = list(getattr(X, "columns", ()))
-    if isinstance(groups, str):
-        if groups not in known:
-            near = did_you_mean(groups, map(str, known))
-            raise ValueError(
-                f"{name}={groups!r}: {near}X has the columns {listed(known)}; give one of "
-                f"these, or the column itself, as in {name}=X[{groups!r}]"
-            )
-        groups = as_pandas(X)[[groups]]
-    # A list with an entry for each row has groups, even if these are called like columns.
-    is_list = known and isinstance(groups, (list, tuple)) and len(groups) != n_rows_of(X)
-    if is_list and all(isinstance(each, str) and each in known for each in groups):
-        groups = as_pandas(X)[list(groups)]
-    groups = with_interval_names(as_pandas(groups))
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        names = list(groups)
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"{name} must have columns with different names, got {names}")
-        columns = {}
-        for column in sorted(names, key=str):
-            if column in ("class", "cell") or (column == "group" and len(names) > 1):
-                raise ValueError(
-                    f"{name}: a column is named {column!r}, which has another meaning in by=; "
-                    "give the column another name"
-                )
-            columns[column] = with_interval_names(groups[column])
-        return columns
-    # NumPy would turn 1 beside "a" into "1".
-    column = groups if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
-    if column.ndim == 1:
-        title = getattr(groups, "name", None)
-        is_name = isinstance(title, (str, int)) and title not in ("class", "group", "cell")
-        if not is_name:
-            title = None
-        return {title: column}
-    if column.ndim != 2:
-        raise ValueError(f"{name} must be a 1d array or a table, got shape {column.shape}")
-    if column.shape[1] == 1:
-        return {None: column[:, 0]}
-    return dict(enumerate(column.T))
 
 
 # -- probabilities and costs -----------------------------------------------------------------------
@@ -607,12 +486,6 @@ def check_probabilities(
             f"{np.asarray(y_proba)[row].tolist()}"
         )
     return probabilities
-
-
-def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
-    """Return the logarithms of probabilities, shape (…, K); smaller ones are raised to ``smallest``."""
-    P = probabilities.clip(min=0.0)
-    return np.log(np.maximum(P / P.sum(axis=-1, keepdims=True), smallest))
 
 
 def check_labelled_rows(
@@ -703,8 +576,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value
-
-
-def number_or_none(value: float) -> float | None:
-    """Return a number; None for NaN."""
-    return None if np.isnan(value) else float(value)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_number, group_columns, number_or_none
+from tailboost.core.checks import check_indexes, check_number
 from tailboost.core.exceptions import warn_user
 from tailboost.guarantees.certificates import CONSTANT, Certificate, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
@@ -37,8 +37,9 @@ from tailboost.rates.rate import EACH
 from tailboost.rates.strata import GROUP
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import EqualRows, checked_equal_rows
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
 from tailboost.selection.door import answering
+from tailboost.selection.table import number_or_none
 
 EXACT = "Clopper–Pearson"
 BETTING = "betting"

@@ -17,7 +17,6 @@ from tailboost.core.array_types import Floats, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     as_table,
     check_costs,
-    check_deferred,
     check_length,
     check_probabilities,
     coded,
@@ -29,6 +28,7 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import how_many
 from tailboost.rates import Counts, Rate, Sample, Strata
+from tailboost.rates.strata import check_deferred
 from tailboost.rows.fingerprints import hash_rows, voting_numbers
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import (

@@ -15,7 +15,6 @@ from tailboost.core.checks import (
     as_pandas,
     check_indexes,
     check_length,
-    group_columns,
     is_missing,
     label_column,
     n_rows_of,
@@ -33,6 +32,7 @@ from tailboost.rows.fingerprints import digest_of, hashes_of_names, hashes_of_pa
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Seen, first_repeated
 from tailboost.rows.subgroups import (
+    group_columns,
     named_columns,
     other_groups,
     unit_name,

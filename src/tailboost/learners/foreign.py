@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from tailboost.core.array_types import Array, Floats, Ints, Model, Table
-from tailboost.core.checks import by_class_number, class_numbers
+from tailboost.core.checks import plain
 from tailboost.core.exceptions import warn_user
 from tailboost.learners.protocols import Learner, Session
 
@@ -399,3 +399,28 @@ def _votes(predictions: Any, n_classes: int) -> Floats:
     if predictions.dtype.kind != "f":
         return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
     return softmax(2.0 * class_scores(predictions, n_classes), axis=1)
+
+
+def class_numbers(classes: Array) -> dict[Any, int]:
+    """Return the class number of each label."""
+    return {label: k for k, label in enumerate(classes.tolist())}
+
+
+def by_class_number(
+    stated: Mapping[Any, Any], numbers: Mapping[Any, int | None], title: str
+) -> dict[int, Any]:
+    """Return what is stated for labels by their class numbers; None stands for a class without a row.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown, and others are left out: ``title``: y has no class …
+    """
+    labels = {plain(label): value for label, value in stated.items()}
+    unknown = [label for label in labels if label not in numbers]
+    if unknown and not labels.keys() >= numbers.keys():  # a misspelt label, and no absent class
+        raise ValueError(
+            f"{title}: y has no class {unknown[0]!r}, its classes are {list(numbers)}"
+        )
+    places = ((numbers.get(label), value) for label, value in labels.items())
+    return {number: value for number, value in places if number is not None}

@@ -12,20 +12,18 @@ import numpy as np
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Table
 from tailboost.core.checks import (
     check_costs,
-    check_deferred,
     check_indexes,
     check_length,
     check_weights,
     coded,
     distinct_and_places,
-    group_columns,
     in_class_order,
     label_column,
     plain,
     positions,
 )
 from tailboost.rows.rows import GroupNames
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
 
 # Values of `by` other than names of columns of `groups`.
 EVERYTHING = None
@@ -403,3 +401,11 @@ class Counts:
     def of(self, actions: Ints) -> Floats:
         """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""
         return self.sums(actions, self.strata.n_actions, actions).T
+
+
+def check_deferred(value: Column, n: int) -> Mask:
+    """Return the argument ``deferred``, a mask of n rows, as booleans."""
+    mask = np.asarray(value)
+    if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
+        raise ValueError(f"deferred must be a mask of shape ({n},), True or False for each row")
+    return mask.astype(bool)

@@ -21,13 +21,11 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import (
-    GROUP_OF_MISSING,
     check_costs,
     check_indexes,
     check_length,
     coded,
     distinct_and_places,
-    group_columns,
     n_rows_of,
     positions,
     row_weights,
@@ -35,6 +33,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
+from tailboost.rows.subgroups import GROUP_OF_MISSING, group_columns
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
@@ -60,7 +59,7 @@ class GroupNames:
         """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c).
 
         Groups are sorted, or in the order of pandas' categories. The ``columns`` are those of
-        `tailboost.core.checks.group_columns`. Messages call the groups ``argument`` and their table ``of``.
+        `tailboost.rows.subgroups.group_columns`. Messages call the groups ``argument`` and the table ``of``.
         """
         titles = []
         values = []

@@ -1,4 +1,4 @@
-"""Names of subgroups in print, and rows in groups that a certificate or a rule does not know."""
+"""Columns of groups, names of subgroups in print, and rows in groups that a rule does not know."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import numpy as np
 
 from tailboost.core.array_types import Column, Groups, Mask, Table
 from tailboost.core.checks import (
-    MISSING_GROUP,
     as_pandas,
-    group_columns,
+    check_indexes,
     is_missing,
+    n_rows_of,
     with_interval_names,
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
-from tailboost.core.spelling import joined, listed
+from tailboost.core.spelling import did_you_mean, joined, listed
 from tailboost.rows.fingerprints import text
+
+MISSING_GROUP = "missing"  # name of the group of rows without a group
+GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
@@ -96,3 +99,56 @@ def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
     counts = Counter(names[value] for value in compress(entries, is_other))
     words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)
+
+
+def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
+    """Return the columns of a groups argument by name; a single column without a name has the name None.
+
+    The name of a column of a data frame ``X``, or a list of names, are these columns. The columns of a table
+    are sorted by name, so their order has no effect. Columns of an array are numbered. Raise ValueError if
+    the name of a column has another meaning in ``by=``: "class", "cell", and "group" if there are several
+    columns; such a name of a Series does not count. Raise it also if the groups have another index than X.
+    """
+    check_indexes(X=X, **{name: groups})
+    if groups is None or (isinstance(groups, Mapping) and not groups):
+        return {}
+    known = list(getattr(X, "columns", ()))
+    if isinstance(groups, str):
+        if groups not in known:
+            near = did_you_mean(groups, map(str, known))
+            raise ValueError(
+                f"{name}={groups!r}: {near}X has the columns {listed(known)}; give one of "
+                f"these, or the column itself, as in {name}=X[{groups!r}]"
+            )
+        groups = as_pandas(X)[[groups]]
+    # A list with an entry for each row has groups, even if these are called like columns.
+    is_list = known and isinstance(groups, (list, tuple)) and len(groups) != n_rows_of(X)
+    if is_list and all(isinstance(each, str) and each in known for each in groups):
+        groups = as_pandas(X)[list(groups)]
+    groups = with_interval_names(as_pandas(groups))
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        names = list(groups)
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"{name} must have columns with different names, got {names}")
+        columns = {}
+        for column in sorted(names, key=str):
+            if column in ("class", "cell") or (column == "group" and len(names) > 1):
+                raise ValueError(
+                    f"{name}: a column is named {column!r}, which has another meaning in by=; "
+                    "give the column another name"
+                )
+            columns[column] = with_interval_names(groups[column])
+        return columns
+    # NumPy would turn 1 beside "a" into "1".
+    column = groups if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
+    if column.ndim == 1:
+        title = getattr(groups, "name", None)
+        is_name = isinstance(title, (str, int)) and title not in ("class", "group", "cell")
+        if not is_name:
+            title = None
+        return {title: column}
+    if column.ndim != 2:
+        raise ValueError(f"{name} must be a 1d array or a table, got shape {column.shape}")
+    if column.shape[1] == 1:
+        return {None: column[:, 0]}
+    return dict(enumerate(column.T))

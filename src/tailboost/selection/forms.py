@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.checks import MISSING_GROUP
 from tailboost.core.score_kinds import ROUNDED, ScoreKind
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows.subgroups import MISSING_GROUP, unit_name
 
 #: The ranges of a score in a group, with their actions: least and largest score. Of a score in two ranges the
 #: first one has the action.

@@ -12,25 +12,21 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Document, Floats, Groups, Ints, Labels, Table
 from tailboost.core.checks import (
-    LEAST_PROBABILITY,
-    MISSING_GROUP,
     as_pandas,
     check_indexes,
     check_length,
     check_probabilities,
-    group_columns,
     has_named_columns,
     in_class_order,
     is_missing,
     label_column,
-    logs_of,
     positions,
     reading,
 )
 from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, ScoreKind, score_kind
 from tailboost.core.spelling import joined, listed
 from tailboost.core.versions import Steps, migrated
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW, MISSING_GROUP, group_columns
 from tailboost.selection.forms import (
     Ranges,
     python_of_ranges,
@@ -41,6 +37,9 @@ from tailboost.selection.forms import (
     sql_of_ranges,
     words_of_groups,
 )
+
+# Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
+LEAST_PROBABILITY = 1e-6
 
 # The most printed weights.
 WEIGHTS_SHOWN = 12
@@ -745,3 +744,9 @@ def group_numbers(
     words = "groups" if column is None else f"groups column {column!r}"
     labels = label_column(entries, words)
     return positions(labels, np.asarray(rule_groups), words, "groups not seen in fit")
+
+
+def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
+    """Return the logarithms of probabilities, shape (…, K); smaller ones are raised to ``smallest``."""
+    P = probabilities.clip(min=0.0)
+    return np.log(np.maximum(P / P.sum(axis=-1, keepdims=True), smallest))

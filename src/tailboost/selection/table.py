@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Document, Floats
-from tailboost.core.checks import number_or_none
 from tailboost.core.spelling import rate_words, stated_words
 from tailboost.core.tables import (
     BROKEN,
@@ -324,3 +323,8 @@ class RateTable:
 
     def _repr_html_(self) -> str:
         return html_table(*self.cells(), caption=f"On {self.words}")
+
+
+def number_or_none(value: float) -> float | None:
+    """Return a number; None for NaN."""
+    return None if np.isnan(value) else float(value)

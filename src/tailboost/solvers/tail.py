@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Array, Floats, Ints
-from tailboost.core.checks import check_alpha, check_weights, finite, loss_vector
+from tailboost.core.checks import check_alpha, check_weights, finite
 
 # Units that are converted to floats together, so a block fits the processor's cache.
 UNITS_AT_ONCE = 4096
@@ -201,3 +201,13 @@ def patterns(losses: Array) -> tuple[Ints, Ints]:
         hashes += plane * rng.integers(2**64, dtype=np.uint64)
     _, first_unit, pattern = np.unique(hashes, return_index=True, return_inverse=True)
     return first_unit, pattern
+
+
+def loss_vector(losses: ArrayLike) -> Floats:
+    """Return a vector of finite losses, float64."""
+    checked = finite(losses, "losses")
+    if checked.ndim != 1 or not checked.size:
+        raise ValueError(
+            f"losses must have shape (n,) with n ≥ 1, got {checked.shape}; give one column"
+        )
+    return checked

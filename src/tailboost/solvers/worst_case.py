@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_number, loss_vector
+from tailboost.core.checks import check_number
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.newton import divergence
-from tailboost.solvers.tail import check_gap, measure
+from tailboost.solvers.tail import check_gap, loss_vector, measure
 
 # For θ below this, the tilted measure is computed as a difference from p.
 SMALL = 0.1
