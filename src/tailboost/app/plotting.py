@@ -23,20 +23,28 @@ VERDICTS = {True: (BLUE, "✓ "), False: (VERMILLION, "✗ "), None: (GREY, "")}
 ALPHAS = np.geomspace(0.01, 1.0, 101)
 
 
-def _axes(ax: Axes, display: str, size: tuple[float, float]) -> Any:
-    """Return the given axes, or axes of a new figure."""
-    if ax is not None:
+class _Display:
+    """Base class of displays: the axes that it draws on."""
+
+    ax_: Axes
+    figure_: Any
+
+    def _on(self, ax: Axes, width: float, height: float) -> Any:
+        """Return the given axes, or axes of a new figure."""
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError(
+                    f"{type(self).__name__} needs matplotlib: pip install 'tailboost[app]'"
+                ) from error
+            _, ax = plt.subplots(layout="constrained", figsize=(width, height))
+        self.ax_ = ax
+        self.figure_ = ax.figure
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            f"{display} needs matplotlib: pip install 'tailboost[app]'"
-        ) from error
-    return plt.subplots(layout="constrained", figsize=size)[1]
 
 
-class LimitsDisplay:
+class LimitsDisplay(_Display):
     """Each limit with its verdict: the rate, its interval or certified bound, and the limit as a thick line.
 
     Parameters
@@ -157,7 +165,7 @@ class LimitsDisplay:
             Axes to draw on; by default those of a new figure.
         """
         lines = self.lines
-        ax = _axes(ax, "LimitsDisplay", (5.4, 0.55 * len(lines) + 0.9))
+        ax = self._on(ax, 5.4, 0.55 * len(lines) + 0.9)
         for place, line in enumerate(lines):
             colour, mark = VERDICTS[line.good]
             ends = [end for end in (line.low, line.value, line.high) if end is not None]
@@ -188,12 +196,10 @@ class LimitsDisplay:
         if all("%" in line.limit for line in lines):
             ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         ax.spines[["top", "right", "left"]].set_visible(False)
-        self.ax_ = ax
-        self.figure_ = ax.figure
         return self
 
 
-class TradeOffDisplay:
+class TradeOffDisplay(_Display):
     """A curve of two numbers, such as a limited rate and the error, or the CVaR over the tail mass α.
 
     Parameters
@@ -251,9 +257,13 @@ class TradeOffDisplay:
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        x, y = curve.values
+        return cls._of(curve, curve.values, name).plot(ax)
+
+    @classmethod
+    def _of(cls, curve: Any, values: Any, name: str | None) -> Self:
+        """Return the display of the two rates of a curve, with these values."""
         labels = {"xlabel": str(curve.limited), "ylabel": str(curve.objective)}
-        return cls(x, y, limit=curve.bound, name=name, **labels).plot(ax)
+        return cls(*values, limit=curve.bound, name=name, **labels)
 
     @classmethod
     def from_estimator(
@@ -282,12 +292,11 @@ class TradeOffDisplay:
             As in `plot`.
         """
         if not hasattr(type(estimator), "rates_"):
-            name = type(estimator).__name__
-            raise TypeError(f"estimator: {name} has no curve of rates; see from_tail")
+            raise TypeError(
+                f"estimator: {type(estimator).__name__} has no curve of rates; see from_tail"
+            )
         curve = estimator.tradeoff()
-        limited, value = curve.predicted(X, y, groups=groups)
-        labels = {"xlabel": str(curve.limited), "ylabel": str(curve.objective)}
-        return cls(limited, value, limit=curve.bound, name=name, **labels).plot(ax)
+        return cls._of(curve, curve.predicted(X, y, groups=groups), name).plot(ax)
 
     @classmethod
     def from_tail(
@@ -325,17 +334,12 @@ class TradeOffDisplay:
                 raise ValueError(
                     f"reweight: {type(final).__name__} has no mixture of candidates"
                 )
-            values = np.array(
-                [
-                    metrics.cvar_zero_one_loss(
-                        y,
-                        final.reweight(alpha).predict_distribution(features),
-                        alpha,
-                        labels=final.classes_,
-                    )
-                    for alpha in tail_masses.tolist()
-                ]
-            )
+            values = np.empty(len(tail_masses))
+            for place, alpha in enumerate(tail_masses.tolist()):
+                shares = final.reweight(alpha).predict_distribution(features)
+                values[place] = metrics.cvar_zero_one_loss(
+                    y, shares, alpha, labels=final.classes_
+                )
         else:
             shares = answer_shares(estimator, X)
             values = metrics.cvar_curve(y, shares, tail_masses, labels=estimator.classes_)
@@ -352,7 +356,7 @@ class TradeOffDisplay:
         **kwargs
             For ``Axes.plot``.
         """
-        ax = _axes(ax, "TradeOffDisplay", (5.4, 4.0))
+        ax = self._on(ax, 5.4, 4.0)
         (self.line_,) = ax.plot(
             self.x, self.y, **{"label": self.name, "linewidth": 2, **kwargs}
         )
@@ -361,12 +365,10 @@ class TradeOffDisplay:
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         if self.name is not None:
             ax.legend()
-        self.ax_ = ax
-        self.figure_ = ax.figure
         return self
 
 
-class MonitorDisplay:
+class MonitorDisplay(_Display):
     """The rates of all batches of a monitor against their bounds; a cross marks the batch of an alarm.
 
     Parameters
@@ -407,7 +409,7 @@ class MonitorDisplay:
         ax : matplotlib Axes, optional
             Axes to draw on; by default those of a new figure.
         """
-        ax = _axes(ax, "MonitorDisplay", (5.4, 4.0))
+        ax = self._on(ax, 5.4, 4.0)
         names = [batch.name for batch in self.batches]
         for number, bound in enumerate(self.monitor.certificate.bounds):
             errors = [batch.errors[number] for batch in self.batches]
@@ -424,6 +426,4 @@ class MonitorDisplay:
         ax.set_xticks(range(len(names)), names)
         ax.set(ylabel="rate; dotted: bound", title=self.monitor.verdict.partition(":")[0])
         ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.12))
-        self.ax_ = ax
-        self.figure_ = ax.figure
         return self

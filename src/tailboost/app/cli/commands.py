@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 import tailboost as tb
-from tailboost.app.cli.frame import ALARM, app, command, option, say, say_aside
+from tailboost.app.cli.frame import ALARM, app, command, file, say, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
-from tailboost.app.cli.tables import Reader, Roles, Rows, check_output
+from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option
 from tailboost.core.files import held, write_output
 from tailboost.core.spelling import did_you_mean
 
@@ -45,12 +45,10 @@ def _rate(given: Any) -> float | dict[str, float]:
     return rates
 
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file.", exists=True)]
+Data = Annotated[Path, file("DATA", "CSV or Parquet file.")]
 Model = Annotated[
     Path,
-    typer.Argument(
-        metavar="MODEL", help="Model file (.model) or rule file (.json).", exists=True
-    ),
+    file("MODEL", "Model file (.model) or rule file (.json)."),
 ]
 Target = Annotated[str | None, option("Column of the labels; by default that of the model.")]
 Limits = Annotated[
@@ -172,7 +170,7 @@ def fit(
         by_group=by_group or False,
         random_state=seed,
     )
-    model.fit(features, labels, groups=rows.groups, clusters=rows.clusters)
+    model.fit(features, labels, **rows.beside)
     write(model, out, rows.roles.given(features=tuple(features)))
     say(model.rates_)
 
@@ -213,15 +211,11 @@ def tune(
 def calibrate(
     model: Annotated[
         Path,
-        typer.Argument(
-            metavar="MODEL", help="Model or rule file; with --score the table.", exists=True
-        ),
+        file("MODEL", "Model or rule file; with --score the table."),
     ],
     out: Out,
     reader: Reader,
-    data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="Table of fresh rows.", exists=True)
-    ] = None,
+    data: Annotated[Path | None, file("[DATA]", "Table of fresh rows.")] = None,
     limit: Limits = None,
     score: Scores = None,
     target: Target = None,
@@ -296,8 +290,7 @@ def certify(
         stored.classifier,
         rows.features,
         rows.labels,
-        groups=rows.groups,
-        clusters=rows.clusters,
+        **rows.beside,
         limits=limit or None,
         confidence=confidence,
     )
@@ -420,8 +413,7 @@ def monitor(
         after = _monitor_of(stored.classifier, state).add(
             rows.features,
             labels,
-            groups=rows.groups,
-            clusters=rows.clusters,
+            **rows.beside,
             id=ids,
             name=data.name.partition(".")[0],
         )
@@ -452,8 +444,7 @@ def card(
         stored.classifier,
         rows.features,
         rows.labels,
-        groups=rows.groups,
-        clusters=rows.clusters,
+        **rows.beside,
         purpose=purpose,
         rows_are=data.name,
         monitor=None if monitor is None else _monitor_of(stored.classifier, monitor),
@@ -465,7 +456,7 @@ def card(
 def tradeoff(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="Model file (.model) of fit.", exists=True),
+        file("MODEL", "Model file (.model) of fit."),
     ],
     reader: Reader,
     limited: Annotated[

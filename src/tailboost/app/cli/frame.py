@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
@@ -49,11 +49,6 @@ _SAME = (
 _ARGUMENT = re.compile(rf"(?<!\w\()(?<!, )\b({'|'.join([*_OPTIONS, *_SAME])})=(?=(.?))")
 
 
-def option(text: str, *names: str, **more: Any) -> Any:
-    """Return an option of a command; without names it has the name of its parameter."""
-    return typer.Option(*names, help=text, **more)
-
-
 def as_typed(text: str) -> str:
     """Return a text of the library, whose arguments ``name=`` are the options ``--name`` of the shell."""
 
@@ -78,29 +73,9 @@ def say_aside(text: str) -> None:
     typer.echo(text, err=True)
 
 
-_OF_TABLES: dict[str, tuple[Any, Any]] = {
-    "sep": (Annotated[str, option("Separator of CSV files, such as ; or tab.")], ","),
-    "decimal": (Annotated[str, option("Decimal sign of CSV files.")], "."),
-    "thousands": (Annotated[str | None, option("Sign between thousands in CSV files.")], None),
-    "encoding": (Annotated[str, option("Encoding of CSV files, such as cp1252.")], "utf-8"),
-    "na": (
-        Annotated[
-            list[str] | None,
-            option("Text that means a missing value; may be repeated.", metavar="TEXT"),
-        ],
-        None,
-    ),
-    "text": (
-        Annotated[
-            list[str] | None,
-            option(
-                "Column that is text, though its values may be numbers; may be repeated.",
-                metavar="COL",
-            ),
-        ],
-        None,
-    ),
-}
+def file(metavar: str, text: str) -> Any:
+    """Return an argument of a command that names a file to read."""
+    return typer.Argument(metavar=metavar, help=text, exists=True)
 
 
 class _Command(TyperCommand):
@@ -122,23 +97,19 @@ class _Command(TyperCommand):
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Register a function as a command whose errors are one line and an exit code.
 
-    A parameter ``reader`` stands for the options of tables.
+    A parameter ``reader`` stands for the options of tables, the fields of `Reader`.
     """
     signature = inspect.signature(function, eval_str=True)
     parameters = [each for each in signature.parameters.values() if each.name != "reader"]
     reads_tables = "reader" in signature.parameters
+    of_tables = inspect.signature(Reader, eval_str=True).parameters
     if reads_tables:
-        parameters += [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
-            )
-            for name, (kind, default) in _OF_TABLES.items()
-        ]
+        parameters += [each.replace(kind=each.KEYWORD_ONLY) for each in of_tables.values()]
 
     @wraps(function)
     def run(**arguments: Any) -> None:
         if reads_tables:
-            settings = {name: arguments.pop(name) for name in _OF_TABLES}
+            settings = {name: arguments.pop(name) for name in of_tables}
             arguments["reader"] = Reader(**settings)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")

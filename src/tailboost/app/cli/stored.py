@@ -115,9 +115,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
         if earlier:
             options["previous"] = Ledger(tuple(each.attempt for each in earlier))
         try:
-            rule = tb.calibrate(
-                model, X, y, groups=rows.groups, clusters=rows.clusters, **options
-            )
+            rule = tb.calibrate(model, X, y, **rows.beside, **options)
         except tb.NotCertifiedError as error:
             _record(path, entries, error.attempts, target, certified=False)
             raise

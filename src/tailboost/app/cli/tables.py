@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+import typer
 
 from tailboost.core.files import write_output
 from tailboost.core.spelling import did_you_mean
@@ -28,6 +30,11 @@ _CODE = r"\d+([eE]\d+)?"
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 _FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
 _TRUTH = {"True": True, "False": False}
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """Return an option of a command; without names it has the name of its parameter."""
+    return typer.Option(*names, help=text, **more)
 
 
 @dataclass(frozen=True)
@@ -52,14 +59,23 @@ class Roles:
 
 @dataclass(frozen=True)
 class Reader:
-    """How the tables of a command are written."""
+    """How the tables of a command are written, by its options."""
 
-    sep: str = ","
-    decimal: str = "."
-    thousands: str | None = None
-    encoding: str = "utf-8"
-    na: Sequence[str] | None = None
-    text: Sequence[str] | None = None
+    sep: Annotated[str, option("Separator of CSV files, such as ; or tab.")] = ","
+    decimal: Annotated[str, option("Decimal sign of CSV files.")] = "."
+    thousands: Annotated[str | None, option("Sign between thousands in CSV files.")] = None
+    encoding: Annotated[str, option("Encoding of CSV files, such as cp1252.")] = "utf-8"
+    na: Annotated[
+        list[str] | None,
+        option("Text that means a missing value; may be repeated.", metavar="TEXT"),
+    ] = None
+    text: Annotated[
+        list[str] | None,
+        option(
+            "Column that is text, though its values may be numbers; may be repeated.",
+            metavar="COL",
+        ),
+    ] = None
 
     def read(self, path: Path, roles: Roles, known: Iterable[Iterable[Any]] = ((), ())) -> Rows:
         """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
@@ -262,11 +278,12 @@ class Rows:
         return groups
 
     @property
-    def clusters(self) -> Any:
-        """The cluster of each row; None without such a column."""
-        if self.roles.cluster is None:
-            return None
-        return self.columns([self.roles.cluster])[self.roles.cluster]
+    def beside(self) -> dict[str, Any]:
+        """Groups and clusters of the rows, as arguments of the library."""
+        clusters = self.roles.cluster
+        if clusters is not None:
+            clusters = self.columns([clusters])[clusters]
+        return {"groups": self.groups, "clusters": clusters}
 
 
 def _typed(texts: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
