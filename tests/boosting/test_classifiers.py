@@ -13,12 +13,12 @@ from conftest import MIXTURES, OURS, make, noisy
 from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
@@ -381,3 +381,59 @@ def test_certificates_of_boosting(name):
         rule = tb.calibrate(clf, X[500:], y[500:], limits=["miss(1) <= 60%"])
     assert certificate.certified
     assert np.isin(rule.predict(X), clf.classes_).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*every round draws a resample")
+@pytest.mark.parametrize("name", ["adalpboost", "worstclassboost", "droboost"])
+def test_stacks_without_a_stated_final_estimator_are_learners(name):
+    """Such a stack has `predict` only after its fit, and answers as one with the default stated."""
+    X, y = data("adalpboost")
+    stack = StackingClassifier([("tree", TREE)], cv=3)
+    stated = clone(stack).set_params(final_estimator=LogisticRegression())
+    answers = [few(name, each).fit(X, y).predict(X) for each in (stack, stated)]
+    np.testing.assert_array_equal(*answers)
+
+
+@pytest.mark.parametrize("name", ["tree", "stump", "erm"])
+def test_a_name_of_a_learner_has_no_parameters_of_its_own(name):
+    model = tb.AdaLPBoostClassifier(name)
+    search = GridSearchCV(model, {"estimator__max_depth": [1]})
+    X, y = data("adalpboost")
+    for call in (lambda: model.set_params(estimator__max_depth=1), lambda: search.fit(X, y)):
+        with pytest.raises(ValueError, match=rf"estimator='{name}' is a name.* give the learner"):
+            call()
+    given = model.set_params(estimator=HistTreeClassifier(), estimator__max_depth=1)
+    assert given.estimator.max_depth == 1
+
+
+class Resampling(Pipeline):
+    """A pipeline of a step that makes rows, as those of imbalanced-learn."""
+
+    def fit(self, X, y, **params):
+        (_, sampler), (_, model) = self.steps
+        rows, labels = sampler.fit_resample(X, y)
+        model.fit(rows, labels, **{key.partition("__")[2]: v for key, v in params.items()})
+        return self
+
+    def predict(self, X):
+        return self[1].predict(self[0].transform(X))
+
+
+class Twice(StandardScaler):
+    """A step that gives each row twice."""
+
+    def fit_resample(self, X, y):
+        return np.repeat(self.fit_transform(X), 2, axis=0), np.repeat(y, 2)
+
+
+@pytest.mark.parametrize("name", ["adalpboost", "droboost"])
+def test_pipelines_that_make_rows_are_fitted_to_draws(name):
+    X, _ = data(name)
+    y = (X[:, 0] > 0).astype(int)
+    learner = Resampling([("twice", Twice()), ("tree", TREE)])
+    with pytest.warns(UserWarning, match="every round draws a resample"):
+        model = few(name, learner).fit(X, y)
+    assert (model.predict(X) == y).mean() > 0.9
+    mixture = tb.RobustMixtureClassifier([("p", learner)])
+    with pytest.raises(ValueError, match="takes no weights in fit"):
+        mixture.fit(X, y, sample_weight=np.ones(len(y)))

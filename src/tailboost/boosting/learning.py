@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
@@ -139,7 +140,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
     _default_learner: Any = HistTreeClassifier()
     player_: Any
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict"]), str, None],
+        # One with the default final_estimator has predict only after its fit.
+        "estimator": [HasMethods(["fit", "predict"]), StackingClassifier, str, None],
         "alpha": [TO_ONE],
         "beta": [POSITIVE, THEORY, None],
         "C": [POSITIVE, None],
@@ -162,6 +164,23 @@ class Boosting(ClassifierMixin, BaseEstimator):
         "whole": ["boolean"],
         "variance_weight": [Interval(Real, 0, 1, closed="both")],
     }
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of the learner, as ``estimator__max_depth``.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown, or the learner is a name.
+        """
+        learner = params.get("estimator", self.estimator)
+        nested = [name for name in params if name.startswith("estimator__")]
+        if isinstance(learner, str) and nested:
+            raise ValueError(
+                f"{nested[0]}: estimator={learner!r} is a name, which stands for default "
+                f"parameters; give the learner itself, estimator={named_learner(learner)!r}"
+            )
+        return super().set_params(**params)
 
     def _learner(self) -> Any:
         """Return the base learner: as given, of this name, or a binned tree."""

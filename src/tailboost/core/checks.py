@@ -21,6 +21,7 @@ from tailboost.core.array_types import (
     Floats,
     Ints,
     Labels,
+    Model,
     Table,
 )
 from tailboost.core.spelling import did_you_mean, joined

@@ -95,9 +95,14 @@ def set_seeds(estimator: Model, seed: int) -> None:
 
 
 def weight_parameter(estimator: Model) -> str | None:
-    """Return the name of the sample weights in ``fit``; None if there is no such parameter."""
+    """Return the name of the sample weights in ``fit``; None if there is no such parameter.
+
+    A step of imbalanced-learn, such as SMOTE, makes rows that have no weights.
+    """
     name = "sample_weight"
     while isinstance(estimator, Pipeline):
+        if any(hasattr(step, "fit_resample") for _, step in estimator.steps):
+            return None
         step, estimator = estimator.steps[-1]
         name = f"{step}__{name}"
     return name if has_fit_parameter(estimator, "sample_weight") else None
