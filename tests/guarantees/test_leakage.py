@@ -160,3 +160,14 @@ def test_copies_of_distinct_rows_that_are_said_to_be_natural_are_refused():
     X, y = noise(300, 0)
     with pytest.raises(tb.LeakageError, match="trained"):
         tb.certify(forest(X, y), X, y, equal_rows="natural")
+
+
+def test_reweight_warns_of_training_rows_that_a_caller_stated():
+    X, y = make_classification(600, random_state=0)
+    model = LogisticRegression().fit(X[:200], y[:200])
+    clf = tb.tune(model, X[200:400], y[200:400], training_rows=X[:200])
+    with pytest.warns(tb.ResubstitutionWarning, match="training rows"):
+        clf.reweight(X[:200], y[:200])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.ResubstitutionWarning)
+        clf.reweight(X[400:], y[400:])

@@ -211,8 +211,15 @@ def calibrate(
     if is_selected:
         parts = Parts(model, model.selection_, given, model.__tailboost__())
     else:
-        params = {"by_group": by_group, "objective": objective}
-        parts = selected_on_part(model, given, stated, selection_share, training_rows, **params)
+        parts = selected_on_part(
+            model,
+            given,
+            stated,
+            selection_share,
+            training_rows,
+            by_group=by_group,
+            objective=objective,
+        )
         if previous is None:
             parts = replace(parts, note=f"{parts.note} {UNKNOWN_CALLS}")
 
@@ -544,10 +551,9 @@ def _at_limits(found: Certified, stated: list[Limit], level: float) -> list[Cert
                 f"the certified rule breaks {bound.title} on the rows that certify it: this "
                 "is a fault of tailboost; please report it"
             )
-    is_tested = [bound.n and bound.method != CONSTANT for bound in limited]
     return [
-        bound.at_target(found.method if tested else CONSTANT)
-        for bound, tested in zip(limited, is_tested, strict=True)
+        bound.at_target(found.method if bound.n and bound.method != CONSTANT else CONSTANT)
+        for bound in limited
     ]
 
 
@@ -605,10 +611,14 @@ def prices(
     votes = fresh.voting
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # the number of deferral, which is no error
-    own = ((counts.actions != y) & (counts.actions < n_classes))[votes]
+
+    def errors(actions: Ints) -> Mask:
+        return ((actions != y) & (actions < n_classes))[votes]
+
+    own = errors(counts.actions)
     priced = []
     for name, (actions, chose) in without.items():
-        other = ((actions != y) & (actions < n_classes))[votes]
+        other = errors(actions)
         noise = None
         if not (found.chose or chose):
             differences = own * 1.0 - other

@@ -17,14 +17,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import validate_data
 
 from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
-    check_costs,
     check_table,
     coded,
     columns_of,
@@ -424,45 +422,6 @@ def refuse_validation(given: Rows, validation: Rows, cv: object) -> None:
         raise ValueError("clusters and X_val were both given, but X_val is not split")
 
 
-def training_data(classifier: Model, rows: Rows) -> Rows:
-    """Return the training rows, and set what a classifier learns from them.
-
-    These are ``classes_``, its columns and, with groups, their names.
-
-    Raises
-    ------
-    ValueError
-        If labels are missing or of one class, or if all rows are in one cluster.
-    """
-    if rows.y is None:
-        raise ValueError(
-            f"{type(classifier).__name__} requires y to be passed, but the target y is None"
-        )
-    X = checked_table(classifier, rows.X, reset=True)
-    check_classification_targets(rows.labels)
-    classifier.classes_ = rows.classes
-    if len(rows.classes) < 2:
-        raise ValueError(
-            f"y holds one class only ({rows.classes.tolist()[0]!r}) among the rows of positive "
-            "weight; a classifier needs at least two classes"
-        )
-    if rows.names is not None:
-        classifier._name_groups(rows)
-    units = X
-    words = f"the {len(rows):,} training rows"
-    if rows.clusters is not None:
-        units = rows.clusters[:, None]
-        n_clusters = len(np.unique(units))
-        words += f" of {n_clusters:,} clusters"
-        if n_clusters == 1:
-            raise ValueError(
-                "clusters has one value only: none of its rows can be held out without the "
-                "others"
-            )
-    costs = check_costs(rows.costs, len(rows), rows.classes)
-    return replace(rows, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
-
-
 def checked_table(
     classifier: Model, X: Table, argument: str = "X", *, reset: bool = False
 ) -> Any:
@@ -500,10 +459,8 @@ def checked_table(
             f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
             f"{failure}"
         ) from failure
-    if reset:
-        classifier._columns = None
-        if is_frame and classifier._trains:
-            classifier._columns, X = Columns.of(X)
+    if reset and is_frame and classifier._trains:
+        classifier._columns, X = Columns.of(X)
     elif is_frame and classifier._columns is not None:
         X = classifier._columns.read(X)
     return X
@@ -542,11 +499,11 @@ def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) ->
     return factors
 
 
-def marked_if_seen(models: Models, hashes: Hashes, *tables: Seen | None) -> Models:
+def marked_if_seen(models: Models, hashes: Hashes, *tables: Seen) -> Models:
     """Return models; if their selection data repeat known rows, warn and mark the data as fitted on."""
     given = Seen.of(hashes)
     for known in tables:
-        if known is not None and not known.of_scores and given.repeats(known):
+        if not known.of_scores and given.repeats(known):
             words = models.rows.words
             equal = f"{100 * given.share_in(known):.3g}% of which equal training rows"
             warn_user(
@@ -684,13 +641,13 @@ def records_of_fit(estimators: Sequence[Model], known: Sequence[Hashes] = ()) ->
         model.__tailboost__().known[0].records for model in models if isinstance(model, Answers)
     ]
     complete = len(inner) == len(models) and all(each.complete for each in inner)
-    used = dict.fromkeys(chain(*(each.tables for each in inner)))
     attempts = {
         attempt.key: attempt
         for known in known_within(list(estimators))
         for attempt in known.records.ledger.attempts
     }
-    return Records(trained, complete, tuple(used), Ledger(tuple(attempts.values())))
+    records = Records(trained, complete, ledger=Ledger(tuple(attempts.values())))
+    return records.using(*chain(*(each.tables for each in inner)))
 
 
 def _frozen_models(estimator: Model) -> list[Any]:

@@ -12,11 +12,12 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, Tags, estimator_html_repr
+from sklearn.utils import Bunch, estimator_html_repr
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost import rates
@@ -31,7 +32,6 @@ from tailboost.classifiers.fitting import (
     marked_if_seen,
     named_models,
     records_of_fit,
-    training_data,
     usable,
 )
 from tailboost.core.array_types import (
@@ -48,10 +48,10 @@ from tailboost.core.array_types import (
     Table,
 )
 from tailboost.core.checks import (
+    check_costs,
     columns_of,
     has_named_columns,
     n_rows_of,
-    plain,
     positions,
     take,
     unpack,
@@ -61,7 +61,7 @@ from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
-from tailboost.learners.scores import Scores
+from tailboost.learners.scores import OfAnyTable, Scores
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
@@ -93,7 +93,7 @@ ROWS_OF_BATCH = 65_536
 BATCH_VALUES = 2**30
 
 
-class TunedClassifier(ClassifierMixin, BaseEstimator):
+class TunedClassifier(OfAnyTable):
     """A classifier of fitted models and a rule on their scores, selected within limits on rates.
 
     `tune`, `calibrate` and `load_rule` return it. `fit` selects the rule on given rows and trains nothing;
@@ -137,7 +137,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     classes_: Labels
     evidence_: Evidence
     group_combinations_: Any = ()
-    _columns: Columns | None
+    _columns: Columns | None = None
     _column_read: int | None = None
     _group_names: GroupNames = GroupNames((), ())
 
@@ -247,11 +247,43 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _training(self, given: Rows, problem: Problem) -> Rows:
-        """Return the rows of a fit with checked columns, and set what the classifier learns from them."""
-        training = training_data(self, given)
-        if training.names is not None:
-            training.refuse_many_numbers(problem.columns(training.names.titles))
-        return training
+        """Return the rows of a fit with checked columns, and set what the classifier learns from them.
+
+        These are ``classes_``, its columns and, with groups, their names.
+
+        Raises
+        ------
+        ValueError
+            If labels are missing or of one class, or if all rows are in one cluster.
+        """
+        if given.y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        X = checked_table(self, given.X, reset=True)
+        check_classification_targets(given.labels)
+        self.classes_ = given.classes
+        if len(given.classes) < 2:
+            raise ValueError(
+                f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
+                "weight; a classifier needs at least two classes"
+            )
+        units = X
+        words = f"the {len(given):,} training rows"
+        if given.clusters is not None:
+            units = given.clusters[:, None]
+            n_clusters = len(np.unique(units))
+            words += f" of {n_clusters:,} clusters"
+            if n_clusters == 1:
+                raise ValueError(
+                    "clusters has one value only: none of its rows can be held out without the "
+                    "others"
+                )
+        if given.names is not None:
+            self._name_groups(given)
+            given.refuse_many_numbers(problem.columns(given.names.titles))
+        costs = check_costs(given.costs, len(given), given.classes)
+        return replace(given, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
 
     def _finish(
         self,
@@ -294,22 +326,20 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         models = answering(models, selecting, of_parts, fold)
 
         # Read last: the models have refused an X with other columns.
-        known = list(known)
-        n_own = (
-            0 if are_new else len(known)
-        )  # rows held out of the fits are among their training rows
+        stated_rows = []
         if training_rows is not None:
             table = checked_table(self, training_rows, "training_rows")
-            known.append(hash_rows(table, rounded=True))
-            n_stated = n_rows_of(table)
-        records = records_of_fit([model for _, model in given], known)
-        others = [*records.used, *map(Seen.of, known[n_own:])]
+            stated_rows.append(hash_rows(table, rounded=True))
+        records = records_of_fit([model for _, model in given], [*known, *stated_rows])
+        others = [*records.used, *map(Seen.of, stated_rows)]
+        if are_new:  # rows held out of the fits are among their training rows
+            others += map(Seen.of, known)
         if others or are_new:
             hashes = models.row_hashes(selecting.X)
         if others:
             rows = hash_rows(selecting.X, rounded=True) if models.of_scores else hashes
             models = marked_if_seen(models, rows, *others)
-        if training_rows is not None and n_stated >= FEWEST_TRAINED * (selecting.n_given or 0):
+        if stated_rows and len(stated_rows[0]) >= FEWEST_TRAINED * (selecting.n_given or 0):
             records = replace(records, complete=True)
         if are_new:
             labels = selecting.labels if models.of_scores else None
@@ -373,8 +403,12 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             return self._with_default(X, groups, deferred, default)
         labels, is_deferred = self._answers(X, groups)
         labels = self.classes_[labels]
-        if deferred is None and HUMAN_REVIEW not in self.classes_.tolist():
-            deferred = self._marks_deferred
+        is_final = certificate is not None or isinstance(
+            self.evidence_.selection, StoredSelection
+        )
+        is_label = HUMAN_REVIEW in self.classes_.tolist()
+        if deferred is None and is_final and self._models.reads_scores and not is_label:
+            deferred = HUMAN_REVIEW  # nobody selects another rule with these scores
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
             if n_deferred:
@@ -546,7 +580,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     @property
     def gap_(self) -> float:
         """By how much a mixture of the candidates could lower the objective, on the selection data."""
-        check_is_fitted(self)
         return self.selection_.gap
 
     # -- the evidence ----------------------------------------------------------------------------------
@@ -557,6 +590,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
 
         Raise ValueError for a rule of a file, which has none.
         """
+        check_is_fitted(self)
         selection = self.evidence_.selection
         if isinstance(selection, StoredSelection):
             raise ValueError(
@@ -619,20 +653,18 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         1.0
         """
         check_is_fitted(self)
-        rows = Seen.of(self._row_hashes(X))
-        if self.records_.trained is None:
-            return float("nan")
-        return rows.share_in(self.records_.trained)
+        rows, trained = Seen.of(self._row_hashes(X)), self.records_.trained
+        return float("nan") if trained is None else rows.share_in(trained)
 
     # -- errors on the selection data ------------------------------------------------------------------
 
     @property
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
-        check_is_fitted(self)
+        selection = self.selection_
         if self.evidence_.certificate is None:
-            return self.selection_.estimates
-        return self.selection_.stated_within(self.selection_.problem.limits).estimates
+            return selection.estimates
+        return selection.stated_within(selection.problem.limits).estimates
 
     @property
     def limits_met_(self) -> bool | None:
@@ -640,7 +672,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
 
         It is about `predict`, and None without limits.
         """
-        check_is_fitted(self)
         certificate = self.certificate_
         if certificate is not None:
             return certificate.certified
@@ -651,13 +682,11 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
         """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
-        check_is_fitted(self)
         return {line.subgroup: line.value for line in self.selection_.errors}
 
     @property
     def subgroup_intervals_(self) -> Floats:
         """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
-        check_is_fitted(self)
         lines = self.selection_.errors
         return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
 
@@ -746,10 +775,8 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             words = f"the {len(given):,} rows given to reweight"
             rows = replace(given, X=table).numbered(new.classes_, new._group_names, words)
             models = answering(models, rows)
-            known: tuple[Seen | None, ...] = records_of_fit([new]).used
-            if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
-                known = (new.records_.trained, *known)
-            models = marked_if_seen(models, hash_rows(rows.X, rounded=True), *known)
+            records = replace(records_of_fit([new]), trained=new.records_.trained)
+            models = marked_if_seen(models, hash_rows(rows.X, rounded=True), *records.tables)
             # `certify` refuses these rows from now on.
             new.evidence_ = new.evidence_.using(new._reading(given.X, given.labels))
             features = None if models.of_scores else rows.X
@@ -797,7 +824,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
             know.
         """
-        check_is_fitted(self)
         limited, problem = traded(self.selection_.problem, a, b)
         others = problem.limits
         loosest = copy.copy(self)
@@ -975,13 +1001,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             )
         return models, checked_table(self, X)
 
-    @property
-    def _marks_deferred(self) -> str | None:
-        """The answer to deferred rows by default: of scores, if nobody selects another rule with them."""
-        is_final = isinstance(self.evidence_.selection, StoredSelection)
-        is_final |= self.evidence_.certificate is not None
-        return HUMAN_REVIEW if is_final and self._models.reads_scores else None
-
     def _rows_of(self, X: Table) -> Any:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
         X, _ = unpack(X)
@@ -1002,7 +1021,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             columns = {
                 name: X[name] for name in self._group_names.titles if name in columns_of(X)
             }
-        return with_missing_group(columns, list(map(plain, chain(*self._group_names.values))))
+        return with_missing_group(columns, list(chain(*self._group_names.values)))
 
     def _places(self, X: Table, groups: Groups, *, unknown: bool = False) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.
@@ -1012,7 +1031,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If ``by_group`` was changed after the selection, or groups are missing, unknown or not used.
         """
-        check_is_fitted(self)
         values, title = self.evidence_.selected.groups_read
         if bool(self.by_group) != (values is not None):
             raise ValueError(
@@ -1120,7 +1138,7 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
         """Return the classifier of a rule on columns of scores, without selection data."""
         new = cls([(str(scores.columns), scores)], **params)
         new.classes_ = np.asarray(rule.classes)
-        new._columns, new._group_names = None, names
+        new._group_names = names
         scores = scores.known(rule.classes)
         name, weight = str(scores.columns), 1.0
         offset = np.zeros(len(rule.classes))
@@ -1128,12 +1146,10 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
             ((name, weight),) = rule.weights.items()
             offset = np.array(rule.offsets)
         columns = positions(scores.classes_, new.classes_, "labels")
-        frozen = FrozenEstimator(scores)
-        models = Models([name], len(offset), [frozen], [columns], np.array([weight]), offset)
-        title = None
-        if isinstance(new.by_group, str):
-            title = new.by_group
-        selection = StoredSelection(rule, models, stated(new), (rule.groups, title))
+        fitted = [FrozenEstimator(scores)]
+        models = Models([name], len(offset), fitted, [columns], np.array([weight]), offset)
+        groups_read = rule.groups, new.by_group or None
+        selection = StoredSelection(rule, models, stated(new), groups_read)
         if certificate is not None:
             certificate = replace(certificate, columns=names.titles)
         new.evidence_ = Evidence(selection, records, certificate)
@@ -1144,12 +1160,6 @@ class TunedClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         evidence = vars(self).get("evidence_")
         return evidence is not None and not isinstance(evidence.selection, Engine)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
-            setattr(tags.input_tags, name, True)
-        return tags
 
 
 def tune(

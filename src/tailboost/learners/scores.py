@@ -294,7 +294,17 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
     )
 
 
-class GivenModel(ClassifierMixin, BaseEstimator):
+class OfAnyTable(ClassifierMixin, BaseEstimator):
+    """A classifier that trains no model, and gives its models any table as it is."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
+            setattr(tags.input_tags, name, True)
+        return tags
+
+
+class GivenModel(OfAnyTable):
     """A function of the table, or an object with ``predict_proba``, as a fitted classifier.
 
     Parameters
@@ -312,12 +322,6 @@ class GivenModel(ClassifierMixin, BaseEstimator):
 
     def __init__(self, model: Model) -> None:
         self.model = model
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
-            setattr(tags.input_tags, name, True)
-        return tags
 
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Learn the labels; no model is trained."""
