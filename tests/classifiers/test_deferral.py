@@ -183,7 +183,7 @@ def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
     y = (rng.random(1_000) < p).astype(int)
     curve = tb.tune(tb.Scores(0, label=1), p[:, None], y, limits=["miss(1) <= 30%"]).tradeoff()
     as_text, as_number = curve.at("40%"), curve.at(0.4)
-    assert as_text.rule_.to_sql("p") == as_number.rule_.to_sql("p")
+    assert as_text.rule_.to_sql() == as_number.rule_.to_sql()
     assert (rates.miss(1, by="sex") <= {"f": "40%", "m": 0.3}).bound == (("f", 0.4), ("m", 0.3))
     for wrong in ("forty", "0.4", True):
         with pytest.raises(TypeError, match="number"):

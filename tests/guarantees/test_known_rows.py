@@ -1,5 +1,7 @@
 """Rows that models inside a model have read, at any depth, and models that are fitted again."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
@@ -62,6 +64,8 @@ WRAPPED = {
         tb.RobustMixtureClassifier([("tree", TREE)], random_state=0), ensemble=False, cv=2
     ).fit(X, Y),
     "method": lambda: [fitted().predict_proba],
+    "function of a model": lambda: [partial(lambda clf, X: clf.predict_proba(X), fitted())],
+    "partial method": lambda: [partial(fitted().predict_proba)],
     "own class": lambda: Router({"all": fitted()}),
     "tuned again": lambda: tb.tune([fitted()], OTHER, OTHERS),
 }

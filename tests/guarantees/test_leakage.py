@@ -171,3 +171,14 @@ def test_reweight_warns_of_training_rows_that_a_caller_stated():
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.ResubstitutionWarning)
         clf.reweight(X[400:], y[400:])
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-9])
+def test_rows_twice_are_copies_also_with_rounding_errors(noise):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    model = LogisticRegression().fit(X[400:], y[400:])
+    twice = np.r_[X[:400], X[:400] * (1.0 + noise)]
+    with pytest.raises(tb.LeakageError, match="2 times"):
+        tb.calibrate(model, twice, np.r_[y[:400], y[:400]], limits=["error() <= 60%"])

@@ -130,7 +130,10 @@ def test_a_column_that_a_user_names_needs_its_label():
         rule.to_sql("p", label="healthy")
     table = pd.DataFrame({"grade": X[:, 0]})
     grades = tb.tune(tb.Scores("grade", "ill", kind="number"), table, y).rule_
-    assert grades.to_sql("other") == grades.to_sql("other", label="ill")  # its user stated it
+    assert grades.to_sql() == grades.to_sql("grade")  # its user stated it
+    with pytest.raises(ValueError, match="state the label"):
+        grades.to_sql("other")
+    assert '"other"' in grades.to_sql("other", label="ill")
     with pytest.raises(ValueError, match="'ill'"):
         grades.to_sql("other", label="well")
 

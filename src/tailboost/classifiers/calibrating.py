@@ -376,7 +376,7 @@ def selected_on_part(
             return Parts.of_batch(everything, selection, given, given)  # ranks place its rule
     # The order of the columns has no effect.
     table = as_table(given.X, sorted(columns_of(given.X), key=str))
-    hashes = given.hashes(hash_rows(table))
+    hashes = given.hashes(hash_rows(table, rounded=True))
     units = given.clusters
     if units is None:
         share_of_copies("X", hashes, given.y)

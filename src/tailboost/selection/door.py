@@ -54,6 +54,8 @@ def known_within(
     """
     if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
         model = model.__self__
+    if isinstance(model, partial):
+        model = [model.func, *model.args, *model.keywords.values()]
     model, of_model = inside(model)
     passed = (*passed, model)
     for pipeline in of_model:
@@ -77,7 +79,7 @@ def known_within(
     if not isinstance(model, (list, tuple)):
         parts = (model if isinstance(model, dict) else getattr(model, "__dict__", {})).values()
     for part in parts:
-        holds_models = isinstance(part, (BaseEstimator, list, tuple, dict, MethodType))
+        holds_models = isinstance(part, (BaseEstimator, list, tuple, dict, MethodType, partial))
         if holds_models or hasattr(type(part), "predict_proba"):
             yield from known_within(part, steps, passed)
 

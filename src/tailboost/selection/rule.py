@@ -359,8 +359,8 @@ class ThresholdRule(StoredRule):
         group : str, optional
             Column of the group, for a group-aware rule; by default `group_column`.
         label : label, optional
-            The label whose score the column has. By default it is `label`; of a model's rule, a column with
-            another name than `column` needs it. Of two labels either one is possible, but not of kind
+            The label whose score the column has. By default it is `label`; a column with another name than
+            `column` needs it. Of two labels either one is possible, but not of kind
             "number": the expression for the other label has turned ranges. A column of 1 − p has lost
             digits of a p below 1/2, so rows within 2⁻⁵³ of a threshold may get the answer beside it.
         table : str, optional
@@ -379,8 +379,7 @@ class ThresholdRule(StoredRule):
             column = self.column
         if group is None:
             group = self.group_column
-        is_named = self.model is not None and column != self.column
-        ranges, missing = self._as_read(label, is_needed=is_named)
+        ranges, missing = self._as_read(label, is_needed=column != self.column)
         conditions = sql_conditions(self.groups, group, table)
         score = sql_column(column, table)
         return sql_of_ranges(score, missing, ranges, conditions, as_text=self.defers)
