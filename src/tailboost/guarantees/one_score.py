@@ -213,6 +213,14 @@ class OneScore:
         """Fresh rows, or clusters with a vote each, by selecting rows."""
         return float(self.fresh.n_units / self.selection.n_rows)
 
+    def counted(self, used: Mask) -> CountTable:
+        """Return some of the fresh rows with a vote, by stratum and cell."""
+        votes = self.fresh.votes.among(np.arange(len(self.fresh)))
+        votes = votes[used[votes]]
+        rows = np.zeros_like(self.certifying.rows)
+        np.add.at(rows, (self.fresh.answered.stratum[votes], self.cell[votes]), 1.0)
+        return replace(self.certifying, rows=rows)
+
     def answered_by(self, cuts: Ints) -> Fresh:
         """Return the fresh rows with the answers of cuts, shape (m, 2)."""
         low, high = cuts[self.places].T

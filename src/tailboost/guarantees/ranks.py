@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.exact_tests import FIRST, Share, most_reached
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
@@ -48,18 +48,21 @@ def windows(
     n_cells: int,
     level: float,
     n_others: int = 0,
+    used: Mask | bool = True,
 ) -> tuple[Ints, Ints, float]:
     """Return the least and the largest cut of each place that keep shares, and the level of each share.
 
     ``cell`` has the number of each fresh row's cell of the score, below ``n_cells``. The level is divided
-    between the places and answers, and ``n_others`` more limits.
+    between the places and answers, and ``n_others`` more limits. ``used`` are the rows that count.
     """
     limited = {(share.places, share.answer) for share in shares}
     level_of_each = level / max(1, len(limited) + n_others)
     n_places = case.selecting.n_places
     least, largest = np.zeros(n_places, dtype=np.intp), np.full(n_places, n_cells)
     for share in shares:
-        rows = case.fresh.votes.among(np.flatnonzero(share.strata[case.fresh.answered.stratum]))
+        rows = case.fresh.votes.among(
+            np.flatnonzero(share.strata[case.fresh.answered.stratum] & used)
+        )
         most = most_reached(len(rows), share.allowed, level_of_each)
         by_cell = np.bincount(cell[rows], minlength=n_cells)
         (place,) = share.places
