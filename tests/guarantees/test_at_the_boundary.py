@@ -242,7 +242,7 @@ def test_a_group_with_few_rows_is_not_deferred_beyond_the_limit(monkeypatch):
 
     X, y, groups = rows(10_000)
     is_deferred = []
-    for _ in range(600):
+    for _ in range(300):
         rule = tb.tune(
             tb.Scores(0, 1), X[:1000], y[:1000], groups={"g": groups["g"][:1000]}, by_group="g", limits=limits
         )
@@ -256,7 +256,7 @@ def test_a_group_with_few_rows_is_not_deferred_beyond_the_limit(monkeypatch):
                 ).T
             )
             is_deferred.append(share.mean() > 0.4999)
-    assert sum(is_deferred) <= binom.ppf(0.9999, 600, 0.009)
+    assert sum(is_deferred) <= binom.ppf(0.9999, 300, 0.009)
 
 
 @pytest.mark.parametrize(("kind", "most"), [("precision(1) >=", (0.2, 0.4)), ("error <=", (0.3, 0.45))])
