@@ -179,7 +179,7 @@ def deferring(seed, values, limits, monkeypatch):
 @pytest.mark.parametrize("by", ["g", "class"])
 @pytest.mark.parametrize("label", [0, 1])
 def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch):
-    """Beside a count by hand: ranks at .8 of .045 for three groups, each test of deferral at .2."""
+    """Beside a count by hand: ranks at half of .045 for three groups, each test of deferral at half."""
     n_stopped = n_failed = 0
     for seed in range(4):
         limits = [f"miss({label}, by=g) <= 15%", f"deferred(by={by}) <= 45%"]
@@ -189,7 +189,7 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
         freely = deferral.chain_of(case.selecting)
         for place in range(3):
             mine = (case.places == place) & (labels == label) & ~tests
-            most = max(k for k in range(mine.sum()) if binom.cdf(k, mine.sum(), 0.15) <= 0.012)
+            most = max(k for k in range(mine.sum()) if binom.cdf(k, mine.sum(), 0.15) <= 0.0075)
             for (first, last), (to_first, to_last) in zip(rules[:, place], freely[:, place], strict=True):
                 wrong = case.cell[mine] < first if label else case.cell[mine] >= last
                 assert wrong.sum() <= most
@@ -208,7 +208,7 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
                 for own in (tests & (parts == number) for number in np.unique(parts))
             ]
             everywhere = max(is_deferred[parts == number].mean() for number in np.unique(parts))
-            assert has_passed == (max(p_values) <= 0.009 and everywhere <= 0.45)
+            assert has_passed == (max(p_values) <= 0.0225 and everywhere <= 0.45)
             n_failed += not has_passed
     assert n_stopped > 0 < n_failed
 
@@ -222,41 +222,6 @@ def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
     for part in (small, ~small, case.cell == 0, case.cell == 3, case.places == 0):
         assert 1e-4 < binom.cdf(tests[part].sum(), part.sum(), 0.3) < 1 - 1e-4
     assert not deferral.drawn_to_test(case.fresh, 0.0).any()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_group_with_few_rows_is_not_deferred_beyond_the_limit(monkeypatch):
-    """With fewer than 28 rows of each label all rows of a group are deferred: .5 of all, more than .4999.
-
-    If the same rows had the ranks and tested deferral, this would be returned in .013 of all tables.
-    """
-    rng = np.random.default_rng(0)
-    mass, chance = np.array([0.498, 0.002, 0.002, 0.498]), np.array([0.0, 0.4, 0.6, 1.0])
-    value = np.array([0.05, 0.45, 0.55, 0.95])
-    limits = ["miss(1, by=g) <= .155", "false_alarm(1, by=g) <= .155", "deferred() <= .4999"]
-
-    def rows(n):
-        cell, g = rng.choice(4, n, p=mass), rng.integers(2, size=n)
-        return value[cell][:, None], (rng.random(n) < chance[cell]).astype(int), {"g": g}
-
-    X, y, groups = rows(10_000)
-    is_deferred = []
-    for _ in range(300):
-        rule = tb.tune(
-            tb.Scores(0, 1), X[:1000], y[:1000], groups={"g": groups["g"][:1000]}, by_group="g", limits=limits
-        )
-        new, labels, own = rows(112)
-        with suppress(tb.NotCertifiedError):
-            certified = tb.calibrate(rule, new, labels, groups=own)
-            share = (
-                mass[None]
-                @ np.stack(
-                    [certified.defers(value[:, None], groups={"g": np.full(4, group)}) for group in (0, 1)]
-                ).T
-            )
-            is_deferred.append(share.mean() > 0.4999)
-    assert sum(is_deferred) <= binom.ppf(0.9999, 300, 0.009)
 
 
 @pytest.mark.parametrize(("kind", "most"), [("precision(1) >=", (0.2, 0.4)), ("error <=", (0.3, 0.45))])

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailboost.core.array_types import Ints, Mask
-from tailboost.guarantees.chain import ALONG, PART, best_of, with_ranks
+from tailboost.guarantees.chain import ALONG, best_of, with_ranks
 from tailboost.guarantees.exact_tests import DEFERRED, FIRST, SECOND, Share, most_reached
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
@@ -30,8 +30,9 @@ from tailboost.rows.fingerprints import random_numbers
 
 # Of two cuts for each answer: the one with fewer rows of this answer.
 FEWER = (np.minimum, np.maximum)
-# The fraction of the fresh rows that test deferral, and a level of tests that pass within the limit.
-TESTING, WITHIN = 0.3, 0.5
+# The fraction of the fresh rows that test deferral, their part of the level, and a level of tests that pass
+# within the limit.
+TESTING, PART, WITHIN = 0.3, 0.5, 0.5
 
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
