@@ -5,6 +5,10 @@ protocols below make boosting faster or better. Each is optional and recognised 
 is needed. A session may have ``stages(weight, seed)``, which yields models of increasing strength: a
 fit then ends as soon as a model is good enough, and ``next()`` may change the model before.
 
+A session with an attribute ``deterministic`` promises equal models for equal weights, whatever the seed.
+Rows of weight 0 take no part in a fit, but stay in what a session has prepared once, such as the edges of its
+bins.
+
 ====================  ===============================================  =====================================
 protocol              implemented by                                   purpose
 ====================  ===============================================  =====================================
