@@ -186,3 +186,9 @@ def test_rows_needed_are_near_those_of_the_exact_test(missed, n):
     assert tb.rows_needed("miss(1) <= 10%", missed / n, shares=1e-4).rows == [{None: of_all}]
     with pytest.raises(ValueError, match="shares"):
         tb.rows_needed("miss(1) <= 10%", missed / n, shares=0)
+
+
+def test_a_function_has_no_answers_to_bound():
+    X, y = np.random.default_rng(0).random((50, 2)), np.arange(50) % 2
+    with pytest.raises(ValueError, match="function"):
+        tb.certify(lambda X: np.c_[1 - X[:, 0], X[:, 0]], X, y, limits=["error() <= 50%"])

@@ -182,6 +182,11 @@ def certify(
             raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
     if limits is not None:  # a limit alone has no truth value
         expressions += checked_limits(limits)
+    if callable(model) and answers is None:
+        raise ValueError(
+            "model is a function, whose answers are not known: give the rule of tune or calibrate "
+            "on it, or its answers in place of model with X=None"
+        )
     if X is not None and answers is None:
         raise ValueError(
             f"X must be None if model is an array of answers, got {type(model).__name__}. Of "
