@@ -122,6 +122,7 @@ def test_a_rare_number_as_a_group_is_refused_by_name():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 @pytest.mark.parametrize("decimals", [1, 6])
 def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(decimals):
     """The true miss rates of each rule are known: rows are drawn from 10,000 with replacement."""

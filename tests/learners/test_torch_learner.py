@@ -269,6 +269,7 @@ GAMES = {name: make(name, n_estimators=3) for name in OURS if name != "ebboost"}
 
 
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
+@pytest.mark.filterwarnings("ignore:no hypothesis is better")  # nets of a few steps
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.slow
 def test_every_game_takes_nets_and_images(name):
