@@ -54,7 +54,7 @@ assert (tb.load_model("m.model").predict(X) == clf.predict(X)).all()
 
 X, y = make_classification(6000, flip_y=.1, random_state=0)
 model = LogisticRegression(max_iter=1000).fit(X[:2000], y[:2000])
-rule = tb.tune(model, X[2000:4000], y[2000:4000], limits=["miss(1) <= .2"], random_state=0)
+rule = tb.tune(model, X[2000:4000], y[2000:4000], limits=["miss(1) <= .2"])
 rule = tb.calibrate(rule, X[4000:], y[4000:])
 assert rule.certificate_ is not None
 tb.save_model(rule, "r.model")
