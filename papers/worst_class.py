@@ -239,12 +239,12 @@ def main() -> None:
         case = CASES[part]
         cells = Cells(given.out / f"worst_class-{part}.cells.jsonl")
         results: dict[str, list[dict[str, Any]]] = {}
-        # Classes of equal size have no weights; the other losses are drawn only.
+        # Classes of equal size have no weights.
         methods = [
             name for name in (BOOSTING, HALF, "CE", "naive", "weighted CE", OCO) if name in case.printed
         ]
-        jobs = [(name, seed) for seed in range(given.seeds) for name in methods]
-        for name, seed in [*jobs, *((name, 0) for name in OTHERS)]:
+        jobs = [(name, seed) for seed in range(given.seeds) for name in (*methods, *OTHERS)]
+        for name, seed in jobs:
             found = cells.get(name, seed, compute=partial(cell, name, case, seed, hidden, epochs))
             results.setdefault(name, []).append(found)
         print(f"\n{part}, θ = {case.theta}\n\n{summary(case, results)}\n")
