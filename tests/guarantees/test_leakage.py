@@ -182,3 +182,12 @@ def test_rows_twice_are_copies_also_with_rounding_errors(noise):
     twice = np.r_[X[:400], X[:400] * (1.0 + noise)]
     with pytest.raises(tb.LeakageError, match="2 times"):
         tb.calibrate(model, twice, np.r_[y[:400], y[:400]], limits=["error() <= 60%"])
+
+
+def test_scores_that_are_dense_for_one_label_are_no_copies():
+    rng = np.random.default_rng(0)
+    y = (rng.random(1500) < 0.3).astype(int)
+    dense = rng.integers(300, size=1500) / 1000  # about four rows a score
+    score = np.where(y == 1, 0.3 + rng.integers(4000, size=1500) / 10_000, dense)
+    rule = tb.calibrate(tb.Scores(0, 1), score[:, None], y, limits=["error() <= 60%"])
+    assert rule.certificate_.certified

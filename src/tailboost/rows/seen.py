@@ -48,9 +48,9 @@ PART_BY_CHANCE = 1e-5
 # Probability up to which so many contents of a table occur k times, or a multiple, by chance.
 COPIED_BY_CHANCE = 1e-6
 MOST_COPIES = 20  # the largest k
-# Copies are concentrated in a label if more than half of its contents repeat, and of another label less than
-# a quarter; each has so many contents. In halves of 35 real tables at most .36 of those of a label repeat.
-MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.25, 21
+# Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
+# one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too.
+MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
 # Rows equal so many others on average, or fewer, where equal rows stay on one side of a split. This adds up
 # to .3 times this number to the variance of a rate: an attempt at .9 of the level has room for it.
 MEAN_OF_EQUALS = 0.2
