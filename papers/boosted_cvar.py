@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
 import joblib
 import numpy as np
 import torch
-from common import Cells, frame, interval, options, record, table
+from common import Cells, frame, interval, options, table
 from losses import ce
 from nets import mlp, train, wrn_28_1
 from numpy.typing import NDArray
@@ -159,9 +159,9 @@ def errors(members: Sequence[Any], sample: Sample) -> NDArray[Any]:
     return np.array([member.predict(X) != y for member in members], dtype=float)
 
 
-def on_compas(data: Sample, seed: int, rounds: int, steps: int) -> dict[str, Any]:
+def on_compas(load: Callable[[], Sample], seed: int, rounds: int, steps: int) -> dict[str, Any]:
     """Play the games on COMPAS."""
-    X, X_test, y, y_test = train_test_split(*data, test_size=0.3, random_state=42)
+    X, X_test, y, y_test = train_test_split(*load(), test_size=0.3, random_state=42)
     learner = TorchClassifier(
         partial(mlp, hidden=(100, 100)), learning_rate=0.01, momentum=0.9, batch_size=128, steps=steps,
         milestones=(0.8,), warmup_steps=3 * -(-len(y) // 128), device="cpu",
@@ -231,25 +231,23 @@ def main() -> None:
     rounds = given.rounds or (3 if given.small else 100)
     for part in given.parts:
         steps = given.steps or (20 if given.small else {"compas": 500, "cifar10": 5000}[part])
-        cells = Cells(given.out / f"boosted_cvar-{part}.cells.jsonl")
+        cells = Cells(given.out, f"boosted_cvar-{part}", rounds, steps)
         if part == "compas":
-            play = partial(on_compas, compas(given.data), rounds=rounds, steps=steps)
+            play = partial(on_compas, cache(partial(compas, given.data)), rounds=rounds, steps=steps)
         else:
             folder = given.out / f"cifar10-{rounds}-{steps}"
             play = partial(on_cifar10, given.data, rounds=rounds, steps=steps, folder=folder)
-        results = [
-            cells.get(rounds, steps, seed, compute=partial(play, seed=seed)) for seed in range(given.seeds)
-        ]
+        for seed in range(given.seeds):
+            cells.compute(part, seed, partial(play, seed=seed))
+        results = cells.values()[part]
         shown = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
         lines = []
         for name in results[0]["curves"]:
             at = [[found["curves"][name][ALPHAS.index(alpha)] for found in results] for alpha in shown]
-            lines.append([name, *(interval(column, 3) for column in at)])
+            lines.append([name, len(results), *(interval(column, 3) for column in at)])
         print(f"\n{part}, T = {rounds}, {steps} steps\n")
-        print(table(["", *(f"α = {alpha}" for alpha in shown)], lines), "\n")
-        print("regularised LPBoost at", REGULARISED, results[0].get("regularised"))
-        found = {"alphas": ALPHAS, "rounds": rounds, "steps": steps, "seconds": cells.seconds}
-        record(given.out / "boosted_cvar.json", part, found | {"seeds": results})
+        print(table(["", "seeds", *(f"α = {alpha}" for alpha in shown)], lines))
+        print(f"\nregularised LPBoost at {REGULARISED}: {results[0].get('regularised')}\n\n{cells}")
         draw(given.out / f"boosted_cvar-{part}.png", part, results)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,9 +20,10 @@ def options(doc: str, parts: Sequence[str], *, seeds: int, more: Sequence[str] =
     """Return the options of a script: the parts to run, seeds, and folders."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(parts)}; default: all")
-    parser.add_argument("--seeds", type=int, default=seeds, help="repeats (default: %(default)s)")
+    repeats = "repeats; 0: the table of the cells there are (default: %(default)s)"
+    parser.add_argument("--seeds", type=int, default=seeds, help=repeats)
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the data sets; else fetched")
-    parser.add_argument("--out", type=Path, default=HERE, metavar="DIR", help="folder of the record")
+    parser.add_argument("--out", type=Path, default=HERE, metavar="DIR", help="folder of the cells")
     parser.add_argument("--small", action="store_true", help="a short run, to try the script")
     for name in more:
         parser.add_argument(f"--{name}", type=int, metavar="N", help="a smaller number than the paper's")
@@ -30,53 +32,67 @@ def options(doc: str, parts: Sequence[str], *, seeds: int, more: Sequence[str] =
     if unknown:
         parser.error(f"{unknown[0]!r} is no part; the parts are {', '.join(parts)}")
     given.parts = given.parts or list(parts)
+    given.out /= "small" if given.small else ""
     return given
 
 
+def commit() -> str:
+    """Return the last commit of the code, with a plus where files differ from it."""
+
+    def git(*words: str) -> str:
+        call = ["git", "-C", HERE, *words, "--", "../src", "*.py"]
+        return subprocess.run(call, capture_output=True, text=True, check=False).stdout.strip()
+
+    return git("log", "-1", "--format=%h", "--abbrev=8") + "+" * bool(git("status", "--porcelain"))
+
+
 class Cells:
-    """Finished cells in a file of JSON lines: an interrupted run goes on after the last of them."""
+    """Finished cells of a part, one a line: a run computes those that are missing.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.found: dict[str, dict[str, Any]] = {}
-        whole = ""
-        if path.exists():
-            text = path.read_text(encoding="utf-8")
-            whole = text[: text.rfind("\n") + 1]  # an interrupt may cut the last line
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(whole, encoding="utf-8")
-        for line in whole.splitlines():
-            cell = json.loads(line)
-            self.found[json.dumps(cell["key"])] = cell
+    A line has the cell's name and repeat, the settings of its run, its value, processor seconds, and the
+    commit of the code. It holds as long as the code computes the same value, which slow tests look at. Who
+    changes a value deletes the lines. Lines of other settings stay in the file and are not read.
+    """
 
-    def get(self, *key: Any, compute: Callable[[], Any]) -> Any:
-        """Return the value of a cell, computed unless the file has it."""
-        name = json.dumps(key)
-        if name not in self.found:
-            began = time.process_time()
-            value = compute()
-            seconds = round(time.process_time() - began, 1)
-            cell = {"key": key, "value": value, "seconds": seconds}
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(cell) + "\n")
-            print(*key, f"{seconds} s", flush=True)
-            self.found[name] = cell
-        return self.found[name]["value"]
+    def __init__(self, folder: Path, part: str, *settings: Any) -> None:
+        self.path = folder / "cells" / f"{part}.jsonl"
+        self.settings = list(settings)
+        self.commit = commit()
+        self.lines: dict[tuple[str, int], dict[str, Any]] = {}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:  # an interrupt has cut the last line
+            self.path.write_text(whole, encoding="utf-8")
+        for line in map(json.loads, whole.splitlines()):
+            if line["settings"] == self.settings:
+                self.lines[line["name"], line["repeat"]] = line
 
-    @property
-    def seconds(self) -> float:
-        """Processor seconds of all cells."""
-        return round(sum(cell["seconds"] for cell in self.found.values()), 1)
+    def compute(self, name: str, repeat: int, value: Callable[[], Any]) -> None:
+        """Compute the value of a cell, unless the file has it."""
+        if (name, repeat) in self.lines:
+            return
+        began = time.process_time()
+        line = {"name": name, "repeat": repeat, "settings": self.settings, "value": value()}
+        line |= {"seconds": round(time.process_time() - began, 1), "commit": self.commit}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        print(name, repeat, f"{line['seconds']} s", flush=True)
+        self.lines[name, repeat] = line
 
+    def values(self) -> dict[str, list[Any]]:
+        """Return the values of all finished cells by name, in the order of the repeats."""
+        found: dict[str, list[Any]] = {}
+        for (name, _), line in sorted(self.lines.items(), key=lambda item: item[0][1]):
+            found.setdefault(name, []).append(line["value"])
+        return found
 
-def record(path: Path, part: str, found: dict[str, Any]) -> None:
-    """Write a part of a record; the other parts of the file stay."""
-    parts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    parts[part] = found
-    text = json.dumps(parts, indent=1, ensure_ascii=False)
-    unfinished = path.with_suffix(".part")
-    unfinished.write_text(text + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    def __str__(self) -> str:
+        """Say how many cells there are, their seconds and commits."""
+        seconds = [line["seconds"] for line in self.lines.values() if line["seconds"] is not None]
+        commits = ", ".join(dict.fromkeys(line["commit"] for line in self.lines.values()))
+        known = f"{len(seconds)} of them took {sum(seconds):,.0f} processor seconds"
+        return f"{len(self.lines)} cells of commits {commits}; {known}"
 
 
 def interval(values: Iterable[float], digits: int = 1) -> str:

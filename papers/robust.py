@@ -6,12 +6,13 @@ radius is χ²_{30; .95}/(2·3000) = .0073; larger ones stand beside it.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Cells, frame, interval, options, record, table
+from common import Cells, frame, interval, options, table
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
@@ -31,9 +32,9 @@ def clients(folder: Path | None) -> tuple[Any, Any]:
     )
 
 
-def cell(data: tuple[Any, Any], delta: float, seed: int, rounds: int) -> dict[str, list[float]]:
+def cell(load: Callable[[], Any], delta: float, seed: int, rounds: int) -> dict[str, list[float]]:
     """Return accuracy, true positive and false negative rate, and exponential loss on both sets of rows."""
-    X, X_test, y, y_test = train_test_split(*data, train_size=3000, random_state=seed)
+    X, X_test, y, y_test = train_test_split(*load(), train_size=3000, random_state=seed)
     clf = published.dro_boost(DecisionTreeClassifier(max_depth=5), delta=delta, T=rounds, random_state=seed)
     clf.fit(X, y)
     found = {}
@@ -49,22 +50,27 @@ def main() -> None:
     """Run the splits."""
     given = options(__doc__, ["table"], seeds=20)
     rounds = 3 if given.small else 50
-    cells = Cells(given.out / "robust.cells.jsonl")
-    data = clients(given.data)
-    results: dict[str, list[dict[str, list[float]]]] = {}
+    cells = Cells(given.out, "robust", rounds)
+    load = cache(partial(clients, given.data))
     for seed in range(given.seeds):
         for delta in (0.0, *RADII):
             name = f"δ = {delta}" if delta else "AdaBoost"
-            found = cells.get(name, seed, compute=partial(cell, data, delta, seed, rounds))
-            results.setdefault(name, []).append(found)
+            cells.compute(name, seed, partial(cell, load, delta, seed, rounds))
     lines = []
-    for name, of in results.items():
+    for name, of in cells.values().items():
         for part in ("train", "test"):
             columns = zip(*(found[part] for found in of), strict=True)
-            lines.append([name, part, *(interval(column, 3) for column in columns)])
-    header = ["", "rows", "accuracy", "true positive rate", "false negative rate", "exponential loss"]
-    print(f"\n{given.seeds} splits\n\n{table(header, lines)}\n")
-    record(given.out / "robust.json", "table", {"seconds": cells.seconds, "splits": results})
+            lines.append([name, len(of), part, *(interval(column, 3) for column in columns)])
+    header = [
+        "",
+        "splits",
+        "rows",
+        "accuracy",
+        "true positive rate",
+        "false negative rate",
+        "exponential loss",
+    ]
+    print(f"\n{table(header, lines)}\n\n{cells}")
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ the others, splice is LIBSVM's, and the size of ringnorm is not printed (5,000 h
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Cells, frame, options, record, table
+from common import Cells, frame, options, table
 from numpy.typing import NDArray
 from scipy import stats
 from sklearn.datasets import fetch_openml, load_svmlight_file
@@ -205,9 +205,9 @@ def soft_margins(parts: list[Sample], clf: Any, loss: str) -> float:
     return min(found, key=lambda errors: errors[0])[1]
 
 
-def cell(data: Sample, part: str, seed: int, rounds: int) -> dict[str, float]:
+def cell(load: Callable[[], Sample], part: str, seed: int, rounds: int) -> dict[str, float]:
     """Return the test errors in percent of the methods of a table on one split."""
-    parts = split(data, seed)
+    parts = split(load(), seed)
     learners: list[Any] = [StumpClassifier()]
     if part == "trees":
         learners = [DecisionTreeClassifier(max_depth=depth, random_state=0) for depth in DEPTHS]
@@ -227,24 +227,25 @@ def cell(data: Sample, part: str, seed: int, rounds: int) -> dict[str, float]:
 
 
 def summary(part: str, results: dict[str, list[dict[str, float]]]) -> str:
-    """Return the table: printed and our errors in percent, and the gain of VadaBoost."""
+    """Return the table: printed and our errors in percent, and the gain of VadaBoost in paired splits."""
     methods = PRINTED[part][""]
     lines, gains = [], []
     for name, cells in results.items():
         mean = [np.mean([cell[method] for cell in cells]) for method in methods]
         gain = np.array([cell["AdaBoost"] - cell["VadaBoost"] for cell in cells])
-        gains.append(gain)
+        gains.append((gain.mean(), stats.sem(gain)))
         both = [f"{p:.2f} / {m:.2f}" for p, m in zip(PRINTED[part][name], mean, strict=True)]
-        lines.append([name, *both, f"{gain.mean():+.2f} ± {stats.sem(gain):.2f}"])
-    of_all = np.mean(gains, axis=0)
-    lines.append(["all", *[""] * len(methods), f"{of_all.mean():+.2f} ± {stats.sem(of_all):.2f}"])
-    header = ["data", *(f"{m}: printed / ours" for m in methods), "gain of VadaBoost ± s.e."]
+        lines.append([name, len(cells), *both, f"{gain.mean():+.2f} ± {stats.sem(gain):.2f}"])
+    of_all, errors = np.transpose(gains)
+    error = np.linalg.norm(errors) / len(errors)  # the sets are fixed, their splits are random
+    lines.append(["all", "", *[""] * len(methods), f"{of_all.mean():+.2f} ± {error:.2f}"])
+    header = ["data", "splits", *(f"{m}: printed / ours" for m in methods), "gain of VadaBoost ± s.e."]
     return table(header, lines)
 
 
-def costs(data: Sample, rounds: int) -> dict[str, list[float]]:
+def costs(load: Callable[[], Sample], rounds: int) -> dict[str, list[float]]:
     """Return the logarithm of the cost by round of the four games of Figure 2."""
-    X, y = split(data, 0)[0]
+    X, y = split(load(), 0)[0]
     stump = StumpClassifier()
     games = {
         "AdaBoost": published.adaboost(stump, T=rounds),
@@ -260,22 +261,17 @@ def main() -> None:
     given = options(__doc__, ["stumps", "trees", "figure"], seeds=50, more=["rounds"])
     rounds = given.rounds or (20 if given.small else 2000)
     sets = ("twonorm", "wisc") if given.small else tuple(SETS)
-    data = {name: SETS[name](given.data) for name in sets}
+    load = {name: cache(partial(SETS[name], given.data)) for name in sets}
     for part in given.parts:
-        cells = Cells(given.out / f"variance-{part}.cells.jsonl")
+        cells = Cells(given.out, f"variance-{part}", rounds)
         if part == "figure":
-            name = "mnist 3/8" if "mnist 3/8" in data else "wisc"
-            found = cells.get(name, compute=partial(costs, data[name], min(rounds, 700)))
-            path = given.out / "variance.json"
-            record(path, part, {"data": name, "seconds": cells.seconds, "log cost by round": found})
+            name = "mnist 3/8" if "mnist 3/8" in sets else "wisc"
+            cells.compute(name, 0, partial(costs, load[name], min(rounds, 700)))
             continue
-        results: dict[str, list[dict[str, float]]] = {name: [] for name in data}
         for seed in range(given.seeds):
-            for name, rows in data.items():
-                found = cells.get(name, seed, compute=partial(cell, rows, part, seed, rounds))
-                results[name].append(found)
-        print(f"\n{part}, {given.seeds} splits\n\n{summary(part, results)}\n")
-        record(given.out / "variance.json", part, {"seconds": cells.seconds, "splits": results})
+            for name in sets:
+                cells.compute(name, seed, partial(cell, load[name], part, seed, rounds))
+        print(f"\n{part}\n\n{summary(part, cells.values())}\n\n{cells}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Cells, interval, options, record, table
+from common import Cells, interval, options, table
 from losses import LOSSES
 from nets import mlp, train
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from tailboost.torch import TorchClassifier
 
 GAMMA = 0.0995
 EPOCH = 5  # steps of an epoch of the 500 rows of Table I
-SIDE = 120  # points of the grid of a figure
+SIDE = 60  # points of the grid of a figure
 SQUARES = np.array([(0.0, 1.4), (1.4, 1.4), (2.8, 1.4), (1.4, 2.8), (1.4, 0.0)])
 DISCS = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (1.0, 0.0)])
 BOOSTING, HALF, OCO = "worst-class boosting", "0.5-DNN", "OCO boosting"
@@ -203,30 +203,30 @@ def summary(case: Case, results: dict[str, list[dict[str, Any]]]) -> str:
         met = sum(max(c["train"]) < 1 - case.theta for c in cells)
         printed = "{} / {}".format(*case.printed[name]) if name in case.printed else ""
         rounds = ", ".join(str(c["rounds"]) for c in cells)
-        lines.append([name, printed, f"{worst} / {mean}", train, f"{met} of {len(cells)}", rounds])
-    header = ["method", "printed: worst / mean", "ours", "training errors", "all < 1 − θ", "rounds"]
+        lines.append(
+            [name, printed, len(cells), f"{worst} / {mean}", train, f"{met} of {len(cells)}", rounds]
+        )
+    header = ["method", "printed: worst / mean", "draws", "ours", "training errors", "all < 1 − θ", "rounds"]
     return table(header, lines)
 
 
-def draw(path: Path, cases: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
-    """Draw the regions of the first draw."""
+def draw(path: Path, case: Case, results: dict[str, list[dict[str, Any]]]) -> None:
+    """Draw the regions of the first draw, as far as its cells have them."""
     from matplotlib.figure import Figure
 
-    width = max(len(results) for results in cases.values())
-    figure = Figure(figsize=(1.9 * width, 2.2 * len(cases)), layout="constrained")
-    axes = figure.subplots(len(cases), width, squeeze=False)
-    for line, (part, results) in zip(axes, cases.items(), strict=True):
-        rows = Rows.of(CASES[part], 0)
-        for ax in line[len(results) :]:
-            ax.axis("off")
-        for ax, (name, cells) in zip(line, results.items(), strict=False):
-            regions = np.array(list(cells[0]["regions"]), dtype=int).reshape(SIDE, SIDE)
-            extent = (-0.05, 1.05, -0.05, 1.05)
-            ax.imshow(regions, extent=extent, origin="lower", cmap="Set2", vmin=0, vmax=7)
-            ax.scatter(*rows.X.T, s=1, c=rows.y, cmap="Dark2", vmin=0, vmax=7)
-            ax.set(xticks=[], yticks=[])
-            errors = f"{100 * max(cells[0]['test']):.0f} / {100 * cells[0]['mean']:.0f} %"
-            ax.set_title(f"{name}\n{errors}", fontsize=8)
+    drawn = {name: cells[0] for name, cells in results.items() if "regions" in cells[0]}
+    if not drawn:
+        return
+    figure = Figure(figsize=(1.9 * len(drawn), 2.2), layout="constrained")
+    rows = Rows.of(case, 0)
+    for k, (name, found) in enumerate(drawn.items()):
+        ax = figure.add_subplot(1, len(drawn), k + 1)
+        regions = np.array(list(found["regions"]), dtype=int).reshape(SIDE, SIDE)
+        extent = (-0.05, 1.05, -0.05, 1.05)
+        ax.imshow(regions, extent=extent, origin="lower", cmap="Set2", vmin=0, vmax=7)
+        ax.scatter(*rows.X.T, s=1, c=rows.y, cmap="Dark2", vmin=0, vmax=7)
+        ax.set(xticks=[], yticks=[])
+        ax.set_title(f"{name}\n{100 * max(found['test']):.0f} / {100 * found['mean']:.0f} %", fontsize=8)
     figure.savefig(path, dpi=110)
 
 
@@ -234,23 +234,19 @@ def main() -> None:
     """Run the parts."""
     given = options(__doc__, list(CASES), seeds=5)
     hidden, epochs = ((16,), 20) if given.small else ((1024, 512), 1000)
-    drawn = {}
     for part in given.parts:
         case = CASES[part]
-        cells = Cells(given.out / f"worst_class-{part}.cells.jsonl")
-        results: dict[str, list[dict[str, Any]]] = {}
+        cells = Cells(given.out, f"worst_class-{part}", *hidden, epochs)
         # Classes of equal size have no weights.
         methods = [
             name for name in (BOOSTING, HALF, "CE", "naive", "weighted CE", OCO) if name in case.printed
         ]
-        jobs = [(name, seed) for seed in range(given.seeds) for name in (*methods, *OTHERS)]
-        for name, seed in jobs:
-            found = cells.get(name, seed, compute=partial(cell, name, case, seed, hidden, epochs))
-            results.setdefault(name, []).append(found)
-        print(f"\n{part}, θ = {case.theta}\n\n{summary(case, results)}\n")
-        record(given.out / "worst_class.json", part, {"seconds": cells.seconds, "methods": results})
-        drawn[part] = results
-    draw(given.out / "worst_class.png", drawn)
+        for seed in range(given.seeds):
+            for name in (*methods, *OTHERS):
+                cells.compute(name, seed, partial(cell, name, case, seed, hidden, epochs))
+        results = cells.values()
+        print(f"\n{part}, θ = {case.theta}\n\n{summary(case, results)}\n\n{cells}")
+        draw(given.out / f"worst_class-{part}.png", case, results)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The scripts of the papers: data in their published forms, drawn data, losses, and short runs."""
 
 import gzip
-import json
 import os
 import pickle
 import re
@@ -27,20 +26,44 @@ FOLDER = Path(__file__).parents[2] / "papers"
 
 
 def test_cells_go_on_after_a_cut_line(tmp_path):
-    cells = common.Cells(tmp_path / "a.jsonl")
-    assert cells.get("a", 1, compute=lambda: 3) == 3
+    cells = common.Cells(tmp_path, "table", 100)
+    cells.compute("a", 1, lambda: 3)
     with cells.path.open("a") as file:
-        file.write('{"key": ["b", 1], "val')
-    again = common.Cells(cells.path)
-    assert again.get("a", 1, compute=lambda: 4) == 3
-    assert again.get("b", 1, compute=lambda: 5) == 5
-    assert common.Cells(cells.path).get("b", 1, compute=lambda: 6) == 5
+        file.write('{"name": "b", "rep')
+    again = common.Cells(tmp_path, "table", 100)
+    again.compute("a", 1, lambda: 4)
+    again.compute("b", 0, lambda: 5)
+    again.compute("a", 0, lambda: 2)
+    assert common.Cells(tmp_path, "table", 100).values() == {"a": [2, 3], "b": [5]}
 
 
-def test_a_record_keeps_other_parts(tmp_path):
-    common.record(tmp_path / "r.json", "a", {"x": 1})
-    common.record(tmp_path / "r.json", "b", {"x": 2})
-    assert json.loads((tmp_path / "r.json").read_text()) == {"a": {"x": 1}, "b": {"x": 2}}
+def test_cells_of_other_settings_stay_and_are_not_read(tmp_path):
+    common.Cells(tmp_path, "table", 100).compute("a", 0, lambda: 3)
+    short = common.Cells(tmp_path, "table", 2)
+    assert short.values() == {}
+    short.compute("a", 0, lambda: 7)
+    assert common.Cells(tmp_path, "table", 100).values() == {"a": [3]}
+    assert common.Cells(tmp_path, "table", 2).values() == {"a": [7]}
+
+
+def test_a_table_says_how_many_splits_each_row_has():
+    split = {"AdaBoost": 4.0, "EBBoost": 3.0, "VadaBoost": 3.0, "RLP": 3.0, "RQP": 3.0}
+    printed = variance.summary(
+        "stumps", {"wisc": [split, split | {"VadaBoost": 2.0}], "twonorm": [split] * 3}
+    )
+    rows = [[cell.strip() for cell in line.split("|")] for line in printed.splitlines()]
+    assert [row[2] for row in rows if row[1] in ("wisc", "twonorm")] == ["2", "3"]
+    assert [row[-2] for row in rows if row[1] in ("wisc", "all")] == ["+1.50 ± 0.50", "+1.25 ± 0.25"]
+
+
+@pytest.mark.slow
+def test_cells_of_the_records_are_those_of_today():
+    stumps = common.Cells(FOLDER, "variance-stumps", 2000).values()["twonorm"][0]
+    assert variance.cell(variance.twonorm, "stumps", 0, 2000) == stumps
+    hidden, epochs = (1024, 512), 1000
+    squares = common.Cells(FOLDER, "worst_class-squares", *hidden, epochs).values()[worst_class.HALF][1]
+    computed = worst_class.cell(worst_class.HALF, worst_class.CASES["squares"], 1, hidden, epochs)
+    assert {name: computed[name] for name in squares} == squares
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
@@ -185,7 +208,7 @@ def test_a_script_runs_and_goes_on(command, tmp_path):
         run = subprocess.run([*call, "--out", tmp_path], capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr[-2000:]
         printed.append(run.stdout)
-    assert (tmp_path / script).with_suffix(".json").exists()
+    assert list(tmp_path.glob("small/cells/*.jsonl"))
     computed = [re.findall(r" s$", text, flags=re.MULTILINE) for text in printed]
     assert computed[0]
     assert not computed[1]
