@@ -355,7 +355,7 @@ def test_classes_the_rows_of_a_fit_lack_keep_their_numbers(cls, absent):
     present = [k for k in range(3) if k not in absent]
     assert set(np.unique(session.predict(model))) == set(present)
     assert np.mean(session.predict(model)[rows] == y[rows]) > 0.9
-    P = model.predict_proba_table(session.table)
+    P = model.predict_proba_table(session.opened.table)
     assert P.shape == (200, 3)
     np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-6)
     assert (P[:, absent].max(axis=1) < P[:, present].max(axis=1)).all()
@@ -389,7 +389,7 @@ def test_max_leaf_nodes_in_boosting():
 def test_growing_trees_without_folds_hold_rows_out_and_are_fitted_to_all():
     X, y = noisy(3, n=300, K=3)
     grow = HistBoostClassifier(n_estimators="auto").fit(X, y)
-    n = grow.booster_.num_boosted_rounds()
+    n = grow.model_.booster_.num_boosted_rounds()
     assert 1 <= n < _hist.MOST_TREES
     fixed = HistBoostClassifier(n_estimators=n).fit(X, y)
     np.testing.assert_allclose(grow.predict_proba(X), fixed.predict_proba(X), atol=1e-6)

@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import threading
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -325,7 +326,7 @@ def test_a_data_frame_and_a_pipeline():
 def test_one_row_at_a_time_and_in_batches():
     clf = learner().fit(X, Y)
     whole = clf.predict_proba(X)
-    clf.net_.eval_batch_size = 7
+    clf.model_ = replace(clf.net_, batch_size=7)
     np.testing.assert_allclose(clf.predict_proba(X), whole, atol=1e-6)
     np.testing.assert_allclose([clf.predict_proba(x[None])[0] for x in X[:20]], whole[:20], atol=1e-6)
 

@@ -356,8 +356,9 @@ def _fits_on_table(
         session = learner.open_table(opened, training.y, len(training.classes))
     except (TypeError, ValueError) as error:
         raise _failed_fit(name, learner, error) from error
-    models = [session.fit(training.weight, seed, rows) for rows in [*split.fitted, None]]
-    return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in models]
+    columns = np.arange(len(training.classes))
+    parts = [*split.fitted, None]
+    return [(session.fit(training.weight, seed, rows), columns) for rows in parts]
 
 
 def _seeded(estimator: Model, seed: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from tailboost.core.array_types import Constraints, Floats, Ints, Mask, Table
 from tailboost.core.long_work import count_threads
 from tailboost.learners.table import (
+    FittedModel,
     OpenTable,
     OpenTableSession,
     TableClassifier,
@@ -26,29 +28,49 @@ PRIOR = 0.05
 
 
 class ForestSession(OpenTableSession):
-    """All forests on one table."""
+    """All fits of scikit-learn's trees on one table."""
 
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> TableForest:
-        """Return the forest of the rows of a mask (None: all) for weights of shape (n,)."""
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedForest:
+        """Return the trees of the rows of a mask (None: all) for weights of shape (n,)."""
         used = weight > 0.0
         if rows is not None:
             used &= rows
-        n = int(used.sum())
-        forest = ExtraTreesClassifier(
-            self.template.n_estimators,
-            max_features=MAX_FEATURES,
-            min_samples_leaf=max(2, min(n, ROWS_OF_TREE) // LEAVES),
-            bootstrap=n > ROWS_OF_TREE,
-            max_samples=ROWS_OF_TREE if n > ROWS_OF_TREE else None,
-            n_jobs=count_threads(self.template.n_jobs, self.table.shape),
-            random_state=seed,
-        )
-        model: TableForest = self._new_model()
-        table = without_missing(self.table[used])
-        model.forest_ = forest.fit(table, self.y[used], weight[used])
-        shares = np.bincount(self.y[used], weight[used], self.n_classes)
-        model.shares_ = shares / shares.sum()
-        return model
+        y = self.y[used]
+        weight = weight[used]
+        table = without_missing(self.opened.table[used])
+        forest = self.template._of_sklearn(table.shape, seed).fit(table, y, weight)
+        shares = np.bincount(y, weight, self.n_classes) / weight.sum()
+        return FittedForest(self.opened.reader, forest, shares, self.template._prior)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedForest(FittedModel):
+    """Trees of scikit-learn.
+
+    Attributes
+    ----------
+    forest_ : estimator
+        Its classes are the class numbers with rows in the fit.
+    shares_ : ndarray of shape (K,)
+        Frequencies of the classes in the fit.
+    prior : float
+        Weight of these frequencies in each prediction.
+    """
+
+    forest_: Any
+    shares_: Floats
+    prior: float = PRIOR
+
+    def get_n_leaves(self) -> int:
+        """Return the number of leaves of a single tree."""
+        return int(self.forest_.get_n_leaves())
+
+    def predict_proba_table(self, table: Table) -> Floats:
+        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
+        P = np.zeros((table.shape[0], len(self.shares_)))
+        if len(P):
+            P[:, self.forest_.classes_] = self.forest_.predict_proba(without_missing(table))
+        return P + self.prior * (self.shares_ - P)
 
 
 class TableForest(TableClassifier):
@@ -65,8 +87,8 @@ class TableForest(TableClassifier):
     """
 
     _parameter_constraints: ClassVar[Constraints] = {}
-    forest_: Any
-    shares_: Floats
+    _fitted = FittedForest
+    _prior = PRIOR
 
     def __init__(
         self,
@@ -83,9 +105,15 @@ class TableForest(TableClassifier):
         """Return a session on an open table, see `protocols.TableLearner`."""
         return ForestSession(self, opened, y, n_classes)
 
-    def predict_proba_table(self, table: Table) -> Floats:
-        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-        P = np.zeros((table.shape[0], len(self.classes_)))
-        if len(P):
-            P[:, self.forest_.classes_] = self.forest_.predict_proba(without_missing(table))
-        return P + PRIOR * (self.shares_ - P)
+    def _of_sklearn(self, shape: tuple[int, int], seed: int) -> ExtraTreesClassifier:
+        """Return the forest for a table of this shape."""
+        n = shape[0]
+        return ExtraTreesClassifier(
+            self.n_estimators,
+            max_features=MAX_FEATURES,
+            min_samples_leaf=max(2, min(n, ROWS_OF_TREE) // LEAVES),
+            bootstrap=n > ROWS_OF_TREE,
+            max_samples=ROWS_OF_TREE if n > ROWS_OF_TREE else None,
+            n_jobs=count_threads(self.n_jobs, shape),
+            random_state=seed,
+        )

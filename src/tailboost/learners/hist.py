@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from numbers import Integral
@@ -11,11 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,14 +21,9 @@ from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE
-from tailboost.learners.foreign import weight_parameter
+from tailboost.learners.forest import ForestSession
 from tailboost.learners.protocols import TableSession
-from tailboost.learners.table import (
-    OpenTable,
-    OpenTableSession,
-    TableClassifier,
-    TableNumbers,
-)
+from tailboost.learners.table import FittedModel, OpenTable, OpenTableSession, TableClassifier
 
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT
 # trees, or there are MOST_TREES.
@@ -61,6 +54,7 @@ def _load(content: bytes) -> Any:
     return booster
 
 
+@dataclass(eq=False)
 class TreeSession(OpenTableSession):
     """All fits of one learner on one table, which is binned once for all rounds and folds.
 
@@ -69,42 +63,45 @@ class TreeSession(OpenTableSession):
 
     deterministic = True
 
-    def __init__(
-        self, template: _XGBoostTrees, opened: OpenTable, y: Ints, n_classes: int
-    ) -> None:
-        super().__init__(template, opened, y, n_classes)
+    def __post_init__(self) -> None:
+        template = self.template
         self.numbers: list[int] = []  # of trees, which the held-out rows of a cross-fit gave
-        self.labels = y.astype(np.float32)
-        kinds = opened.reader.feature_types
+        self.labels = self.y.astype(np.float32)
+        kinds = self.opened.reader.feature_types
+        n_threads = count_threads(template.n_jobs, self.opened.table.shape)
         params = {
             "tree_method": "hist",
             "max_bin": template.max_bins,
             "max_depth": template.max_depth,
-            "nthread": count_threads(template.n_jobs, self.table.shape),
+            "nthread": n_threads,
             "verbosity": 0,
         }
-        if template._vector_leaves and n_classes > 2:
+        if template._vector_leaves and self.n_classes > 2:
             # A leaf has a value for each class. Such trees cannot split sets of categories.
-            self.labels = np.eye(n_classes, dtype=np.float32)[y]
+            self.labels = np.eye(self.n_classes, dtype=np.float32)[self.y]
             params["multi_strategy"] = "multi_output_tree"
             kinds = ["q"] * len(kinds)
-        self.params = params | template._booster_params(n_classes)
-        self.options = {"nthread": params["nthread"], "enable_categorical": True}
+        self.params = params | template._booster_params(self.n_classes)
+        options: dict[str, Any] = {"nthread": n_threads, "enable_categorical": True}
         if "c" in kinds:  # XGBoost reads the kinds of all columns with every tree
-            self.options["feature_types"] = kinds
-        self.bin = partial(xgboost().QuantileDMatrix, max_bin=template.max_bins, **self.options)
-        self.data = self.bin(self.table, self.labels)
+            options["feature_types"] = kinds
+        self.bin = partial(xgboost().QuantileDMatrix, max_bin=template.max_bins, **options)
+        self.data = self.bin(self.opened.table, self.labels)
 
-    def _start(self, weight: Floats, rows: Mask | None) -> tuple[Any, dict[str, Any]]:
+    def _start(
+        self, weight: Floats, rows: Mask | None, cuts: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
         """Return the binned rows of a mask (None: all) with their weights, and XGBoost's parameters.
 
         Weights and penalties are multiplied by one power of two. This changes no tree, and keeps the
-        numbers in the range of float32.
+        numbers in the range of float32. ``cuts`` are binned rows with the same bins, by default all rows.
         """
         data = self.data
         if rows is not None:
             weight = weight[rows]
-            data = self.bin(self.table[rows], self.labels[rows], ref=self.data)
+            data = self.bin(self.opened.table[rows], self.labels[rows], ref=cuts or data)
+        if not weight.any():  # the player weighs other rows alone
+            weight = np.ones(len(weight))
         factor = 2.0 ** round(float(np.log2(len(weight) / weight.sum())))
         data.set_weight((factor * weight).astype(np.float32))
         penalties = {
@@ -113,15 +110,13 @@ class TreeSession(OpenTableSession):
         }
         return data, self.params | penalties
 
-    def _model(self, booster: Any) -> _XGBoostTrees:
-        """Return the trees of a booster as a classifier of class numbers."""
-        model: _XGBoostTrees = self._new_model()
-        model.model_ = bytes(booster.save_raw("ubj"))
-        model.booster_ = _load(model.model_)  # a prediction changes no attribute
-        return model
+    def _model(self, booster: Any) -> FittedTrees:
+        """Return the trees of a booster as a fitted model."""
+        content = bytes(booster.save_raw("ubj"))
+        return self.template._fitted(self.opened.reader, content, self.template.n_jobs)
 
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _XGBoostTrees:
-        """Return a classifier fitted on the rows of a mask (None: all); ``seed`` has no effect.
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedTrees:
+        """Return the trees of the rows of a mask (None: all); ``seed`` has no effect.
 
         Without a number of trees the other rows end the growth. All rows are then fitted with the mean
         number of trees of these fits; without such a fit, a fifth of the rows gives the number.
@@ -141,8 +136,8 @@ class TreeSession(OpenTableSession):
         data, params = self._start(weight, rows)
         return self._model(xgboost().train(params, data, n_trees))
 
-    def stages(self, weight: Floats, seed: int) -> Iterator[_XGBoostTrees]:
-        """Yield the classifier after each tree."""
+    def stages(self, weight: Floats, seed: int) -> Iterator[FittedTrees]:
+        """Yield the trees after each one."""
         data, params = self._start(weight, None)
         booster = xgboost().Booster(params, [data])
         for t in range(self.template._n_trees or MOST_TREES):
@@ -151,15 +146,8 @@ class TreeSession(OpenTableSession):
 
     def _stopped(self, weight: Floats, rows: Mask) -> Any:
         """Return the booster of the rows of a mask with the least loss on the other rows."""
-        if not weight[rows].any():  # the player weighs the other rows alone
-            weight = np.ones(len(weight))
         data, params = self._start(weight, rows)
-        held_weight = weight[~rows]
-        if not held_weight.any():
-            held_weight = np.ones(len(held_weight))
-        held = xgboost().DMatrix(
-            self.table[~rows], self.labels[~rows], weight=held_weight, **self.options
-        )
+        held, _ = self._start(weight, ~rows, data)
         stop = xgboost().callback.EarlyStopping(
             rounds=WAIT, min_delta=LEAST_GAIN, save_best=True
         )
@@ -173,33 +161,79 @@ class TreeSession(OpenTableSession):
         )
 
 
-class PeerSession(OpenTableSession):
-    """All fits of a pipeline of scikit-learn in the place of XGBoost's trees."""
+@dataclass(frozen=True, eq=False)
+class FittedTrees(FittedModel):
+    """Trees of XGBoost. As bytes they can be pickled and copied.
 
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Return a pipeline fitted on the rows of a mask (None: all)."""
-        used = np.flatnonzero(weight if rows is None else weight * rows)
-        X = _safe_indexing(self.opened.X, used)
-        weights = {str(weight_parameter(self.template)): weight[used]}
-        return clone(self.template).fit(X, self.y[used], **weights)
+    Attributes
+    ----------
+    model_ : bytes
+        The trees.
+    n_jobs : int or None
+        Largest number of threads.
+    """
 
-    def predict(self, model: Any) -> Ints:
-        """Return class numbers of the session's rows."""
-        return np.asarray(model.predict(self.opened.X))
+    model_: bytes
+    n_jobs: int | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k != "booster_"}
+
+    @cached_property
+    def booster_(self) -> Any:
+        """XGBoost model. Do not change it: predictions in other threads may use it."""
+        return _load(self.model_)
+
+    def get_n_leaves(self) -> int:
+        """Return the number of leaves."""
+        return sum(tree.count("leaf=") for tree in self.booster_.get_dump())
+
+    @abstractmethod
+    def _probabilities(self, margin: Floats32) -> Floats:
+        """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
+
+    def predict_proba_table(self, table: Table) -> Floats:
+        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
+        predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
+        n_threads = count_threads(self.n_jobs, table.shape)
+        return self._probabilities(predict_in_blocks(predict, table, n_threads))
+
+
+class FittedTree(FittedTrees):
+    """A tree of `HistTreeClassifier`."""
+
+    def _probabilities(self, margin: Floats32) -> Floats:
+        """Return the class distributions of the leaves, which rounding may move out of [0, 1]."""
+        P = margin.astype(np.float64)
+        if P.ndim == 1:  # of class 1
+            P = np.column_stack([1.0 - P, P])
+        P = P.clip(0.0, 1.0)
+        return P / P.sum(axis=1, keepdims=True)
+
+
+class BoostedTrees(FittedTrees):
+    """The trees of `HistBoostClassifier`."""
+
+    def _probabilities(self, margin: Floats32) -> Floats:
+        """Return the softmax of the scores."""
+        scores = margin.astype(np.float64, order="F")  # sums over classes are then faster
+        if scores.ndim == 1:  # log odds of class 1
+            scores = np.array([-scores / 2, scores / 2]).T
+        return softmax(scores, axis=1)
 
 
 class _XGBoostTrees(TableClassifier):
-    """Common part of the binned learners: tables, fits and prediction."""
+    """Common part of the binned learners: tables and fits."""
 
     max_depth: int
     max_bins: int
     min_child_weight: float
     l2_regularization: float = 0.0
     n_jobs: int | None
-    model_: Any  # XGBoost's model as bytes
 
     # With more than two classes: whether a leaf contains a value for every class.
     _vector_leaves: ClassVar[bool] = False
+    _prior = 0.0  # of the class frequencies in predictions of scikit-learn's trees
     _n_trees: Any = 1  # None: as many as held-out rows ask for
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -214,41 +248,16 @@ class _XGBoostTrees(TableClassifier):
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
         """Return XGBoost's parameters of this learner."""
 
-    @abstractmethod
-    def _of_sklearn(self) -> Any:
-        """Return scikit-learn's classifier in the place of XGBoost's."""
-
-    @abstractmethod
-    def _probabilities(self, margin: Floats32) -> Floats:
-        """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
-
     def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
         """Return a session on an open table, which other learners may share."""
         self._validate_params()
         if xgboost() is not None:
             return TreeSession(self, opened, y, n_classes)
-        peer = self._of_sklearn()
         warn_user(
-            f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower "
-            f"{type(peer).__name__}; pip install 'tailboost[xgboost]'"
+            f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower trees; "
+            "pip install 'tailboost[xgboost]'"
         )
-        return PeerSession(make_pipeline(TableNumbers(), peer), opened, y, n_classes)
-
-    # The booster is stored as bytes, which can be pickled and copied.
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {k: v for k, v in state.items() if k != "booster_"}
-
-    @cached_property
-    def booster_(self) -> Any:
-        """XGBoost model. Do not change it: predictions in other threads may use it."""
-        return _load(self.model_)
-
-    def predict_proba_table(self, table: Table) -> Floats:
-        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-        predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
-        n_threads = count_threads(self.n_jobs, table.shape)
-        return self._probabilities(predict_in_blocks(predict, table, n_threads))
+        return ForestSession(self, opened, y, n_classes)
 
 
 class HistTreeClassifier(_XGBoostTrees):
@@ -291,6 +300,7 @@ class HistTreeClassifier(_XGBoostTrees):
     4
     """
 
+    _fitted = FittedTree
     _vector_leaves = True
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -312,9 +322,7 @@ class HistTreeClassifier(_XGBoostTrees):
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""
         check_is_fitted(self)
-        if self.peer_ is not None:
-            return int(self.peer_[-1].get_n_leaves())
-        return sum(tree.count("leaf=") for tree in self.booster_.get_dump())
+        return int(self.model_.get_n_leaves())
 
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
         """Return XGBoost's parameters for one tree with splits that minimise the Gini impurity.
@@ -327,20 +335,11 @@ class HistTreeClassifier(_XGBoostTrees):
             params |= {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
         return params
 
-    def _of_sklearn(self) -> Any:
+    def _of_sklearn(self, shape: tuple[int, int], seed: int) -> Any:
+        """Return scikit-learn's tree in the place of XGBoost's."""
         return DecisionTreeClassifier(
-            max_depth=self.max_depth,
-            max_leaf_nodes=self.max_leaf_nodes,
-            random_state=self.random_state,
+            max_depth=self.max_depth, max_leaf_nodes=self.max_leaf_nodes, random_state=seed
         )
-
-    def _probabilities(self, margin: Floats32) -> Floats:
-        """Return the class distributions of the leaves, which rounding may move out of [0, 1]."""
-        P = margin.astype(np.float64)
-        if P.ndim == 1:  # of class 1
-            P = np.column_stack([1.0 - P, P])
-        P = P.clip(0.0, 1.0)
-        return P / P.sum(axis=1, keepdims=True)
 
 
 class HistBoostClassifier(_XGBoostTrees):
@@ -384,6 +383,8 @@ class HistBoostClassifier(_XGBoostTrees):
     True
     """
 
+    _fitted = BoostedTrees
+
     _parameter_constraints: ClassVar[Constraints] = {
         **_XGBoostTrees._parameter_constraints,
         "n_estimators": [COUNT, StrOptions({"auto"})],
@@ -416,7 +417,8 @@ class HistBoostClassifier(_XGBoostTrees):
             params |= {"objective": "multi:softprob", "num_class": n_classes}
         return params
 
-    def _of_sklearn(self) -> Any:
+    def _of_sklearn(self, shape: tuple[int, int], seed: int) -> Any:
+        """Return scikit-learn's trees in the place of XGBoost's."""
         return HistGradientBoostingClassifier(
             max_iter=self._n_trees or MOST_TREES,
             max_depth=self.max_depth,
@@ -424,12 +426,5 @@ class HistBoostClassifier(_XGBoostTrees):
             l2_regularization=self.l2_regularization,
             early_stopping=self._n_trees is None,
             max_leaf_nodes=None,
-            random_state=self.random_state,
+            random_state=seed,
         )
-
-    def _probabilities(self, margin: Floats32) -> Floats:
-        """Return the softmax of the scores."""
-        scores = margin.astype(np.float64, order="F")  # sums over classes are then faster
-        if scores.ndim == 1:  # log odds of class 1
-            scores = np.array([-scores / 2, scores / 2]).T
-        return softmax(scores, axis=1)

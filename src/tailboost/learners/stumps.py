@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import Tags, check_array
 
 from tailboost.core.array_types import Constraints, Floats, Ints, Table
 from tailboost.core.ranges import NON_NEGATIVE
-from tailboost.learners.table import SessionClassifier
+from tailboost.learners.table import FittedModel, SessionClassifier
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
@@ -68,15 +69,6 @@ class Coded(NamedTuple):
 CONSTANT = Coded(-1, np.zeros(0, np.intp), np.zeros(0, np.intp), 1, 1)
 
 
-class BestStump(NamedTuple):
-    """A stump by its place among all thresholds."""
-
-    feature: int  # number of the column; −1 for a constant
-    threshold: int  # number of the threshold in the column
-    above: int  # class number predicted above the threshold
-    cost: float
-
-
 def blocks_of(table: Floats) -> list[list[Coded]]:
     """Return the columns of a table (n, d) in blocks; a column of equal values has no threshold."""
     blocks: list[list[Coded]] = []
@@ -101,39 +93,25 @@ def threshold_value(column: Floats, threshold: int) -> float:
     return low  # neighbours in float64 have no midpoint
 
 
-class StumpSession:
-    """All stumps of one learner on one table, whose values are numbered once."""
+@dataclass(frozen=True, eq=False)
+class FittedStump(FittedModel):
+    """A stump, with the attributes of `StumpClassifier`."""
 
-    def __init__(
-        self, template: StumpClassifier, X: Table, y: Ints, sample_weight: Floats
-    ) -> None:
-        self.template = template
-        self.reader = NumericTable()
-        self.X = self.reader.transform(X)
-        self.y = y
-        self.sample_weight = sample_weight
-        self.blocks = blocks_of(self.X)
+    feature_: int
+    threshold_: float
+    above_: int
+    cost_: float
 
-    def fit(self, weight: Floats, seed: int) -> StumpClassifier:
-        """Return the best stump for weights of shape (n,); ``seed`` has no effect."""
-        stump = clone(self.template)
-        best = best_stump(
-            self.blocks, self.y, weight, self.sample_weight, stump.variance_weight
-        )
-        stump.feature_ = best.feature
-        stump.above_ = best.above
-        stump.cost_ = best.cost
-        stump.threshold_ = 0.0
-        if best.feature >= 0:
-            stump.threshold_ = threshold_value(self.X[:, best.feature], best.threshold)
-        stump.classes_ = np.arange(2)
-        stump.n_features_in_ = self.X.shape[1]
-        stump.table_ = self.reader
-        return stump
+    def predict_table(self, table: Floats) -> Ints:
+        """Return class numbers for a table of float64, shape (n,)."""
+        if self.feature_ < 0:
+            return np.full(len(table), self.above_, dtype=np.intp)
+        above = table[:, self.feature_] > self.threshold_
+        return (above == bool(self.above_)).astype(np.intp)
 
-    def predict(self, model: StumpClassifier) -> Ints:
-        """Return class numbers of the session's rows."""
-        return model.predict_table(self.X)
+    def predict_proba_table(self, table: Floats) -> Floats:
+        """Return 1 for the answered class, shape (n, 2)."""
+        return np.eye(2)[self.predict_table(table)]
 
 
 def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
@@ -157,66 +135,65 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     return 2 * np.sqrt(np.maximum(P, 0.0) * np.maximum(Q, 0.0)) + 2 * means * (a * b)
 
 
-def best_stump(
-    blocks: list[list[Coded]],
-    y: Ints,
-    weight: Floats,
-    sample_weight: Floats,
-    variance_weight: float,
-) -> BestStump:
-    """Return the stump of least cost among all stumps and constants.
+class StumpSession:
+    """All stumps of one learner on one table, whose values are numbered once."""
 
-    Equal costs go to the first column and the lowest threshold. A constant is returned only if its cost is
-    smaller.
+    def __init__(
+        self, variance_weight: float, X: Table, y: Ints, sample_weight: Floats
+    ) -> None:
+        self.variance_weight = variance_weight
+        self.reader = NumericTable()
+        self.X = self.reader.transform(X)
+        self.sign = 2.0 * y - 1.0
+        self.p = sample_weight / sample_weight.sum()
+        self.blocks = [*blocks_of(self.X), [CONSTANT]]
 
-    Parameters
-    ----------
-    blocks : list of list of Coded
-        The table.
-    y : ndarray of int, shape (n,)
-        Class numbers.
-    weight, sample_weight : ndarray of shape (n,)
-        Weights of the fit, and the rows' weights p.
-    variance_weight : float
-        λ.
+    def fit(self, weight: Floats, seed: int) -> FittedStump:
+        """Return the stump of least cost among all stumps and constants; ``seed`` has no effect.
 
-    Returns
-    -------
-    BestStump
-        Its cost is ``2√(PQ) + 2(1−λ)AB`` for Σw = 1.
-    """
-    p = sample_weight / sample_weight.sum()
-    w = weight / weight.sum()
-    squares = w * np.divide(w, p, out=np.zeros_like(w), where=p > 0)  # w²/p
-    V = float(squares.sum())
-    sign = 2.0 * y - 1.0
-    summands = [w]
-    if variance_weight:
-        summands.append(squares)
-    # The signed terms of each sum, the signed sum, and the sum.
-    sums = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in summands]
+        Equal costs go to the first column and the lowest threshold. A constant is returned only if its cost
+        is smaller. The cost is ``2√(PQ) + 2(1−λ)AB`` for weights with sum 1.
+        """
+        variance_weight = self.variance_weight
+        w = weight / weight.sum()
+        squares = w * np.divide(w, self.p, out=np.zeros_like(w), where=self.p > 0)  # w²/p
+        V = float(squares.sum())
+        summands = [w]
+        if variance_weight:
+            summands.append(squares)
+        # The signed terms of each sum, the signed sum, and the sum.
+        sums = [
+            (self.sign * terms, float(self.sign @ terms), float(terms.sum()))
+            for terms in summands
+        ]
+        best = FittedStump(self.reader, -1, 0.0, 0, np.inf)
+        threshold = 0  # its number in the column of the best stump
+        for block in self.blocks:
+            # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
+            differences = []
+            for terms, signed, total in sums:
+                below = np.concatenate([column.below(terms, signed) for column in block])
+                differences.append((signed - 2 * below) / total)
+            s = differences[0]
+            t = differences[-1]  # the same without λ
+            costs = eb_cost(s, t, variance_weight, V)
+            excess = (1 - variance_weight) * s + variance_weight * V * t  # a multiple of P − Q
+            start = 0
+            for column in block:
+                own = costs[start : start + column.n_thresholds]
+                if own.min() < best.cost_ - TIE:
+                    threshold = int((own <= own.min() + TIE).argmax())
+                    above = int(excess[start + threshold] >= -TIE)
+                    cost = float(own[threshold])
+                    best = FittedStump(self.reader, column.number, 0.0, above, cost)
+                start += column.n_thresholds
+        if best.feature_ < 0:
+            return best
+        return replace(best, threshold_=threshold_value(self.X[:, best.feature_], threshold))
 
-    best = BestStump(-1, 0, 0, np.inf)
-    for block in [*blocks, [CONSTANT]]:
-        # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
-        differences = []
-        for terms, signed, total in sums:
-            below = np.concatenate([column.below(terms, signed) for column in block])
-            differences.append((signed - 2 * below) / total)
-        s = differences[0]
-        t = differences[-1]  # the same without λ
-        costs = eb_cost(s, t, variance_weight, V)
-        excess = (1 - variance_weight) * s + variance_weight * V * t  # a multiple of P − Q
-        start = 0
-        for column in block:
-            end = start + column.n_thresholds
-            least = costs[start:end].min()
-            if least < best.cost - TIE:
-                at = start + int((costs[start:end] <= least + TIE).argmax())
-                above = int(excess[at] >= -TIE)
-                best = BestStump(column.number, at - start, above, float(costs[at]))
-            start = end
-    return best
+    def predict(self, model: FittedStump) -> Ints:
+        """Return class numbers of the session's rows."""
+        return model.predict_table(self.X)
 
 
 class StumpClassifier(SessionClassifier):
@@ -267,6 +244,12 @@ class StumpClassifier(SessionClassifier):
     _parameter_constraints: ClassVar[Constraints] = {"variance_weight": [NON_NEGATIVE]}
 
     _accepted: ClassVar[dict[str, Any]] = {"dtype": np.float64}
+    _fitted = FittedStump
+
+    feature_ = property(attrgetter("model_.feature_"))
+    threshold_ = property(attrgetter("model_.threshold_"))
+    above_ = property(attrgetter("model_.above_"))
+    cost_ = property(attrgetter("model_.cost_"))
 
     def __init__(self, *, variance_weight: float = 0.0) -> None:
         self.variance_weight = variance_weight
@@ -281,14 +264,7 @@ class StumpClassifier(SessionClassifier):
                 "Only binary classification is supported: stumps predict two classes, y has "
                 f"{n_classes}. Boosting that has estimator= takes more with estimator='tree'"
             )
-        return StumpSession(self, X, y, sample_weight)
-
-    def predict_table(self, table: Floats) -> Ints:
-        """Return class numbers for a table of float64, shape (n,)."""
-        if self.feature_ < 0:
-            return np.full(len(table), self.above_, dtype=np.intp)
-        above = table[:, self.feature_] > self.threshold_
-        return (above == bool(self.above_)).astype(np.intp)
+        return StumpSession(self.variance_weight, X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
 from importlib import import_module
 from numbers import Number
 from typing import Any, ClassVar, Self
@@ -14,7 +15,6 @@ from sklearn.base import (
     ClassifierMixin,
     TransformerMixin,
     _fit_context,
-    clone,
 )
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
@@ -178,6 +178,35 @@ def _refuse_infinite(table: Floats32, names: list[Any]) -> None:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class FittedModel(ABC):
+    """A fitted model that answers class numbers 0 … K − 1.
+
+    Attributes
+    ----------
+    table_ : object
+        Its ``transform`` prepares rows, once for all models with an equal one.
+    """
+
+    table_: Any
+
+    @abstractmethod
+    def predict_proba_table(self, table: Any) -> Floats:
+        """Return class probabilities for rows prepared by ``table_.transform``, shape (n, K)."""
+
+    def predict_table(self, table: Any) -> Ints:
+        """Return class numbers for prepared rows, shape (n,); ties go to the first class."""
+        return self.predict_proba_table(table).argmax(axis=1)
+
+    def predict_proba(self, X: Table) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+        return self.predict_proba_table(self.table_.transform(X))
+
+    def predict(self, X: Table) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+
 class OpenTable:
     """Table that several learners share, with its fitted reader.
 
@@ -188,18 +217,18 @@ class OpenTable:
     """
 
     def __init__(self, X: Table) -> None:
-        self.X = X
         self.reader = TableReader().fit(X)
         self.table: Table = self.reader.transform(X)
 
 
+@dataclass(eq=False)
 class OpenTableSession:
     """All fits of one learner on an open table.
 
-    Parameters
+    Attributes
     ----------
     template : estimator
-        The learner, which is cloned for each fit.
+        The learner.
     opened : OpenTable
         The rows.
     y : ndarray of int, shape (n,)
@@ -208,40 +237,30 @@ class OpenTableSession:
         K.
     """
 
-    def __init__(self, template: Any, opened: OpenTable, y: Ints, n_classes: int) -> None:
-        self.template = template
-        self.opened = opened
-        self.table = opened.table
-        self.y = y
-        self.n_classes = n_classes
+    template: Any
+    opened: OpenTable
+    y: Ints
+    n_classes: int
 
-    def _new_model(self) -> Any:
-        """Return a clone of the learner with its classes, columns and reader."""
-        model = clone(self.template)
-        model.classes_ = np.arange(self.n_classes)
-        model.table_ = self.opened.reader
-        validate_data(model, self.opened.X, skip_check_array=True)  # learns the columns
-        return model
-
-    def predict(self, model: Any) -> Ints:
+    def predict(self, model: FittedModel) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(self.table)
+        return model.predict_table(self.opened.table)
 
 
 class SessionClassifier(ClassifierMixin, BaseEstimator):
-    """Base class of classifiers whose sessions fit them; the reader ``table_`` prepares rows.
+    """Base class of classifiers whose sessions fit them.
 
     Attributes
     ----------
-    peer_ : estimator or None
-        A model of another class that answers in the place of this one.
+    model_ : FittedModel
+        What the session fitted to class numbers.
     """
 
     classes_: Labels
-    table_: Any
+    model_: Any
     random_state: Seed = None
-    peer_: Any = None
     _accepted: ClassVar[dict[str, Any]]  # arguments of `validate_data` about the rows
+    _fitted: ClassVar[type[FittedModel]]
 
     @abstractmethod
     def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
@@ -251,10 +270,6 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
         """Return the checked table; ``reset`` sets its columns, as in a fit."""
         X, _ = unpack(X)
         return validate_data(self, X, reset=reset, **self._accepted)
-
-    @abstractmethod
-    def predict_table(self, table: Any) -> Ints:
-        """Return class numbers for ``table_.transform(X)``, shape (n,)."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
@@ -282,39 +297,40 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
         """
         X, y = unpack(X, y)
         with fitting_apart(self) as fitted:
-            X, classes, y, weight = check_labelled_rows(fitted, X, y, sample_weight)
+            X, fitted.classes_, y, weight = check_labelled_rows(fitted, X, y, sample_weight)
             used = np.flatnonzero(weight)
             X = _safe_indexing(X, used)
-            session = fitted.open_session(X, y[used], len(classes), weight[used])
+            session = fitted.open_session(X, y[used], len(fitted.classes_), weight[used])
             seed = 0
             if self.random_state is not None or get_tags(self).non_deterministic:
                 seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            model = session.fit(weight[used], seed)
-            if isinstance(model, SessionClassifier):
-                results = {name: v for name, v in vars(model).items() if name.endswith("_")}
-                fitted.__dict__.update(results)
-            else:
-                fitted.peer_ = model
-            fitted.classes_ = classes  # those of the session's model are numbers
+            fitted.model_ = session.fit(weight[used], seed)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         # scikit-learn's default iterates over all attributes, while another thread may add some.
         return "classes_" in vars(self)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # In files of version 0.1 a classifier has its model's attributes, or the model is its "peer_".
+        state = dict(state)
+        if state.get("peer_") is not None:
+            state["model_"] = state.pop("peer_")
+        elif "table_" in state:
+            names = {field.name for field in fields(self._fitted)} & state.keys()
+            state["model_"] = self._fitted(**{name: state[name] for name in names})
+            del state["table_"]
+        super().__setstate__(state)
+
     def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
-        X = self._checked(X)
-        if self.peer_ is not None:
-            return self.classes_[self.peer_.predict(X)]
-        return self.classes_[self.predict_table(self.table_.transform(X))]
+        return self.classes_[self.model_.predict(self._checked(X))]
 
 
 class TableClassifier(SessionClassifier):
     """Base class of classifiers for open tables."""
 
-    table_: TableReader
     _accepted: ClassVar[dict[str, Any]] = {
         "accept_sparse": "csr",
         "dtype": np.float32,
@@ -331,10 +347,6 @@ class TableClassifier(SessionClassifier):
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
         return self.open_table(OpenTable(X), y, n_classes)
 
-    @abstractmethod
-    def predict_proba_table(self, table: Table) -> Floats:
-        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-
     def _checked(self, X: Table, *, reset: bool = False) -> Any:
         """Return the checked table; ``reset`` sets its columns, as in a fit."""
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
@@ -342,17 +354,10 @@ class TableClassifier(SessionClassifier):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         return super()._checked(X, reset=reset)
 
-    def predict_table(self, table: Table) -> Ints:
-        """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""
-        return self.predict_proba_table(table).argmax(axis=1)
-
     def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
-        X = self._checked(X)
-        if self.peer_ is not None:
-            return np.asarray(self.peer_.predict_proba(X))
-        return self.predict_proba_table(self.table_.transform(X))
+        return np.asarray(self.model_.predict_proba(self._checked(X)))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

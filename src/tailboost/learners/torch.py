@@ -28,7 +28,7 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import read_dataset
 from tailboost.core.exceptions import warn_user
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE
-from tailboost.learners.table import SessionClassifier
+from tailboost.learners.table import FittedModel, SessionClassifier
 
 try:
     import torch
@@ -158,24 +158,25 @@ def _threads_for(net: nn.Module, rows: Tensor, batch_size: int) -> Iterator[None
         torch.set_num_threads(n_threads)
 
 
-class FittedNet:
+@dataclass(frozen=True, eq=False)
+class FittedNet(FittedModel):
     """A fitted net that predicts class numbers; the module exists only during a prediction.
 
     Attributes
     ----------
     table_ : RowPreparation
         Preparation of rows for the net. It is equal for all nets of a fit, so rows are prepared once.
+    architecture : Architecture
+        The frame for the weights.
+    batch_size : int
+        Rows of a batch at prediction.
     weights : dict of str to ndarray
         The module's ``state_dict``.
     """
 
-    def __init__(
-        self, architecture: Architecture, table: RowPreparation, batch_size: int, net: nn.Module
-    ) -> None:
-        self.architecture = architecture
-        self.table_ = table
-        self.batch_size = batch_size
-        self.weights = {k: v.detach().cpu().numpy().copy() for k, v in net.state_dict().items()}
+    architecture: Architecture
+    batch_size: int
+    weights: dict[str, Array]
 
     def net(self) -> nn.Module:
         """Return a new module in evaluation mode, on its device."""
@@ -195,14 +196,9 @@ class FittedNet:
         """Return class numbers for rows prepared by ``table_.transform``, shape (n,)."""
         return self._logits(table).argmax(dim=1).cpu().numpy().astype(np.intp)
 
-    def predict(self, X: Table) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_table(self.table_.transform(X))
-
-    def predict_proba(self, X: Table) -> Floats:
+    def predict_proba_table(self, table: Tensor) -> Floats:
         """Return the softmax of the outputs, shape (n, K)."""
-        p = self._logits(self.table_.transform(X)).double().softmax(dim=1)
-        return p.cpu().numpy()
+        return self._logits(table).double().softmax(dim=1).cpu().numpy()
 
 
 class Training:
@@ -317,7 +313,8 @@ class TorchSession:
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
         while training.steps_taken < learner.steps:
             training.advance(min(growth, learner.steps - training.steps_taken), milestones)
-            yield FittedNet(self.architecture, self.feed, learner.eval_batch_size, training.net)
+            weights = {k: v.cpu().numpy().copy() for k, v in training.net.state_dict().items()}
+            yield FittedNet(self.feed, self.architecture, learner.eval_batch_size, weights)
 
     def fit(self, weight: Floats, seed: int) -> FittedNet:
         """Return the net after all steps."""
@@ -477,7 +474,7 @@ class TorchClassifier(SessionClassifier):
     @property
     def net_(self) -> FittedNet:
         """The fitted net."""
-        return self.peer_
+        return self.model_
 
     def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities (softmax), shape (n, K), columns in the order of ``classes_``."""

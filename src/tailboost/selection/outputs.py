@@ -205,11 +205,7 @@ class Models:
         probability 0. Errors name the model.
         """
         model, columns = fit or (self.fitted[i], self.columns[i])
-        if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
-            # A model of an opened table checks columns, not the feature names of scikit-learn.
-            predicted = model.predict_proba_table(model.table_.transform(X))
-        else:
-            predicted = model.predict_proba(X)
+        predicted = model.predict_proba(X)
         if getattr(predicted, "dtype", None) in NARROW:  # as files hold these scores
             predicted = shortest_decimals(predicted)
         name = f"predict_proba of {self.names[i]!r}"
