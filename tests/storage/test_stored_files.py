@@ -1,11 +1,13 @@
 """Files that an earlier version wrote are read, and mean the same: `stored/write.py` wrote them."""
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from stored import write
+from stored.fitted import write as fitted
 
 import tailboost as tb
 
@@ -67,3 +69,14 @@ def test_stored_models_answer_as_they_did():
     fresh, y = write.drawn(1)
     with pytest.raises(tb.LeakageError):
         tb.certify(certified, write.features(fresh), np.where(y == "ill", "ill", "well"))
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.ModelVersionWarning")
+@pytest.mark.parametrize("name", ["mixture", "stumps", "tree"])
+def test_learners_that_were_their_own_fitted_models_answer_as_they_did(name):
+    """Also after another save of what was read."""
+    X, _ = fitted.drawn(1)
+    answers = json.loads((FOLDER / "fitted" / "answers.json").read_text())[name]
+    model = tb.load_model(FOLDER / "fitted" / f"{name}.model")
+    assert model.predict(X).tolist() == answers
+    assert pickle.loads(pickle.dumps(model)).predict(X).tolist() == answers

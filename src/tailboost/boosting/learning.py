@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -31,7 +30,7 @@ from tailboost.core.checks import (
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE
 from tailboost.learners import HistTreeClassifier
-from tailboost.learners.foreign import class_scores, open_session, predict_models
+from tailboost.learners.foreign import class_scores, first_step, open_session, predict_models
 from tailboost.learners.named import named_learner
 
 
@@ -307,9 +306,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         learner = self._learner()
         of_learner = get_tags(learner)
-        steps = learner.steps if isinstance(learner, Pipeline) else [("", learner)]
-        reader = next(step for _, step in steps if step != "passthrough")
-        tags.input_tags = get_tags(reader).input_tags
+        tags.input_tags = get_tags(first_step(learner)).input_tags
         if of_learner.classifier_tags:
             tags.classifier_tags.multi_class = of_learner.classifier_tags.multi_class
         return tags

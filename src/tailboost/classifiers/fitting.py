@@ -33,7 +33,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import ResubstitutionWarning, TableChangedWarning, warn_user
 from tailboost.core.long_work import noticing_interrupts
-from tailboost.core.spelling import listed
+from tailboost.core.spelling import listed, text
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import (
     by_class_number,
@@ -49,7 +49,7 @@ from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import GivenModel, Scores, as_fitted
 from tailboost.learners.table import OpenTable, TableNumbers
-from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs, text
+from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.folds import FIVE_FOLDS_UP_TO, Split
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import TRAINED_ON, Ledger, Records, Seen
@@ -90,7 +90,7 @@ def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> Named:
         Number of columns. Tables of more than 300 get logistic regression alone.
     """
     logistic = LogisticRegression(max_iter=1_000)
-    linear = ("linear", make_pipeline(TableNumbers(linear=True), logistic))
+    linear = ("linear", make_pipeline(TableNumbers(), logistic))
     if n_columns > MOST_COLUMNS:
         return [linear]
     n_trees = "auto" if n_rows > FIVE_FOLDS_UP_TO else 50

@@ -40,9 +40,9 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart
+from tailboost.learners.foreign import first_step
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.folds import MOST_FOLDS, N_FOLDS, Split
-from tailboost.rows.judged import first_step
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import SELECTED_ON, Records, Seen
 from tailboost.selection.identity import NOTHING

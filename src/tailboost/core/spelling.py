@@ -6,6 +6,9 @@ import difflib
 import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from typing import Any
+
+import numpy as np
 
 # Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
 ROWS_OF_DIGITS = (2_500, 250_000)
@@ -14,6 +17,14 @@ MOST_DIGITS = 6
 ROUNDING = 1e-9
 # Most columns named by a message.
 COLUMNS_NAMED = 5
+
+
+def text(value: Any) -> str:
+    """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
+    is_float = isinstance(value, float | np.floating | Decimal)
+    if is_float and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    return str(value)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -78,6 +78,16 @@ def in_class_numbers(value: Any, numbers: Mapping[Any, int | None], name: str = 
     return clone(value).set_params(**changed) if changed else value
 
 
+def first_step(model: Model) -> Any:
+    """Return what reads the rows of a model first."""
+    while isinstance(model, (FrozenEstimator, Pipeline)):
+        if isinstance(model, FrozenEstimator):
+            model = model.estimator
+        else:
+            model = next(step for _, step in model.steps if step != "passthrough")
+    return model
+
+
 def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
     """Return a clone for rows of some classes alone, which gets their places among the present ones."""
     numbers: dict[Any, int | None] = dict.fromkeys(range(n_classes))
@@ -383,7 +393,11 @@ def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iter
         elif hasattr(model, "predict_proba"):
             P = np.asarray(model.predict_proba(X), dtype=np.float64)
         else:
-            P = _votes(next(predict_models([model], X)), n_classes)
+            P = next(predict_models([model], X))
+            if P.dtype.kind == "f":
+                P = softmax(2.0 * class_scores(P, n_classes), axis=1)
+            else:
+                P = np.eye(n_classes)[P]
         classes = np.asarray(getattr(model, "classes_", np.arange(n_classes)), dtype=np.intp)
         if P.shape[1] != len(classes):  # there is a column for each class of the fit
             classes = np.arange(n_classes)
@@ -397,13 +411,6 @@ def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
     if model.table_ not in tables:
         tables[model.table_] = model.table_.transform(X)
     return tables[model.table_]
-
-
-def _votes(predictions: Any, n_classes: int) -> Floats:
-    """Return 1 for the predicted class and 0 for others, or softmax(2h) of real values h, shape (n, K)."""
-    if predictions.dtype.kind != "f":
-        return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)
-    return softmax(2.0 * class_scores(predictions, n_classes), axis=1)
 
 
 def class_numbers(classes: Array) -> dict[Any, int]:

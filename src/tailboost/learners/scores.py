@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -31,7 +32,27 @@ MOST_KNOTS = 1001
 NAMES_SHOWN = 20
 
 
-class Scores(ClassifierMixin, BaseEstimator):
+class OfAnyTable(ClassifierMixin, BaseEstimator):
+    """A classifier that trains no model, and gives its models any table as it is."""
+
+    classes_: Labels
+
+    @abstractmethod
+    def predict_proba(self, X: Table) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+
+    def predict(self, X: Table) -> Labels:
+        """Return the label of the largest probability, shape (n,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
+            setattr(tags.input_tags, name, True)
+        return tags
+
+
+class Scores(OfAnyTable):
     """Scores of an absent model, as columns of the table.
 
     `tailboost.tune`, `tailboost.RobustMixtureClassifier`, `certify`, `calibrate` and `Monitor` take a table
@@ -108,7 +129,6 @@ class Scores(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing is not None
-        tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
@@ -256,10 +276,6 @@ class Scores(ClassifierMixin, BaseEstimator):
             return np.interp(probabilities, self.levels_, self.knots_)
         return probabilities
 
-    def predict(self, X: Table) -> Labels:
-        """Return the label of the largest probability, shape (n,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
 
 def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
     """Return columns of a table, shape (n, columns); messages begin with ``owner``.
@@ -292,16 +308,6 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
         f"{owner}: the table has no single column {absent[0]!r}; its columns are "
         f"{names[:NAMES_SHOWN]}"
     )
-
-
-class OfAnyTable(ClassifierMixin, BaseEstimator):
-    """A classifier that trains no model, and gives its models any table as it is."""
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
-            setattr(tags.input_tags, name, True)
-        return tags
 
 
 class GivenModel(OfAnyTable):
@@ -362,10 +368,6 @@ class GivenModel(OfAnyTable):
                 f"column for each of {labels[:10]}"
             )
         return P
-
-    def predict(self, X: Table) -> Labels:
-        """Return the label of the largest probability, shape (n,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 class GivenProbabilities(ClassifierMixin, BaseEstimator):

@@ -17,7 +17,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
+from sklearn.utils import Tags, _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import (
@@ -31,7 +31,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import as_pandas, check_labelled_rows, check_table, unpack
 from tailboost.core.long_work import fitting_apart
-from tailboost.core.spelling import listed
+from tailboost.core.spelling import listed, text
 from tailboost.learners.protocols import Session, TableSession
 
 # For linear models: columns with more categories are left out, and numbers are clipped at this many standard
@@ -97,7 +97,7 @@ class TableReader:
             column = X.iloc[:, j]
             if categories is not None:
                 codes, values = column.factorize()
-                numbers = [categories.get(_text(value), np.nan) for value in values]
+                numbers = [categories.get(text(value), np.nan) for value in values]
                 numbers.append(np.nan)  # missing values have the code −1, the last
                 table[:, j] = np.array(numbers, dtype=np.float32)[codes]
             elif isinstance(dtype, np.dtype) and dtype.kind in "biuf":
@@ -143,7 +143,7 @@ def _categories(column: Any, name: Any) -> dict[str, float] | None:
         if categories and all(isinstance(value, Number | np.bool_) for value in categories):
             return None  # numbers of dtype object, as in a transposed table or of a database
         _refuse_numbers_as_text(present, name)
-    return {_text(value): float(i) for i, value in enumerate(categories)}
+    return {text(value): float(i) for i, value in enumerate(categories)}
 
 
 def _refuse_numbers_as_text(column: Any, name: Any) -> None:
@@ -159,13 +159,6 @@ def _refuse_numbers_as_text(column: Any, name: Any) -> None:
             f"pd.to_numeric(X[{name!r}]{comma}, errors='coerce'), or codes by "
             f"X[{name!r}].astype('category')"
         )
-
-
-def _text(value: Any) -> str:
-    """Return a category as text; 2.0 is "2", as the numbers of a column with missing values are floats."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value)
 
 
 def _refuse_infinite(table: Floats32, names: list[Any]) -> None:
@@ -301,9 +294,7 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
             used = np.flatnonzero(weight)
             X = _safe_indexing(X, used)
             session = fitted.open_session(X, y[used], len(fitted.classes_), weight[used])
-            seed = 0
-            if self.random_state is not None or get_tags(self).non_deterministic:
-                seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             fitted.model_ = session.fit(weight[used], seed)
         return self
 
@@ -374,18 +365,13 @@ def without_missing(table: Table) -> Any:
 
 
 class TableNumbers(TransformerMixin, BaseEstimator):
-    """A table of any kind in numbers, for models of scikit-learn.
+    """A table of any kind in numbers for a linear model of scikit-learn.
 
-    Parameters
-    ----------
-    linear : bool, default=False
-        Whether the numbers are for a linear model: standardised and clipped, with the mean for missing ones,
-        and an indicator for each category. Otherwise a category is its number, and missing values are NaN.
-        Absent entries of a sparse matrix are 0.
+    They are standardised and clipped, with the mean for missing ones, and an indicator for each category.
+    Absent entries of a sparse matrix are 0.
     """
 
-    def __init__(self, *, linear: bool = False) -> None:
-        self.linear = linear
+    linear = True  # of trees of scikit-learn in files of version 0.1 not: they read the numbers themselves
 
     def fit(self, X: Table, y: Column = None) -> Self:
         """Learn the categories, the means and the standard deviations."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from tailboost.core.checks import (
     distinct_and_places,
     is_missing,
 )
+from tailboost.core.spelling import text
 
 # Bits of the 24 of a float32 that a digest keeps of a fraction: the same number read from another file, or
 # computed by another machine, is the same number. Of a single column it keeps more, to tell rows apart.
@@ -111,14 +110,6 @@ def _word(value: Any, kept_bits: int | None) -> int:
             return int(_words(np.array([number]), kept_bits)[0])
     content = hashlib.blake2b(repr(value).encode(), digest_size=8)
     return int.from_bytes(content.digest(), "little")
-
-
-def text(value: Any) -> str:
-    """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
-    is_float = isinstance(value, float | np.floating | Decimal)
-    if is_float and math.isfinite(value) and value == int(value):
-        return str(int(value))
-    return str(value)
 
 
 def hashes_of_names(column: Array) -> Hashes:

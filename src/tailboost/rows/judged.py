@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -29,22 +30,17 @@ def inside(model: Model) -> tuple[Any, tuple[Any, ...]]:
             return model, steps
 
 
-def first_step(model: Model) -> Any:
-    """Return what reads the rows of a model first."""
-    while isinstance(model, (FrozenEstimator, Pipeline)):
-        if isinstance(model, FrozenEstimator):
-            model = model.estimator
-        else:
-            model = next(step for _, step in model.steps if step != "passthrough")
-    return model
+def transformed(X: Table, steps: Iterable[Any]) -> Any:
+    """Return the rows after some steps."""
+    for step in steps:
+        X = step.transform(X)
+    return X
 
 
 def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     """Return the classifier at the end of a search or pipeline, and the rows after the steps before."""
     final, steps = inside(model)
-    for step in steps:
-        X = step.transform(X)
-    return final, X
+    return final, transformed(X, steps)
 
 
 def predicted_labels(model: Model, X: Table) -> Array:

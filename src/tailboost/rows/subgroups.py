@@ -18,8 +18,7 @@ from tailboost.core.checks import (
     with_interval_names,
 )
 from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
-from tailboost.core.spelling import did_you_mean, joined, listed
-from tailboost.rows.fingerprints import text
+from tailboost.core.spelling import did_you_mean, joined, listed, text
 
 MISSING_GROUP = "missing"  # name of the group of rows without a group
 GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"

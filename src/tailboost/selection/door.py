@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MethodType
@@ -17,7 +17,7 @@ from tailboost.core.checks import as_table, check_length, label_column, n_rows_o
 from tailboost.learners.scores import Scores
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.judged import answer_shares, inside, predicted_labels
+from tailboost.rows.judged import answer_shares, inside, predicted_labels, transformed
 from tailboost.rows.seen import Records
 from tailboost.selection.answering import Answers, Decided, Known, Scored
 from tailboost.selection.identity import Identity, identity_of
@@ -100,20 +100,14 @@ def _behind(known: Known, steps: tuple[Any, ...]) -> Known:
     read = known.hashes
     if read is None or not steps:
         return known
-    return Known(known.records, lambda X: read(_transformed(X, steps)))
-
-
-def _transformed(X: Table, steps: Sequence[Any]) -> Any:
-    for step in steps:
-        X = step.transform(X)
-    return X
+    return Known(known.records, lambda X: read(transformed(X, steps)))
 
 
 def _read_behind(
     model: Model, steps: tuple[Any, ...], found: Decided, X: Table, groups: Groups
 ) -> Scored:
     """Return rows of a pipeline or search around a rule, which reads them after the steps."""
-    read = found.score(_transformed(X, steps), groups)
+    read = found.score(transformed(X, steps), groups)
     return replace(read, hashes_given=partial(hashes_of_table, model, X))
 
 
