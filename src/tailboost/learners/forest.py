@@ -40,7 +40,8 @@ class ForestSession(OpenTableSession):
         table = without_missing(self.opened.table[used])
         forest = self.template._of_sklearn(table.shape, seed).fit(table, y, weight)
         shares = np.bincount(y, weight, self.n_classes) / weight.sum()
-        return FittedForest(self.opened.reader, forest, shares, self.template._prior)
+        classes = np.arange(self.n_classes)
+        return FittedForest(self.opened.reader, classes, forest, shares, self.template._prior)
 
 
 @dataclass(frozen=True, eq=False)

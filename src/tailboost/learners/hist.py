@@ -112,8 +112,9 @@ class TreeSession(OpenTableSession):
 
     def _model(self, booster: Any) -> FittedTrees:
         """Return the trees of a booster as a fitted model."""
+        reader, classes = self.opened.reader, np.arange(self.n_classes)
         content = bytes(booster.save_raw("ubj"))
-        return self.template._fitted(self.opened.reader, content, self.template.n_jobs)
+        return self.template._fitted(reader, classes, content, self.template.n_jobs)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedTrees:
         """Return the trees of the rows of a mask (None: all); ``seed`` has no effect.

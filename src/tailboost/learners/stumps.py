@@ -65,6 +65,7 @@ class Coded(NamedTuple):
         return sums.cumsum()[:-1]
 
 
+CLASSES = np.arange(2)
 # A constant as a column with one threshold, which all rows are above.
 CONSTANT = Coded(-1, np.zeros(0, np.intp), np.zeros(0, np.intp), 1, 1)
 
@@ -166,7 +167,7 @@ class StumpSession:
             (self.sign * terms, float(self.sign @ terms), float(terms.sum()))
             for terms in summands
         ]
-        best = FittedStump(self.reader, -1, 0.0, 0, np.inf)
+        best = FittedStump(self.reader, CLASSES, -1, 0.0, 0, np.inf)
         threshold = 0  # its number in the column of the best stump
         for block in self.blocks:
             # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
@@ -185,7 +186,7 @@ class StumpSession:
                     threshold = int((own <= own.min() + TIE).argmax())
                     above = int(excess[start + threshold] >= -TIE)
                     cost = float(own[threshold])
-                    best = FittedStump(self.reader, column.number, 0.0, above, cost)
+                    best = FittedStump(self.reader, CLASSES, column.number, 0.0, above, cost)
                 start += column.n_thresholds
         if best.feature_ < 0:
             return best

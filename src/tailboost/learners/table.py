@@ -179,9 +179,12 @@ class FittedModel(ABC):
     ----------
     table_ : object
         Its ``transform`` prepares rows, once for all models with an equal one.
+    classes_ : ndarray of int, shape (K,)
+        The class numbers.
     """
 
     table_: Any
+    classes_: Ints
 
     @abstractmethod
     def predict_proba_table(self, table: Any) -> Floats:

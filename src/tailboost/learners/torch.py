@@ -314,7 +314,9 @@ class TorchSession:
         while training.steps_taken < learner.steps:
             training.advance(min(growth, learner.steps - training.steps_taken), milestones)
             weights = {k: v.cpu().numpy().copy() for k, v in training.net.state_dict().items()}
-            yield FittedNet(self.feed, self.architecture, learner.eval_batch_size, weights)
+            classes = np.arange(self.architecture.n_classes)
+            size = learner.eval_batch_size
+            yield FittedNet(self.feed, classes, self.architecture, size, weights)
 
     def fit(self, weight: Floats, seed: int) -> FittedNet:
         """Return the net after all steps."""
