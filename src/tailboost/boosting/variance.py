@@ -197,7 +197,8 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         RLP or RQP.
     C : float > 0, optional
         Price of slack, per unit of sample weight; the paper selects it on validation rows. None is 2/Σs for
-        RLP, so that the worst half of the rows counts, and 10/Σs for RQP.
+        RLP, so that the worst half of the rows counts, and 10/Σs for RQP. Weights with a mean below 1 are
+        scaled to the mean 1 first: then C is per row of mean weight.
     estimator, n_estimators, n_iter_no_change, random_state
         As in `AdaBoostClassifier`.
 
