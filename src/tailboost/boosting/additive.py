@@ -168,15 +168,15 @@ class AdditiveClassifier(RowBoosting):
         self.n_iter_no_change: int | None = n_iter_no_change
         self.random_state = random_state
 
-    def _run(self, learn: Learner) -> None:
-        """Play the game, and set the rule."""
+    def _play(self, learn: Learner) -> tuple[list[Hypothesis], int, Steps]:
+        """Return the hypotheses of the rounds, how many of them are kept, and the last state."""
         K = len(self.classes_)
         player = self.player_ = replace(self._start(learn), n_classes=K)
         state = player.start(learn.units.p)
         rounds: list[Hypothesis] = []
         f: Any = 0.0
         self.errors_: list[float] = []
-        idle = 0
+        n_best = 0
         for t in range(self.n_estimators):
             u = player.weights(state)
             h = learn(u, t)
@@ -188,13 +188,10 @@ class AdditiveClassifier(RowBoosting):
             f = f + a * class_scores(h.answers, K)
             wrong = f.argmax(axis=1) != learn.judged.y
             self.errors_.append(float(np.average(wrong, weights=learn.judged.weight)))
-            idle = len(rounds) - 1 - int(np.argmin(self.errors_))
-            if state.over or idle >= (self.n_iter_no_change or np.inf):
+            n_best = int(np.argmin(self.errors_)) + 1
+            if state.over or len(rounds) - n_best >= (self.n_iter_no_change or np.inf):
                 break
-        kept = len(rounds)
-        if self.n_iter_no_change:
-            kept -= idle
-        self._set_rule(learn, rounds, state, self._weights(rounds[:kept], state, learn))
+        return rounds, n_best if self.n_iter_no_change else len(rounds), state
 
     def _start(self, learn: Learner) -> Additive:
         """Return the player, for any number of classes."""
@@ -204,13 +201,10 @@ class AdditiveClassifier(RowBoosting):
         """Return the weights of the kept rounds: their steps."""
         return np.array(state.steps[: len(rounds)])
 
-    def _set_rule(
-        self, learn: Learner, rounds: Sequence[Hypothesis], state: Steps, weights: Floats
-    ) -> None:
-        """Set the hypotheses with weights, or the best constant.
-
-        ``state`` is the last one of the game, and ``weights`` are those of the first hypotheses.
-        """
+    def _run(self, learn: Learner) -> None:
+        """Play the game, and set the hypotheses with weights, or the best constant."""
+        rounds, n_kept, state = self._play(learn)
+        weights = self._weights(rounds[:n_kept], state, learn)
         self._set_game(learn, rounds)
         self.log_costs_ = np.array(state.log_costs)
         used = np.flatnonzero(weights)

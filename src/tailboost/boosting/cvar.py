@@ -33,11 +33,13 @@ class Cumulated(NamedTuple):
 class Hedge(Player[Cumulated]):
     """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (10).
 
-    ``T`` is the number of rounds for which η is that of Theorem 5, √(8 log n / T), if there is one.
+    ``T`` is the number of rounds for which η is that of Theorem 5, √(8 log n / T), if there is one, and
+    ``gamma`` the edge γ of a game in which each round has ⟨w, ℓ⟩ ≤ ½ − γ.
     """
 
     eta: float
     T: int | None = None
+    gamma: float | None = None
 
     def start(self, p: Floats) -> Cumulated:
         """Return the state without losses."""
@@ -57,7 +59,8 @@ class Hedge(Player[Cumulated]):
 
         The regret of all rounds is at most KL(v ‖ p)/η + ηT/8 against each v. So V + log(1/α)/(ηT) + η/8
         bounds the mean loss under every v ≤ p/α, and with log n in its place that of each unit. With η of
-        "theory" and all planned rounds this is Theorem 5 of Zhai et al. 2021.
+        "theory" and all planned rounds this is Theorem 5 of Zhai et al. 2021; with ½ − γ in the place of g it
+        is Theorem 1 of Saito et al. 2024 before its last step, to the vote.
         """
         losses = game.losses.mean(axis=0)
         T = len(game.losses)
@@ -81,6 +84,10 @@ class Hedge(Player[Cumulated]):
             g = float(game.weighted_losses.max())
             regret = math.sqrt(log_n / (2 * T)) if T == self.T else math.nan
             bounds.append(Bound(quantity, "g + √(log n/(2T))", g + regret, largest))
+            if self.gamma:
+                most = 0.5 - self.gamma
+                bound = most + regret if g <= most + 1e-9 else math.nan
+                bounds.append(Bound(quantity, "½ − γ + √(log n/(2T))", bound, largest))
         return bounds
 
 
@@ -89,15 +96,15 @@ class HedgeClassifier(MixtureClassifier):
 
     eta: float | str
     n_estimators: Any
-
-    def _rounds(self, units: Units) -> int:
-        """Return T."""
-        return int(self.n_estimators)
+    gamma_: Any = None
 
     def _start(self, units: Units) -> tuple[Player[Any], int]:
-        T = self._rounds(units)
+        log_n = math.log(units.count)
+        T = self.n_estimators
+        if T == "auto":
+            T = max(1, math.ceil(2 * log_n / self.gamma_**2))
         if self.eta == "theory":
-            return Hedge(math.sqrt(8 * math.log(units.count) / T), T), T
+            return Hedge(math.sqrt(8 * log_n / T), T, self.gamma_), T
         return Hedge(float(self.eta)), T
 
     @property

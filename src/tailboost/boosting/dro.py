@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, linprog, minimize
 from scipy.sparse import issparse
-from scipy.special import logsumexp, softmax
 from scipy.stats import chi2
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight
 
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
+from tailboost.boosting.game import tilted
 from tailboost.boosting.learning import Learner
 from tailboost.core.array_types import Column, Floats, Model, Seed, Table
 from tailboost.core.checks import check_length, positions
@@ -144,7 +144,7 @@ class DROBoostClassifier(AdditiveClassifier):
         if rows.dtype == object:
             rows = rows.astype(str)
         if rows.dtype.kind == "f":  # of NaN, and of 0 and −0, the bytes may differ
-            rows = np.hstack([np.isnan(rows), np.nan_to_num(rows) + 0.0])
+            rows = np.where(np.isnan(rows), np.inf, rows + 0.0)
         return dro_radius(len(set(map(bytes, rows))), self.confidence, dim)
 
 
@@ -205,8 +205,8 @@ def profile_likelihood(
         return float("inf")
 
     def dual(v: Any) -> tuple[float, Any]:  # its least value is −R_n
-        exponents = np.log(p) + conditions @ v
-        return float(logsumexp(exponents)), softmax(exponents) @ conditions
+        q, log_sum = tilted(p, conditions @ v)
+        return log_sum, q @ conditions
 
     found = minimize(dual, np.zeros(T), jac=True, method="BFGS", options={"gtol": 1e-10})
     return max(0.0, -float(found.fun))

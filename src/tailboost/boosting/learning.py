@@ -44,9 +44,8 @@ class Rows(NamedTuple):
 
     def part(self, mask: Mask) -> Rows:
         """Return the rows of a mask."""
-        inside = np.flatnonzero(mask)
-        X = _safe_indexing(self.X, inside)
-        return Rows(X, self.y[inside], self.weight[inside], self.used[inside])
+        X = _safe_indexing(self.X, mask)
+        return Rows(X, self.y[mask], self.weight[mask], self.used[mask])
 
 
 @dataclass(frozen=True)
@@ -269,8 +268,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
         session = open_session(learner, rows.X, rows.y, self.classes_, rows.weight, seed)
         return Learner(session, rows, Units.rows(rows.weight), seed, judged)
 
-    def _without_folds(self, learn: Learner, cv: Any) -> Iterator[tuple[Ints, Learner]]:
-        """Yield the row numbers of each fold, and the learner on the other rows, which is judged on the fold.
+    def _without_folds(self, learn: Learner, cv: Any) -> Iterator[tuple[Mask, Learner]]:
+        """Yield the mask of each fold, and the learner on the other rows, which is judged on the fold.
 
         Splits are among the rows of positive weight.
         """
@@ -282,8 +281,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         if not (np.sum(folds, axis=0) == 1).all():
             raise ValueError(f"cv={cv!r} does not hold out each row once")
         for held in folds:
-            part = self._learner_on(rows.part(~held), rows.part(held), learn.seed)
-            yield np.flatnonzero(held), part
+            yield held, self._learner_on(rows.part(~held), rows.part(held), learn.seed)
 
     def _set_game(self, learn: Learner, rounds: Sequence[Hypothesis]) -> None:
         """Set what is known of the game."""

@@ -17,7 +17,7 @@ from tailboost.core.array_types import Array, Column, Floats, Ints, Model, Seed,
 from tailboost.core.checks import check_length
 from tailboost.core.exceptions import BoundNotMetWarning, warn_user
 from tailboost.core.ranges import TO_ONE
-from tailboost.learners.foreign import model_probabilities, predict_models
+from tailboost.learners.foreign import label_shares, model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 
 # By so much is the label of `predict` more probable than others: float32 still tells it from a tie.
@@ -41,11 +41,6 @@ def ranked_labels(models: Sequence[Any], X: Any, K: int) -> Ints:
 def _counted(weights: Floats) -> Ints:
     """Return the numbers of the hypotheses with weight, and of the first, which decides ties."""
     return np.union1d(0, np.flatnonzero(weights))
-
-
-def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
-    """Return the weight of the answers of shape (…, n) that are each label, shape (K, n)."""
-    return np.array([weights @ (answers == k) for k in range(K)])
 
 
 def _most_probable(P: Floats, answers: Array) -> Ints:
@@ -245,7 +240,7 @@ class MixtureClassifier(Boosting):
         P = mean_probabilities(self.estimators_, weights, X, len(self.classes_))
         rows = np.arange(len(P))
         first = _most_probable(*self._shares(X))
-        P[rows, first] += P.max(axis=1) - P[rows, first] + FIRST
+        P[rows, first] = P.max(axis=1) + FIRST
         return P / P.sum(axis=1, keepdims=True)
 
     def staged_predict(self, X: Table) -> Iterator[Array]:

@@ -59,16 +59,16 @@ def adalpboost(
     estimator: Model, alpha: float, *, T: int = 100, eta: float | str = 1.0, **params: Any
 ) -> AdaLPBoostClassifier:
     """α-AdaLPBoost, Algorithm 2; ``X_val`` and ``y_val`` of `fit` select λ, otherwise the training rows."""
-    params = _LINE_7 | params
-    return AdaLPBoostClassifier(estimator, alpha=alpha, n_estimators=T, eta=eta, **params)
+    return AdaLPBoostClassifier(
+        estimator, alpha=alpha, n_estimators=T, eta=eta, **_LINE_7 | params
+    )
 
 
 def lpboost(
     estimator: Model, alpha: float, *, T: int | str = 100, **params: Any
 ) -> LPBoostClassifier:
     """α-LPBoost, Algorithm 1 with the program (5); λ as in `adalpboost`."""
-    params = _LINE_7 | params
-    return LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, **params)
+    return LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, **_LINE_7 | params)
 
 
 def regularized_lpboost(
@@ -136,6 +136,10 @@ def rqp_boost(
     return SoftMarginBoostClassifier(estimator, C=C, n_estimators=T, **params)
 
 
+# A learner grows until its hypothesis meets ½ − γ, and all T rounds count.
+_UNTIL_MET: dict[str, Any] = {"whole": False}
+
+
 # -- Saito et al. 2024 -----------------------------------------------------------------------------------
 
 
@@ -149,9 +153,8 @@ def worst_class_boost(
     **params: Any,
 ) -> WorstClassBoostClassifier:
     """Worst-class boosting, Algorithm 1; γ is stated, or (16) for p; T is ⌈2 ln K/γ²⌉."""
-    params = {"whole": False} | params
     return WorstClassBoostClassifier(
-        estimator, theta=theta, gamma=gamma, p=p, n_estimators=T, **params
+        estimator, theta=theta, gamma=gamma, p=p, n_estimators=T, **_UNTIL_MET | params
     )
 
 
@@ -159,8 +162,7 @@ def oco_boost(
     estimator: Model, gamma: float, *, T: int | str = "auto", **params: Any
 ) -> OCOBoostClassifier:
     """OCO boosting, the baseline [13]; T is ⌈2 ln n/γ²⌉."""
-    params = {"whole": False} | params
-    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
+    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **_UNTIL_MET | params)
 
 
 # -- Blanchet et al. 2019 --------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from tailboost.boosting.learning import Learner
 from tailboost.core.array_types import Floats, Model, Seed
 from tailboost.core.ranges import NON_NEGATIVE
 from tailboost.learners import StumpClassifier
-from tailboost.learners.foreign import class_scores
+from tailboost.learners.foreign import label_shares
 from tailboost.solvers import soft_margin_weights
 
 
@@ -106,6 +106,8 @@ class AdaBoostClassifier(AdditiveClassifier):
     All attributes: see `AdditiveClassifier`.
     """
 
+    player = Exponential()
+
     def __init__(
         self,
         estimator: Model = None,
@@ -118,9 +120,6 @@ class AdaBoostClassifier(AdditiveClassifier):
         self.n_estimators = n_estimators
         self.n_iter_no_change = n_iter_no_change
         self.random_state = random_state
-
-    def _start(self, learn: Learner) -> Additive:
-        return Exponential()
 
 
 class VadaBoostClassifier(AdaBoostClassifier):
@@ -241,11 +240,12 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         y = learn.rows.y
         K = len(self.classes_)
         a = soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
-        answers = (learn.session.predict(h.model) for h in rounds)
-        f: Any = sum(step * class_scores(h, K) for step, h in zip(a, answers, strict=True))
-        is_right = np.arange(K) == y[:, None]
-        lead = f[is_right] - np.where(is_right, -np.inf, f).max(axis=1)
-        right = weight @ (lead > 1e-9 * a.sum())
+        answers = np.array([learn.session.predict(h.model) for h in rounds])
+        shares = label_shares(a, answers, K)
+        level = (
+            shares >= shares[y, np.arange(len(y))] - 1e-9 * a.sum()
+        )  # with the votes of the true label
+        right = weight @ (level.sum(axis=0) == 1)
         return a if right > np.bincount(y, weight).max() else np.zeros(0)
 
 

@@ -35,34 +35,16 @@ class Voting(HedgeClassifier):
 
     _default_learner = HistBoostClassifier(n_estimators=20, max_depth=3)
     _parameter_constraints = ROUNDS_OR_AUTO
-    gamma_: float
 
     def _voters(self, learn: Learner, **units: Any) -> Learner:
         """Return the learner of voters that meet w·ℓ ≤ ½ − γ, for rows or other ``units`` and ``loss``."""
         return replace(learn, target=0.5 - self.gamma_, grows=not self.whole, **units)
 
-    def _rounds(self, units: Units) -> int:
-        if self.n_estimators == "auto":
-            return max(1, math.ceil(2 * math.log(units.count) / self.gamma_**2))
-        return super()._rounds(units)
-
     @property
     def bounds_(self) -> list[Bound]:
-        """Bounds on the share of voters with loss 1 on a unit, Theorem 1 before its last step to the vote.
-
-        They are about the even vote of all rounds: with other weights there are none.
-        """
-        if not np.array_equal(self.estimator_weights_, self._mix(self.losses_)):
-            return []
-        bounds = super().bounds_
-        if self.eta == "theory":
-            g = float(self.weighted_losses_.max())
-            theorem = bounds[-1]
-            edge = 0.5 - self.gamma_
-            bound = theorem.bound - g + edge if g <= edge + 1e-9 else math.nan
-            formula = "½ − γ" + theorem.formula.removeprefix("g")
-            bounds.append(theorem._replace(formula=formula, bound=bound))
-        return bounds
+        """Bounds on the share of voters with loss 1 on a unit; the vote of first voters has none."""
+        of_all = np.array_equal(self.estimator_weights_, self._mix(self.losses_))
+        return super().bounds_ if of_all else []
 
 
 class WorstClassBoostClassifier(Voting):
@@ -218,9 +200,7 @@ def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.
     for k in range(len(classes)):
         margins = np.sort(2 * shares[index == k] - 1)
         n_k = len(margins)
-        theta = np.unique(
-            np.append(margins[margins > 0], 1.0)
-        )  # the least is at a margin, or 1
+        theta = np.append(margins[margins > 0], 1.0)  # the least is at a margin, or 1
         below = np.searchsorted(margins, theta) / n_k
         slack = 4 * complexity / (theta * math.sqrt(n_k))
         slack = slack + np.sqrt(np.log(np.log2(2 / theta)) / n_k)

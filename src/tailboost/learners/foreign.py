@@ -265,6 +265,11 @@ def class_scores(answers: Array, K: int) -> Floats:
     return answers - answers.mean(axis=1, keepdims=True)
 
 
+def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
+    """Return the weight of the answers of shape (…, n) that are each label, shape (K, n)."""
+    return np.array([weights @ (answers == k) for k in range(K)])
+
+
 class RegressorSession:
     """Session of a regressor with functions as real-valued hypotheses.
 
