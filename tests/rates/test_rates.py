@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from tailboost import rates
-from tailboost.rates import Strata
+from tailboost.rates import Counts
 
 FAMILIES = {
     "error": lambda y, a, k: (np.ones(len(y), bool), (a != y) & (a >= 0)),
@@ -106,7 +106,8 @@ STRATA = [("no", "a"), ("no", "b"), ("yes", "a"), ("yes", "b")]
 def weighted_strata():
     """Return the strata of rows of weights 5, 1, 2, 3 and 9, by label and group; (no, b) has the last."""
     y, g, w = np.array([1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1]), np.array([5.0, 1, 2, 3, 9])
-    return Strata.of(y, g[:, None], w, ("no", "yes"), ("g",), (("a", "b"),))
+    rows = Counts.stratified(y, g[:, None], w, ("no", "yes"), ("g",), (("a", "b"),))
+    return rows.strata, rows.stratum
 
 
 def test_weights_of_strata_are_sums_and_their_sizes_those_of_kish_by_hand():
@@ -222,7 +223,8 @@ def test_a_rate_is_the_mean_of_its_samples():
         rng.integers(2, size=(50, 1)),
         rng.random(50),
     )
-    strata, stratum = rates.Strata.of(y, g, w, NAMES, ("sex",), (("f", "m"),), defers=True)
+    rows = Counts.stratified(y, g, w, NAMES, ("sex",), (("f", "m"),), defers=True)
+    strata, stratum = rows.strata, rows.stratum
     matrix = rng.random((3, 4))
     for rate in (
         rates.precision("yes", by="sex"),
@@ -391,7 +393,7 @@ def test_names_that_are_not_there_are_named(rate, words):
 
 
 def test_bounds_name_units():
-    strata, _ = rates.Strata.of(np.array([0, 1]), None, np.ones(2), ["no", "yes"])
+    strata = Counts.stratified(np.array([0, 1]), None, np.ones(2), ["no", "yes"]).strata
     limit = rates.error(by="class") <= {"yes": 0.3}
     assert np.isnan(limit.bounds(["no", "yes"])[0])
     terms = limit.rate.terms(strata)
@@ -425,10 +427,10 @@ def test_a_price_of_a_persons_look_is_one_more_column_of_costs():
 @pytest.mark.parametrize(("columns", "values"), [(1, 40), (3, 5), (30, 9)])  # the last has too many to number
 def test_combinations_of_groups_are_found_as_by_sorting_rows(columns, values):
     groups = np.random.default_rng(0).integers(values, size=(300, columns))
-    found, stratum = rates.Strata.of(np.zeros(300, int), groups, np.ones(300), [0], range(columns))
+    rows = Counts.stratified(np.zeros(300, int), groups, np.ones(300), [0], range(columns))
     expected, of = np.unique(groups, axis=0, return_inverse=True)
-    assert np.array_equal(found.combinations, expected)
-    assert np.array_equal(stratum, of.ravel())
+    assert np.array_equal(rows.strata.combinations, expected)
+    assert np.array_equal(rows.stratum, of.ravel())
 
 
 @pytest.mark.parametrize("beta", [2, 0.1, 1 / 3, 123456.789])

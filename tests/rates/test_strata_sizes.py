@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import tailboost as tb
-from tailboost.rates import Strata
+from tailboost.rates import Counts
 
 
 def kish(weight):
@@ -16,7 +16,8 @@ def kish(weight):
 def test_sizes_of_weighted_rows(seed):
     rng = np.random.default_rng(seed)
     y, groups, weight = rng.integers(0, 2, 200), rng.integers(0, 3, (200, 1)), rng.lognormal(0, 1, 200)
-    strata, stratum = Strata.of(y, groups, weight, ["no", "yes"], ("site",), (("a", "b", "c"),))
+    rows = Counts.stratified(y, groups, weight, ["no", "yes"], ("site",), (("a", "b", "c"),))
+    strata, stratum = rows.strata, rows.stratum
     for s in range(6):
         assert strata.size[s] == pytest.approx(kish(weight[stratum == s].tolist()))
         assert strata.mass[s] == pytest.approx(weight[stratum == s].sum() / weight.sum())
@@ -24,8 +25,8 @@ def test_sizes_of_weighted_rows(seed):
 
 def test_a_row_of_nearly_all_weight_counts_as_one():
     y = np.repeat([0, 1], 50)
-    equal, _ = Strata.of(y, None, np.ones(100), [0, 1])
-    uneven, _ = Strata.of(y, None, np.where(np.arange(100) == 0, 1e9, 1.0), [0, 1])
+    weights = np.ones(100), np.where(np.arange(100) == 0, 1e9, 1.0)
+    equal, uneven = (Counts.stratified(y, None, weight, [0, 1]).strata for weight in weights)
     assert equal.size == pytest.approx([50, 50])
     assert uneven.size == pytest.approx([1, 50], abs=1e-6)
 

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from threadpoolctl import threadpool_limits
 
 from tailboost import rates
-from tailboost.rates import Counts, Strata, as_objective
+from tailboost.rates import Counts, as_objective
 from tailboost.selection.search import Program, contradiction, first_rules, grow, select, solve, within_budget
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
@@ -28,13 +28,12 @@ def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
     groups = g[:, None] if G > 1 else None
     columns, values = (("sex",), (tuple(range(G)),)) if G > 1 else ((), ())
     costs = rng.random((n, K + more.get("defers", False))) * 5 if more.pop("costs", False) else None
-    strata, stratum = Strata.of(y, groups, w, NAMES[:K], columns, values, costs=costs, **more)
-    share = w / w.sum()
-    frequency = np.zeros((n_atoms, len(strata.mass)))
-    np.add.at(frequency, (x, stratum), share)
+    rows = Counts.stratified(y, groups, w, NAMES[:K], columns, values, costs=costs, **more)
+    frequency = np.zeros((n_atoms, len(rows.strata.mass)))
+    np.add.at(frequency, (x, rows.stratum), w / w.sum())
     frequency /= frequency.sum(axis=1, keepdims=True)
     belief = np.ascontiguousarray(frequency[x].T, dtype=np.float32)
-    return ClassWeights(Counts(strata, stratum, share, costs), probabilities=belief), x
+    return ClassWeights(rows, probabilities=belief), x
 
 
 def every_rule(table, x):
@@ -238,14 +237,14 @@ def test_limits_that_contradict_each_other_are_named():
 def test_units_without_rows_limit_nothing():
     rng = np.random.default_rng(0)
     y, g = rng.integers(2, size=200), np.zeros((200, 1), dtype=int)
-    strata, stratum = Strata.of(y, g, np.ones(200), NAMES[:2], ("sex",), (("f", "m"),))
+    rows = Counts.stratified(y, g, np.ones(200), NAMES[:2], ("sex",), (("f", "m"),))
     belief = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
-    table = ClassWeights(Counts(strata, stratum, np.full(200, 1 / 200)), probabilities=belief)
+    table = ClassWeights(rows, probabilities=belief)
     limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
     _, _, counted = grown(table, rates.largest(rates.error(by="cell")), limits)
     assert counted.feasible
     assert counted.fun == pytest.approx(0.0, abs=1e-6)
-    assert np.isnan(rates.error(by="sex").terms(strata).values(np.ones((2, 2)))[1])
+    assert np.isnan(rates.error(by="sex").terms(rows.strata).values(np.ones((2, 2)))[1])
 
 
 def test_a_budget_limits_the_mean_error():
@@ -306,8 +305,7 @@ def smooth(seed, n=3000):
     rng = np.random.default_rng(seed)
     p, sex = np.sort(rng.random(n)), rng.integers(2, size=n)
     y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
-    strata, stratum = Strata.of(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
-    data = Counts(strata, stratum, np.full(n, 1 / n))
+    data = Counts.stratified(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
     return Thresholds(data, p, p, None), p, y, sex
 
 
@@ -351,10 +349,8 @@ def test_the_number_of_threads_changes_no_digit():
     belief = rng.dirichlet(np.full(S, 0.3), n).astype(np.float32)
     s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
     groups, columns = (s % 4)[:, None], (("sex",), (tuple(range(4)),))
-    strata, stratum = Strata.of(s // 4, groups, np.ones(n), NAMES[:2], *columns)
-    table = ClassWeights(
-        Counts(strata, stratum, np.full(n, 1 / n)), probabilities=np.ascontiguousarray(belief.T)
-    )
+    rows = Counts.stratified(s // 4, groups, np.ones(n), NAMES[:2], *columns)
+    table = ClassWeights(rows, probabilities=np.ascontiguousarray(belief.T))
     limits = [rates.selected("b", by="sex") <= 0.45]
     found = []
     for threads in (1, 2):

@@ -48,7 +48,7 @@ from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bound
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
-from tailboost.rates import Limit, Statistic, Strata, checked_limits
+from tailboost.rates import Counts, Limit, Statistic, checked_limits
 from tailboost.rows.fingerprints import (
     digest,
     hash_rows,
@@ -421,7 +421,8 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
     if all(on_deferral):
         return FOR_TESTS
     each = np.arange(len(classes))
-    strata, _ = Strata.of(each, None, np.ones(len(each)), classes, defers=any(on_deferral))
+    defers = any(on_deferral)
+    strata = Counts.stratified(each, None, np.ones(len(each)), classes, defers=defers).strata
     one_place = np.zeros(len(strata.mass), dtype=np.intp)
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup

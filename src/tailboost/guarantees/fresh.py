@@ -27,7 +27,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import warn_user
 from tailboost.core.spelling import how_many
-from tailboost.rates import Counts, Rate, Sample, Strata
+from tailboost.rates import Counts, Rate, Sample
 from tailboost.rates.strata import check_deferred
 from tailboost.rows.fingerprints import hash_rows, voting_numbers
 from tailboost.rows.rows import Rows
@@ -46,6 +46,9 @@ from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection
+
+#: Smallest and largest possible cost of any answer to any row.
+CostRange = tuple[float, float] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +191,7 @@ class Fresh:
         *,
         equal_rows: EqualRows = "copies",
         training_rows: Table = None,
-        cost_range: Any = None,
+        cost_range: CostRange = None,
     ) -> Fresh:
         """Return given rows with the answers of a model, compared with all rows that are known to it.
 
@@ -260,7 +263,7 @@ class Fresh:
         *,
         equal_rows: EqualRows = "copies",
         deferred: Any = None,
-        cost_range: Any = None,
+        cost_range: CostRange = None,
     ) -> Fresh:
         """Return given rows with an array of answers; arguments and errors as of `of_model`."""
         _refuse_unknown(rates, given, cost_range)
@@ -339,7 +342,7 @@ def refuse_rule_alone(model: Model) -> None:
 # -- rows and their strata ---------------------------------------------------------------------------------
 
 
-def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: Any) -> None:
+def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -> None:
     """Raise ValueError if labels are not given, or the groups or costs of a rate."""
     if given.y is None:
         raise ValueError("y is needed: the labels of the rows")
@@ -362,7 +365,7 @@ def _counted(
     rates: Sequence[Rate],
     rule: Decision | None,
     classes: Labels,
-    cost_range: Any,
+    cost_range: CostRange,
     *,
     defers: bool,
 ) -> Counts:
@@ -370,23 +373,21 @@ def _counted(
     costs = None
     if any(rate.needs_costs for rate in rates):
         costs = check_costs(given.costs, len(given), classes)
-    if costs is not None and defers:  # deferral costs nothing
-        costs = np.pad(costs, ((0, 0), (0, 1)))
-    titles, values, combinations = _groups(given, rule)
+    titles, values, known = _groups(given, rule)
     y = positions(given.classes, classes, "y")[given.y]
-    strata, stratum = Strata.of(
+    rows = Counts.stratified(
         y, given.groups, given.weight, classes, titles, values, defers=defers, costs=costs
     )
-    strata = replace(strata, known=combinations)
-    if costs is not None:
+    strata = replace(rows.strata, known=known)
+    if cost_range is not None and rows.costs is not None:
         low, high = map(float, cost_range)
-        if not low <= costs.min() <= costs.max() <= high:
+        least, most = strata.cost_range
+        if not low <= least <= most <= high:
             raise ValueError(
-                f"cost_range={cost_range!r}: the given costs range from {costs.min():g} to "
-                f"{costs.max():g}"
+                f"cost_range={cost_range!r}: the given costs range from {least:g} to {most:g}"
             )
         strata = replace(strata, cost_range=(low, high))
-    return Counts(strata, stratum, given.weight / given.weight.sum(), costs)
+    return replace(rows, strata=strata)
 
 
 def _groups(given: Rows, rule: Decision | None) -> tuple[Any, list[list[Any]], Any]:

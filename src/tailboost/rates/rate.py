@@ -64,7 +64,7 @@ answered_error  LO     LL,LO  error among answered rows
 """
 # Counted pairs, pairs among which, and printed name.
 KINDS = {
-    kind: (_pairs(counted), _pairs(among), name)
+    kind: {"counted": _pairs(counted), "among": _pairs(among), "name": name}
     for kind, counted, among, name in (
         line.split(None, 3) for line in TABLE.split("\n") if line
     )
@@ -126,48 +126,21 @@ class Rate:
     among: Pairs = ()
     name: str = ""
 
-    crossed: Any = field(init=False)  # names of columns in ``by`` with perhaps "class", or None
-    is_ratio: bool = field(init=False)  # whether the denominator depends on the answers
-    is_share: bool = field(init=False)  # whether it is a share of rows, with a binomial count
-    is_gain: bool = field(init=False)  # whether large values are better: right answers count
-    needs_costs: bool = field(init=False)  # whether it is a mean of given costs of the rows
-    needs_groups: bool = field(init=False)  # whether the subgroups are groups
-    # Whether it counts deferred rows or has a cost of deferral, and whether it depends on which are deferred.
-    needs_deferral: bool = field(init=False)
-    counts_deferral: bool = field(init=False)
-
     def __post_init__(self) -> None:
-        filled = vars(self)  # the class is frozen
-        mean = self.loss or self
+        given: dict[str, Any] = {"label": checked_label(self.label)}
+        given["by"] = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
+        if given["by"] == ():
+            raise ValueError("by=() names no column of groups")
         if self.loss:
-            filled["name"] = WORST[self.kind].format(mean.kind, self.level, 100.0 * self.level)
+            words = WORST[self.kind].format(self.loss.kind, self.level, 100.0 * self.level)
+            given["name"] = words
         elif self.kind != "custom":
             if self.kind not in KINDS:
                 raise ValueError(
                     f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}"
                 )
-            filled["counted"], filled["among"], filled["name"] = KINDS[self.kind]
-        if self.by in ((), []):
-            raise ValueError("by=() names no column of groups")
-        filled["by"] = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
-        filled["label"] = checked_label(self.label)
-        crossed = self.by if isinstance(self.by, tuple) else (self.by,)
-        named = {answer for _, answer in self.among} - {None}
-        is_right = not RIGHT.isdisjoint(self.counted)
-        defers = not is_right and any(answer == HUMAN_REVIEW for _, answer in self.counted)
-        if mean.matrix is not None:
-            defers = len(mean.matrix[0]) > len(mean.matrix)
-        filled.update(
-            crossed=crossed,
-            is_ratio=bool(named),
-            is_share=self.kind not in ("cost", "f_score", *WORST),
-            is_gain=is_right and not self.complement,
-            needs_costs=mean.kind == "cost" and mean.matrix is None,
-            needs_groups=not {None, CLASS}.issuperset(crossed),
-            needs_deferral=defers,
-            # Two or more answers by name are taken to leave out deferred rows.
-            counts_deferral=defers or HUMAN_REVIEW in named or len(named) > 1,
-        )
+            given |= KINDS[self.kind]
+        vars(self).update(given)  # the class is frozen, and nothing has read it yet
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -188,12 +161,65 @@ class Rate:
                 f"its rows; here take {self.loss!r}, also by group"
             )
 
+    # -- what is counted -----------------------------------------------------------------------------
+
+    @property
+    def mean(self) -> Rate:
+        """The mean over rows: of a tail or shift that of their losses, otherwise this rate."""
+        return self.loss or self
+
+    @property
+    def crossed(self) -> tuple[Any, ...]:
+        """The names in ``by``."""
+        return self.by if isinstance(self.by, tuple) else (self.by,)
+
     @property
     def in_costs(self) -> bool:
         """Whether it is a mean of costs."""
-        return (self.loss or self).kind == "cost"
+        return self.mean.kind == "cost"
 
-    # -- what is counted -----------------------------------------------------------------------------
+    @property
+    def needs_costs(self) -> bool:
+        """Whether it is a mean of given costs of the rows."""
+        return self.in_costs and self.mean.matrix is None
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether the subgroups are groups."""
+        return not {None, CLASS}.issuperset(self.crossed)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of rows, with a binomial count."""
+        return self.kind not in ("cost", "f_score", *WORST)
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the denominator depends on the answers."""
+        return any(answer is not None for _, answer in self.among)
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether large values are better: right answers count."""
+        return not (self.complement or RIGHT.isdisjoint(self.counted))
+
+    @property
+    def needs_deferral(self) -> bool:
+        """Whether it counts deferred rows, beside no right answers, or has a cost of deferral."""
+        matrix = self.mean.matrix
+        if matrix is not None:
+            return len(matrix[0]) > len(matrix)
+        answers = [answer for _, answer in self.counted]
+        return RIGHT.isdisjoint(self.counted) and HUMAN_REVIEW in answers
+
+    @property
+    def counts_deferral(self) -> bool:
+        """Whether it depends on which rows are deferred.
+
+        Two or more answers by name in the denominator are taken to leave out deferred rows.
+        """
+        named = {answer for _, answer in self.among} - {None}
+        return self.needs_deferral or HUMAN_REVIEW in named or len(named) > 1
 
     @property
     def counted_rows(self) -> str:
@@ -385,34 +411,44 @@ class Statistic:
     form: str
     rate: Rate
 
-    worst: bool = field(init=False)  # whether the largest rate of the family is meant
-    compares: bool = field(init=False)  # whether the gap or ratio between subgroups is meant
-    from_above: bool = field(init=False)  # whether a bound is an upper bound
-    sense: str = field(init=False)  # direction of the bounds as a sign
-    sign: float = field(
-        init=False
-    )  # 1 or −1 for it: the violation is ``sign`` times rate minus bound
-    sides: str = field(init=False)  # signs of the bounds of each rate for a certificate
-
     def __post_init__(self) -> None:
         if not isinstance(self.rate, Rate):
             raise TypeError(
                 f"{self.form} takes a rate, such as error(by='class'), got {self.rate!r}"
             )
-        from_above = self.form not in (AT_LEAST, RATIO)
-        sides = {AT_MOST: "≤", LARGEST: "≤", AT_LEAST: "≥"}.get(self.form, "≤≥")
-        if self.rate.loss:
-            sides = "≤"
-            if self.form not in (EACH, AT_MOST):
-                raise ValueError(f"{self.rate!r} has an upper bound alone: write it with <=")
-        vars(self).update(  # the class is frozen
-            worst=self.form == LARGEST,
-            compares=self.form in COMPARISONS,
-            from_above=from_above,
-            sense="≤" if from_above else "≥",
-            sign=1.0 if from_above else -1.0,
-            sides=sides,
-        )
+        if self.rate.loss and self.form not in (EACH, AT_MOST):
+            raise ValueError(f"{self.rate!r} has an upper bound alone: write it with <=")
+
+    @property
+    def worst(self) -> bool:
+        """Whether the largest rate of the family is meant."""
+        return self.form == LARGEST
+
+    @property
+    def compares(self) -> bool:
+        """Whether the gap or ratio between subgroups is meant."""
+        return self.form in COMPARISONS
+
+    @property
+    def from_above(self) -> bool:
+        """Whether a bound is an upper bound."""
+        return self.form not in (AT_LEAST, RATIO)
+
+    @property
+    def sense(self) -> str:
+        """The direction of a bound as a sign."""
+        return "≤" if self.from_above else "≥"
+
+    @property
+    def sign(self) -> float:
+        """The violation of a bound is ``sign`` times rate minus bound."""
+        return 1.0 if self.from_above else -1.0
+
+    @property
+    def sides(self) -> str:
+        """The signs of the bounds of each rate for a certificate."""
+        both = self.form in (EACH, *COMPARISONS) and not self.rate.loss
+        return "≤≥" if both else self.sense
 
     def __le__(self, bound: Stated) -> Limit:
         if self.form != GAP:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -74,94 +75,38 @@ class Strata:
     cost_range: tuple[float, float] = (0.0, 1.0)
     known: tuple[tuple[Any, ...], ...] | None = ()
 
-    n_classes: int = field(init=False)  # K
-    n_combinations: int = field(init=False)  # G
-    n_actions: int = field(init=False)  # A: the labels, and deferral if allowed
-    y: Ints = field(init=False)  # shape (S,): class number of each stratum
-    # Shape (S, c + 2): numbers of the class, of the value of each column of groups, and 0.
-    numbers: Ints = field(init=False)
-
     def __post_init__(self) -> None:
         if self.defers and HUMAN_REVIEW in self.classes:
             raise ValueError(
                 f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the "
                 "class another name, or leave out deferral"
             )
-        K = len(self.classes)
-        G = len(self.combinations)
-        y = np.repeat(np.arange(K), G)
-        groups = np.tile(self.combinations, (K, 1))
-        filled = vars(self)  # the class is frozen
-        filled.update(n_classes=K, n_combinations=G, n_actions=K + self.defers, y=y)
-        filled["numbers"] = np.column_stack([y, groups, np.zeros_like(y)])
 
-    @classmethod
-    def of(
-        cls,
-        y: Ints,
-        groups: Ints | None,
-        weight: Floats,
-        classes: Any,
-        columns: tuple[Any, ...] = (),
-        values: Any = (),
-        *,
-        defers: bool = False,
-        costs: Floats | None = None,
-    ) -> tuple[Strata, Ints]:
-        """Return the strata of rows, and the stratum number of each row.
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
 
-        Parameters
-        ----------
-        y : ndarray of int, shape (n,)
-            Class numbers.
-        groups : ndarray of int, shape (n, c), or None
-            Number of each row's value in each column.
-        weight : ndarray of shape (n,)
-            Positive weights.
-        classes, columns, values
-            As in the class.
-        defers : bool
-            Whether rows may be deferred.
-        costs : ndarray of shape (n, A), optional
-            Cost of each action for each row.
+    @property
+    def n_combinations(self) -> int:
+        """G."""
+        return len(self.combinations)
 
-        Returns
-        -------
-        strata : Strata
-        stratum : ndarray of int, shape (n,)
-        """
-        if groups is None:
-            groups = np.zeros((len(y), 0), dtype=np.intp)
-        combination = np.zeros(len(y), dtype=np.intp)
-        for column in groups.T:  # the number of the row's first columns and of this one
-            numbers = combination * (column.max(initial=0) + 1) + column
-            _, combination = distinct_and_places(numbers)
-        n_combinations = combination.max(initial=0) + 1
-        combinations = np.zeros((n_combinations, groups.shape[1]), dtype=np.intp)
-        combinations[combination] = groups
-        stratum = y * len(combinations) + combination
-        n_strata = len(classes) * len(combinations)
-        share = weight / weight.sum()
-        mass: Any = np.bincount(stratum, share, n_strata)
-        squares = np.bincount(stratum, share**2, n_strata)
-        cost_range = (0.0, 1.0)
-        mean_costs = None
-        if costs is not None:
-            cost_range = (float(costs.min()), float(costs.max()))
-            of_actions = [np.bincount(stratum, share * each, n_strata) for each in costs.T]
-            mean_costs = np.column_stack(of_actions) / np.where(mass > 0, mass, 1.0)[:, None]
-        strata = cls(
-            plain(tuple(classes)),
-            plain(tuple(columns)),
-            plain(tuple(map(tuple, values))),
-            combinations,
-            mass,
-            mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows
-            defers,
-            mean_costs,
-            cost_range,
-        )
-        return strata, stratum
+    @property
+    def n_actions(self) -> int:
+        """A: the labels, and deferral if allowed."""
+        return self.n_classes + self.defers
+
+    @cached_property
+    def numbers(self) -> Ints:
+        """Numbers of the class of each stratum, of the value of each column of groups, and 0: (S, c + 2)."""
+        groups = np.tile(self.combinations, (self.n_classes, 1))
+        return np.pad(np.column_stack([self.y, groups]), ((0, 0), (0, 1)))
+
+    @cached_property
+    def y(self) -> Ints:
+        """The number of the class of each stratum, shape (S,)."""
+        return np.repeat(np.arange(self.n_classes), self.n_combinations)
 
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
@@ -297,6 +242,67 @@ class Counts:
     actions: Any = None  # shape (n,): number of the answer to each row
 
     @classmethod
+    def stratified(
+        cls,
+        y: Ints,
+        groups: Ints | None,
+        weight: Floats,
+        classes: Any,
+        columns: Any = (),
+        values: Any = (),
+        *,
+        defers: bool = False,
+        costs: Floats | None = None,
+    ) -> Self:
+        """Return rows without answers.
+
+        Parameters
+        ----------
+        y : ndarray of int, shape (n,)
+            Class numbers.
+        groups : ndarray of int, shape (n, c), or None
+            Number of each row's value in each column.
+        weight : ndarray of shape (n,)
+            Positive weights.
+        classes, columns, values, defers
+            As of `Strata`.
+        costs : ndarray of shape (n, K) or (n, A), optional
+            Cost of each action for each row; deferral costs nothing by default.
+        """
+        if groups is None:
+            groups = np.zeros((len(y), 0), dtype=np.intp)
+        combination = np.zeros(len(y), dtype=np.intp)
+        for column in groups.T:  # the number of the row's first columns and of this one
+            numbers = combination * (column.max(initial=0) + 1) + column
+            _, combination = distinct_and_places(numbers)
+        n_combinations = combination.max(initial=0) + 1
+        combinations = np.zeros((n_combinations, groups.shape[1]), dtype=np.intp)
+        combinations[combination] = groups
+        stratum = y * n_combinations + combination
+        n_strata = len(classes) * n_combinations
+        share = weight / weight.sum()
+        mass: Any = np.bincount(stratum, share, n_strata)
+        squares = np.bincount(stratum, share**2, n_strata)
+        cost_range, mean_costs = (0.0, 1.0), None
+        if costs is not None:
+            costs = np.pad(costs, ((0, 0), (0, 1)))[:, : len(classes) + defers]
+            cost_range = (float(costs.min()), float(costs.max()))
+            of_actions = [np.bincount(stratum, share * each, n_strata) for each in costs.T]
+            mean_costs = np.column_stack(of_actions) / np.where(mass > 0, mass, 1.0)[:, None]
+        strata = Strata(
+            plain(tuple(classes)),
+            plain(tuple(columns)),
+            plain(tuple(map(tuple, values))),
+            combinations,
+            mass,
+            mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows
+            defers,
+            mean_costs,
+            cost_range,
+        )
+        return cls(strata, stratum, share, costs)
+
+    @classmethod
     def answered(
         cls,
         y_true: Any,
@@ -357,32 +363,27 @@ class Counts:
             labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
         classes = label_column(labels, "labels")
         actions = positions(predicted, classes, "answers")
-        checked_costs = check_costs(costs, n, classes)
         if deferred is not None:
             actions = np.where(deferred, len(classes), actions)
-            if checked_costs is not None:  # deferral costs nothing
-                checked_costs = np.pad(checked_costs, ((0, 0), (0, 1)))
         names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")
         weights = check_weights(sample_weight, n)
-        weights /= weights.max()  # no sum of these overflows
-        strata, stratum = Strata.of(
+        rows = cls.stratified(
             positions(truth, classes, "y_true"),
             numbers,
-            weights,
+            weights / weights.max(),  # no sum of these overflows
             classes,
             names.titles,
             names.values,
             defers=deferred is not None,
-            costs=checked_costs,
+            costs=check_costs(costs, n, classes),
         )
-        weights /= weights.sum()
-        if draws:
-            shares = np.asarray(in_class_order(answers, "answers", classes))
-            row, actions = np.indices(shares.shape).reshape(2, -1)
-            stratum, weights = stratum[row], weights[row] * shares.ravel()
-            if checked_costs is not None:
-                checked_costs = checked_costs[row]
-        return cls(strata, stratum, weights, checked_costs, actions)
+        if not draws:
+            return replace(rows, actions=actions)
+        shares = np.asarray(in_class_order(answers, "answers", classes))
+        row, actions = np.indices(shares.shape).reshape(2, -1)
+        weights = rows.weights[row] * shares.ravel()
+        of_rows = None if rows.costs is None else rows.costs[row]
+        return cls(rows.strata, rows.stratum[row], weights, of_rows, actions)
 
     def sums(self, cell: Ints, n_cells: int, action: Ints | int) -> Floats:
         """Return the weight of the rows by cell and stratum, then their costs, shape (n_cells, W).

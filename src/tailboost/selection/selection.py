@@ -21,7 +21,7 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.spelling import joined
-from tailboost.rates import Counts, Limit, Rate, Strata, error
+from tailboost.rates import Counts, Limit, Rate, error
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.direction import Direction
@@ -66,11 +66,6 @@ def counted(
     ValueError
         If a group with thresholds of its own has no row.
     """
-    defers = problem.needs_deferral
-    if not problem.needs_costs:
-        costs = None
-    elif costs is not None and defers:  # a deferral costs nothing
-        costs = np.pad(costs, ((0, 0), (0, 1)))
     used: list[Any] = []
     codes = None
     if rows.groups is not None and names is not None:
@@ -78,16 +73,17 @@ def counted(
         if problem.needs_groups:  # of an unknown column the terms raise the error
             used = used or list(range(len(names.titles)))
         codes = rows.groups.reshape(len(rows), -1)[:, used]
-    strata, stratum = Strata.of(
+    found = Counts.stratified(
         rows.y,
         codes,
         rows.weight,
         classes,
         tuple(names.titles[j] for j in used),
         tuple(names.values[j] for j in used),
-        defers=defers,
-        costs=costs,
+        defers=problem.needs_deferral,
+        costs=costs if problem.needs_costs else None,
     )
+    strata = found.strata
     if rule_column is not None:
         values = names.values[rule_column]
         with_rows = strata.combinations[:, used.index(rule_column)]
@@ -97,8 +93,8 @@ def counted(
                 f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
                 "select on"
             )
-    strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
-    return Counts(strata, stratum, rows.weight / rows.weight.sum(), costs)
+    size = rows.sizes(found.stratum, len(strata.mass))
+    return replace(found, strata=replace(strata, size=size))
 
 
 @dataclass(eq=False)
