@@ -234,7 +234,7 @@ def test_bets_on_subgroups_apart_are_fair(form, sizes, low):
             Sample(k, np.arange(len(v)), low + (1 - low) * v, low, 1.0, np.ones(len(v)))
             for k, v in (("a", first), ("b", second))
         ]
-        found = Bets(sums=np.zeros((2, 3))).add(bound, samples)
+        found = Bets(bound).add(samples)
         for name, bet in zip(mean, found.wealths, strict=True):
             mean[name] += weight * bet.value
     assert max(mean.values()) == pytest.approx(1.0)
@@ -251,7 +251,7 @@ def test_two_thousand_years_within_limits():
     ]
     rng, false = np.random.default_rng(0), 0
     for _ in range(2000):
-        found, most = [Bets(), Bets(sums=np.zeros((2, 3)))], 0.0
+        found, most = [*map(Bets, tested)], 0.0
         for _ in range(12):
             groups = {"a": rng.random(300) < 0.2875, "b": rng.random(100) < 0.3375}
             groups[None] = np.concatenate([groups["a"], groups["b"]])
@@ -259,10 +259,7 @@ def test_two_thousand_years_within_limits():
                 k: Sample(k, np.arange(len(v)), v.astype(float), 0.0, 1.0, np.ones(len(v)))
                 for k, v in groups.items()
             }
-            found = [
-                bets.add(bound, [samples[name] for name in bound.subgroups or (None,)])
-                for bets, bound in zip(found, tested, strict=True)
-            ]
+            found = [bets.add([samples[name] for name in bets.bound.subgroups or (None,)]) for bets in found]
             most = max([most, *(bets.value for bets in found)])
         false += most >= 40
     assert false <= 0.05 * 2000

@@ -140,7 +140,7 @@ def test_bets_on_costs_are_those_on_shares(form, low, high):
         bound = CertifiedBound(sense="", **sides)
         if form == "gap":
             bound = CertifiedBound(subgroup="gap", subgroups=("a", "b"), **sides)
-        found = Bets(sums=np.zeros((len(shares), 3))).add(bound, [sample(each, a, b) for each in shares])
+        found = Bets(bound).add([sample(each, a, b) for each in shares])
         evidence.append(found.value)
     assert evidence[0] == pytest.approx(evidence[1])
     assert evidence[0] > 1.5  # both claims are broken
@@ -154,8 +154,8 @@ def test_bets_on_a_ratio_of_sums_count_rows_of_the_denominator_alone(claimed, si
     among = (rng.random(120) < 0.6).astype(float)
     top = among * (rng.random(120) < 0.5)
     bound = CertifiedBound(sense="≤" if side == "upper" else "≥", **{side: claimed})
-    of_sums = Bets().add(bound, [Sample(None, np.arange(120), top, 0.0, 1.0, among)])
-    of_mean = Bets().add(bound, [sample(top[among > 0])])
+    of_sums = Bets(bound).add([Sample(None, np.arange(120), top, 0.0, 1.0, among)])
+    of_mean = Bets(bound).add([sample(top[among > 0])])
     assert of_sums.value == pytest.approx(of_mean.value)
     assert of_sums.sums[0, 1:] == pytest.approx([among.sum(), top.sum()])
     assert (of_sums.value > 20) == ((side, claimed) in {("upper", 0.2), ("lower", 0.9)})

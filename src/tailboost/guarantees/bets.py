@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.rates import Limit, Sample
+from tailboost.rates import Sample, Statistic
 from tailboost.rates.bounds import STAKES
 from tailboost.rates.rate import GAP
 
@@ -77,29 +77,50 @@ class Wealth:
 
 @dataclass(frozen=True, eq=False)
 class Bets:
-    """The bets against one bound after some batches, and sums over the rows of each of its subgroups.
+    """The bets against one bound after some batches, and sums over the rows of each of its m subgroups.
 
-    ``sums`` has a row for each subgroup: rows, weight in the denominator, and counted weight.
+    ``sums`` has the shape (m, 3): rows, weight in the denominator, and counted weight.
     """
 
+    bound: CertifiedBound
     wealths: tuple[Wealth, ...] = ()
     sums: Floats = field(default_factory=lambda: np.zeros((1, 3)))
 
-    def add(self, bound: CertifiedBound, samples: Sequence[Sample]) -> Bets:
+    def add(self, samples: Sequence[Sample]) -> Bets:
         """Return the bets after one more batch, with the rows of each subgroup in random order."""
         if any(sample.high <= sample.low for sample in samples):
             return self  # a rate with one possible value breaks no bound
-        new = bets_of(bound, samples)
+        new = bets_of(self.bound, samples)
         before = self.wealths or [Wealth(limit) for _, limit in new]
         after = [each.add(numbers) for each, (numbers, _) in zip(before, new, strict=True)]
-        sums = [(len(s.rows), s.among.sum(), s.values.sum()) for s in samples]
-        return Bets(tuple(after), self.sums + sums)
+        sums = [(len(each.rows), each.among.sum(), each.values.sum()) for each in samples]
+        return Bets(self.bound, tuple(after), self.sums + sums)
 
     @property
     def value(self) -> float:
         """The evidence: the mean wealth of the bets, from 1, which is a fair game under the bound."""
         values = [each.value for each in self.wealths] or [1.0]
         return min(float(np.mean(values)), LARGEST_WEALTH)
+
+    @property
+    def n(self) -> int:
+        """Number of rows; for a gap or ratio those of the smallest subgroup."""
+        return int(self.sums[:, 0].min())
+
+    @property
+    def rate(self) -> float | None:
+        """The bounded rate, gap or ratio of the rows; None without rows."""
+        if not self.n:
+            return None
+        rates = self.sums[:, 2] / self.sums[:, 1]
+        if self.bound.subgroups:
+            return Statistic(self.bound.subgroup, self.bound.rate).value(rates)
+        return float(rates[0])
+
+    def since(self, before: Bets) -> list[Any]:
+        """Return the number of rows after those of earlier bets, and the rate of these rows."""
+        newest = replace(self, sums=self.sums - before.sums)
+        return [newest.n, newest.rate]
 
 
 def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
@@ -122,11 +143,8 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
 
 def _bet_below(bound: float, sample: Sample) -> tuple[Floats, float]:
     """Return a bet that a rate exceeds an upper bound."""
-    width = sample.high - sample.low
-    t = (bound - sample.low) / width
-    # Of a ratio of sums: top − t bottom + t.
-    numbers = (sample.values - sample.low) / width + t * (1.0 - sample.among)
-    return np.clip(numbers, 0.0, 1.0), t  # rounding may exceed [0, 1]
+    t = (bound - sample.low) / (sample.high - sample.low)
+    return sample.scaled(t), t
 
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> tuple[Floats, float]:
@@ -145,14 +163,3 @@ def _block_means(values: Floats, n: int) -> Floats:
         return values[:0]
     edges = len(values) * np.arange(n + 1) // n
     return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
-
-
-def rate_of(bound: CertifiedBound, sums: Floats) -> list[Any]:
-    """Return the number of rows (of the smallest compared subgroup), and the rate, gap or ratio of sums."""
-    n = int(sums[:, 0].min())
-    if not n:
-        return [0, None]
-    rates = sums[:, 2] / sums[:, 1]
-    if bound.subgroups:
-        return [n, Limit(bound.subgroup, bound.rate, 0.0).value(rates)]
-    return [n, float(rates[0])]

@@ -287,8 +287,7 @@ def upper_bound(rate: Rate, sample: Sample, level: float, *, counts: bool) -> fl
     at the largest t of the grid up to the true ratio.
     """
     width = sample.high - sample.low
-    # The bounds are for numbers in [0, 1]; rounding may exceed them.
-    scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
+    scaled = sample.scaled()  # the bounds are for numbers in [0, 1]
     if counts:
         share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
         if rate.loss:
@@ -300,8 +299,7 @@ def upper_bound(rate: Rate, sample: Sample, level: float, *, counts: bool) -> fl
     else:
         share = 1.0
         for t in (np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS).tolist():
-            numbers = np.clip(scaled - t * sample.among + t, 0.0, 1.0)
-            if betting_p_value(numbers, t, level) > level:
+            if betting_p_value(sample.scaled(t), t, level) > level:
                 break
             share = t
     return sample.low + width * share

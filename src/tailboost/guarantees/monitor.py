@@ -26,7 +26,7 @@ from tailboost.core.exceptions import LeakageError, UncertifiedGroupsWarning, wa
 from tailboost.core.spelling import how_many, joined, listed, percent
 from tailboost.core.tables import text_table
 from tailboost.core.versions import migrated
-from tailboost.guarantees.bets import Bets, Wealth, rate_of
+from tailboost.guarantees.bets import Bets, Wealth
 from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
 from tailboost.rows.fingerprints import digest_of, hashes_of_names, hashes_of_pairs
 from tailboost.rows.rows import Rows
@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # `Certificate.recheck` begins a monitor
 
 MONITOR_FORMAT = 12  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
+BEGIN_ANEW = "begin a new state with every batch and its id="
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,11 @@ class Monitor:
         refuse_rule_alone(self.rule)
         answers = answering(self.rule)
         certificate: Any = self.certificate or answers.certificate
-        try:
-            bounds = certificate.bounds
-        except AttributeError:
+        if certificate is None:
             raise ValueError(
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of certify: Monitor(rule, certificate)"
-            ) from None
+            )
         pairs = [(certificate.rule, answers.rule and answers.rule.digest)]
         if certificate.identity:
             pairs.append((certificate.identity, answers.identity.digest))
@@ -143,13 +142,12 @@ class Monitor:
                 "the certificate of this monitor is about another rule or model, or this "
                 f"{type(self.rule).__name__} was fitted again: certify it from fresh rows"
             )
-        if not bounds:
+        if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
-        for bound in bounds:  # no bets are known against a tail
+        for bound in certificate.bounds:  # no bets are known against a tail
             bound.rate.refuse_uncounted()
-        start = (Bets(sums=np.zeros((max(1, len(bound.subgroups)), 3))) for bound in bounds)
         self.certificate = certificate
-        self.bets = self.bets or tuple(start)
+        self.bets = self.bets or tuple(map(Bets, certificate.bounds))
 
     def add(
         self,
@@ -205,18 +203,25 @@ class Monitor:
         classes = answers.classes
         if classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
-        labels = positions(values[has_label].tolist(), classes, "y")
+        labels = np.zeros(n, dtype=classes.dtype)
+        labels[has_label] = classes[positions(values[has_label].tolist(), classes, "y")]
 
         names = {batch.name for batch in self.batches}
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
         read = answers.score(given["X"], given["groups"])
-        is_tested, ids, seen = self._unused(name, given, has_label, id, read)
+        if id is None:
+            rows = Seen.of(read.given, name)
+            self._refuse_without_ids(rows, has_label)
+            is_tested, ids, seen = has_label, self.ids, (*self.seen, rows)
+        else:
+            hashes = hashes_of_names(label_column(id, "id"))
+            is_tested, ids = self._tested_by_id(name, hashes, has_label, given["clusters"])
+            seen = ()
         bets = self.bets
         if is_tested.any():
-            y = classes[labels[is_tested[has_label]]]
-            bets = self._bets_after(Rows.read(**{**_part(given, is_tested), "y": y}))
+            bets = self._bets_after(Rows.read(**_part(given | {"y": labels}, is_tested)))
         else:  # unreadable rows are refused now, not with their late labels
             read.numbers(classes)
         if name not in names:
@@ -227,49 +232,50 @@ class Monitor:
             rows=n,
             labelled=int(is_tested.sum()),
             waiting=int((~has_label).sum()),
-            errors=[
-                rate_of(bound, after.sums - before.sums)
-                for bound, before, after in zip(self._bounds, self.bets, bets, strict=True)
-            ],
+            errors=list(map(Bets.since, bets, self.bets)),
             evidence=[each.value for each in bets],
         )
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
-    def _unused(
-        self, name: str, given: dict[str, Any], has_label: Mask, id: Any, read: Scored
-    ) -> tuple[Mask, Hashes, tuple[Seen, ...]]:
-        """Return which rows of a look are tested, and what `ids` and `seen` are after it.
+    def _refuse_without_ids(self, rows: Seen, has_label: Mask) -> None:
+        """Raise ValueError or LeakageError for a batch without ids that is not tested by its only look.
 
-        Each row bets at most once: with ids the first time it has a label, otherwise with its only look.
-        Raise LeakageError if another batch had rows of this one, ValueError if ids are missing.
+        Ids are missing, or another batch had this name or rows of this one. Warn of rows without a label.
         """
-        n, is_new = len(has_label), all(batch.name != name for batch in self.batches)
-        begin_anew = "begin a new state with every batch and its id="
-        if id is None:
-            if len(self.ids):
-                raise ValueError(f"id is needed for batch {name!r}: earlier batches have ids")
-            if not is_new:
-                raise ValueError(
-                    f"batch {name!r} was given before, and without ids its rows are not told "
-                    f"apart: other rows need another name; for late labels {begin_anew}"
-                )
-            if not has_label.all():
-                warn_user(
-                    f"y: {n - has_label.sum():,} of {n:,} rows have no label and are left out; "
-                    "if their labels come later, give id= with each batch, also this one"
-                )
-            rows, rule = Seen.of(read.given, name), answering(self.rule).rule
-            by_chance = rule is not None and rule.of_scores
-            known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
-            if known is not None and self.certificate.equal_rows != "natural":
-                raise LeakageError(
-                    f"X: rows of this batch equal rows of batch {known.use!r}. If they are "
-                    "other rows, give id= with each batch"
-                )
-            return has_label, self.ids, (*self.seen, rows)
+        if len(self.ids):
+            raise ValueError(f"id is needed for batch {rows.use!r}: earlier batches have ids")
+        if any(batch.name == rows.use for batch in self.batches):
+            raise ValueError(
+                f"batch {rows.use!r} was given before, and without ids its rows are not told "
+                f"apart: other rows need another name; for late labels {BEGIN_ANEW}"
+            )
+        if not has_label.all():
+            n = len(has_label)
+            warn_user(
+                f"y: {n - has_label.sum():,} of {n:,} rows have no label and are left out; "
+                "if their labels come later, give id= with each batch, also this one"
+            )
+        if self.certificate.equal_rows == "natural":
+            return
+        rule = answering(self.rule).rule
+        by_chance = rule is not None and rule.of_scores
+        known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
+        if known is not None:
+            raise LeakageError(
+                f"X: rows of this batch equal rows of batch {known.use!r}. If they are "
+                "other rows, give id= with each batch"
+            )
+
+    def _tested_by_id(
+        self, name: str, hashes: Hashes, has_label: Mask, clusters: Column
+    ) -> tuple[Mask, Hashes]:
+        """Return which rows are tested, and all `ids` after it: each has one test, with its first label.
+
+        Raise LeakageError if another batch had rows of this one, ValueError if ids are not as described.
+        """
         if self.seen:
-            raise ValueError(f"id: earlier batches have none: leave it out, or {begin_anew}")
-        hashes = hashes_of_names(label_column(id, "id"))
+            raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
+        n, is_new = len(hashes), all(batch.name != name for batch in self.batches)
         if len(np.unique(hashes)) < n:
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
@@ -282,25 +288,26 @@ class Monitor:
             )
         is_tested = has_label & ~is_known
         used = [self.ids, hashes[is_tested]]
-        if given["clusters"] is not None:
-            clusters = hashes_of_names(label_column(given["clusters"], "clusters"))
-            of_batch = hashes_of_pairs(clusters, hashes_of_names(np.array([name])))
+        if clusters is not None:
+            of_rows = hashes_of_names(label_column(clusters, "clusters"))
+            of_batch = hashes_of_pairs(of_rows, hashes_of_names(np.array([name])))
             is_tested &= ~np.isin(of_batch, self.ids)
             used.append(np.unique(of_batch[is_tested]))
         if not (is_new or is_tested.any()):
             raise ValueError(f"batch {name!r} was given before, and no row has a new label")
-        return is_tested, np.concatenate(used), ()
+        return is_tested, np.concatenate(used)
 
     def _bets_after(self, given: Rows) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
-        rates = [bound.rate for bound in self._bounds]
+        rates = [each.bound.rate for each in self.bets]
         # Later rows may equal earlier ones.
         fresh = Fresh.of_model(answering(self.rule), given, rates, equal_rows="natural")
         used = self.certificate.used
         if used is not None and fresh.used.repeats(used, self.certificate.equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
-        for bound, before in zip(self._bounds, self.bets, strict=True):
+        for before in self.bets:
+            bound = before.bound
             samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
             absent = next(iter(samples.values())).taken([])
             named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
@@ -310,46 +317,42 @@ class Monitor:
                     "compares, so these are not independent. Give one row of each cluster"
                 )
             in_order = [each.taken(np.argsort(fresh.votes.draws[each.rows])) for each in named]
-            bets.append(before.add(bound, in_order))
+            bets.append(before.add(in_order))
         return tuple(bets)
 
     # -- results -------------------------------------------------------------------------------------
 
     @property
-    def _bounds(self) -> tuple[CertifiedBound, ...]:
-        return self.certificate.bounds
-
-    @property
     def threshold(self) -> float:
         """Evidence from which on a bound is contradicted."""
-        return round(len(self._bounds) / (1.0 - self.certificate.confidence), 9)
+        return round(len(self.bets) / (1.0 - self.certificate.confidence), 9)
 
     @property
-    def _since(self) -> dict[int, str]:
-        """The name of the first batch that contradicted a bound, by the number of the bound."""
-        since: dict[int, str] = {}
-        for batch in self.batches:
-            for number in np.flatnonzero(np.array(batch.evidence) >= self.threshold).tolist():
-                since.setdefault(number, batch.name)
-        return dict(sorted(since.items()))
+    def _since(self) -> list[tuple[Bets, str]]:
+        """The bets against each contradicted bound, with the name of the first batch that contradicts it."""
+        since = []
+        for j, bets in enumerate(self.bets):
+            beyond = [each.name for each in self.batches if each.evidence[j] >= self.threshold]
+            since += [(bets, name) for name in beyond[:1]]
+        return since
 
     @property
     def alarms(self) -> list[CertifiedBound]:
         """The contradicted bounds, now or after an earlier batch."""
-        return [self._bounds[number] for number in self._since]
+        return [bets.bound for bets, _ in self._since]
 
     @property
     def verdict(self) -> str:
         """The result, in a sentence."""
-        of_bounds = how_many(len(self._bounds), "bound")
+        of_bounds = how_many(len(self.bets), "bound")
         if not self.batches:
             return f"No rows yet: {of_bounds} to test."
         n_rows = sum(batch.labelled for batch in self.batches)
         batches = how_many(len({batch.name for batch in self.batches}), "batch", "batches")
         rows = f"{how_many(n_rows, 'row')} of {batches} contradict"
         since = [
-            f"{self._bounds[number].title} {self._bounds[number].bound_text} since {name}"
-            for number, name in self._since.items()
+            f"{bets.bound.title} {bets.bound.bound_text} since {name}"
+            for bets, name in self._since
         ]
         if not since:
             return f"No alarm: {rows} none of {of_bounds}."
@@ -358,17 +361,17 @@ class Monitor:
 
     def __str__(self) -> str:
         alarm = f"largest evidence (alarm at {self.threshold:.4g})"
-        rates = ["rate, newest rows", "rate, all batches"]
-        heads = ["result", "rate", "bound", *rates, "rows", alarm]
+        of_rates = ["rate, newest rows", "rate, all batches"]
+        heads = ["result", "rate", "bound", *of_rates, "rows", alarm]
         rows = []
-        for j, (bound, bets) in enumerate(zip(self._bounds, self.bets, strict=True)):
-            n, rate = rate_of(bound, bets.sums)
+        for j, bets in enumerate(self.bets):
+            bound, n = bets.bound, bets.n
             n_newest, newest = self.batches[-1].errors[j] if self.batches else (0, None)
             evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
             result = "not contradicted" if n else "no rows"
-            if j in self._since:
+            if evidence >= self.threshold:
                 result = "contradicted"
-            rates = [bound.in_words(newest, n_newest), bound.in_words(rate, n)]
+            rates = [bound.in_words(newest, n_newest), bound.in_words(bets.rate, n)]
             rows.append(
                 [result, bound.title, bound.bound_text, *rates, f"{n:,}", f"{evidence:.3g}"]
             )
@@ -388,8 +391,8 @@ class Monitor:
         state = {
             "format": MONITOR_FORMAT,
             "bets": [
-                {"bets": list(map(vars, bets.wealths)), "sums": bets.sums.tolist()}
-                for bets in self.bets
+                {"bets": list(map(vars, each.wealths)), "sums": each.sums.tolist()}
+                for each in self.bets
             ],
             "batches": [asdict(batch) for batch in self.batches],
             "ids": self.ids.tolist(),
@@ -418,8 +421,12 @@ class Monitor:
                     "certificate: its checksum differs"
                 )
             bets = [
-                Bets(tuple(Wealth(**bet) for bet in each["bets"]), np.array(each["sums"]))
-                for each in state["bets"]
+                replace(
+                    start,
+                    wealths=tuple(Wealth(**bet) for bet in each["bets"]),
+                    sums=np.array(each["sums"]),
+                )
+                for start, each in zip(monitor.bets, state["bets"], strict=True)
             ]
             return replace(
                 monitor,

@@ -224,10 +224,18 @@ class Sample:
         """The sample of the complement: each value is ``low + high`` minus the value."""
         return replace(self, values=(self.low + self.high) * self.among - self.values)
 
+    def scaled(self, t: float = 0.0) -> Floats:
+        """Return numbers in [0, 1] with a mean of t or more exactly if the rate, scaled so, is t or more.
+
+        They are the scaled values; if the rate is a ratio of sums top/bottom, they are top − t bottom + t.
+        """
+        values = (self.values - self.low) / (self.high - self.low)
+        return np.clip(values + t * (1.0 - self.among), 0.0, 1.0)  # rounding may exceed [0, 1]
+
     def taken(self, positions: Any) -> Sample:
         """Return some of the rows, by positions in ``rows`` or a mask."""
-        parts = {name: getattr(self, name)[positions] for name in ("rows", "values", "among")}
-        return replace(self, **parts)
+        rows, values, among = (part[positions] for part in (self.rows, self.values, self.among))
+        return replace(self, rows=rows, values=values, among=among)
 
 
 @dataclass(frozen=True, eq=False)
