@@ -228,8 +228,7 @@ def certificate_of(
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
     rule = fresh.rule
-    only_scores = rule is not None and rule.of_scores
-    if fresh.scored is not None and not fresh.compared and not only_scores:
+    if not (fresh.scored is None or fresh.compared or rule.of_scores):
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass all of them as training_rows="
@@ -245,7 +244,7 @@ def certificate_of(
         )
         deferred = float(np.mean(fresh.is_deferred[fresh.voting]))
     compared = COMPARED.format(100 * fresh.shared)
-    if only_scores:
+    if rule.of_scores:
         compared = ONLY_SCORES
     elif fresh.equal_rows == "natural":
         compared = EQUAL_BY_NATURE
@@ -263,8 +262,8 @@ def certificate_of(
         notes=tuple(notes),
         compared=fresh.compared,
         deferred=deferred,
-        rule=None if rule is None else rule.digest,
-        columns=() if rule is None else tuple(rule.groups),
+        rule=rule.digest,
+        columns=tuple(rule.groups),
         n_clusters=fresh.votes.n_clusters,
         equal_rows=fresh.equal_rows,
         copies=fresh.copies,
@@ -442,13 +441,14 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     precision of this label, because no row counts.
     """
     rate = bound.rate
-    if fresh.rule is None or rate.loss or rate.kind in ("representation", "cost"):
+    written = fresh.rule.written
+    if written is None or rate.loss or rate.kind in ("representation", "cost"):
         return False
     column, group = rate.by, bound.subgroup
     # Of any column: pairs of column and group, or groups of a column without a name.
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
-    given = fresh.rule.written.actions_in(column, group)
+    given = written.actions_in(column, group)
     counted, among = rate.tables(fresh.answered.strata)
     answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
     counts = (among > 0) & np.array([answer in given for answer in answers])

@@ -32,7 +32,6 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
     One answer may keep a limit by construction where the rule reads groups or defers, so few rows are no
     reason to refuse there.
     """
-    assert fresh.rule is not None
     may_keep = fresh.rule.by_group or fresh.answered.strata.defers
     found = {}
     for limit in limits:

@@ -40,7 +40,7 @@ from tailboost.rows.seen import (
     refuse_repeated,
     share_of_copies,
 )
-from tailboost.selection.answering import Decision, Scored
+from tailboost.selection.answering import NO_RULE, Decision, Scored
 from tailboost.selection.door import Answering
 from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.outputs import LogProbabilities
@@ -113,8 +113,8 @@ class Fresh:
         Whether the rows were compared with all rows that trained the model.
     equal_rows : {"copies", "natural"}
         As in `tailboost.certify`.
-    rule : Decision or None
-        The rule that has answered; None for other classifiers, and for an array of answers.
+    rule : Decision
+        The rule that has answered, if it is known.
     scored : Scored or None
         The rows with their scores; None for an array of answers.
     identity : Identity
@@ -130,7 +130,7 @@ class Fresh:
     used: Seen = Seen.of(np.zeros(0, dtype=np.uint64))  # noqa: RUF009  (it is frozen)
     compared: bool = False
     equal_rows: EqualRows = "copies"
-    rule: Decision | None = None
+    rule: Decision = NO_RULE
     scored: Scored | None = None
     identity: Identity = NOTHING
     copies: float = 0.0
@@ -178,7 +178,7 @@ class Fresh:
     def by(self, selection: Selection) -> Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
         answered = _with_actions(self.answered, *selection.answers(self.outputs))
-        return replace(self, answered=answered, rule=self.rule and self.rule.by(selection))
+        return replace(self, answered=answered, rule=self.rule.by(selection))
 
     # -- the doors -------------------------------------------------------------------------------------
 
@@ -218,33 +218,30 @@ class Fresh:
         if given.X is None:
             raise ValueError("X is needed: model is a classifier")
         rule, names = model.rule, given.names
-        titles = () if rule is None else tuple(rule.groups)
-        if names is not None and names.titles == (None,) and len(titles) == 1:
+        if names is not None and names.titles == (None,) and len(rule.groups) == 1:
             # A column without a name has that of the only column of the fit.
-            given = replace(given, names=replace(names, titles=titles))
+            given = replace(given, names=replace(names, titles=tuple(rule.groups)))
         scored = model.score(given.X, given.columns or None)
         classes = model.classes
         if classes is None:
             _, classes = _given_answers(scored.answers, given)
-        defers = rule is not None and rule.defers
         for rate in rates:
-            if rate.needs_deferral and not defers:
+            if rate.needs_deferral and not rule.defers:
                 raise ValueError(
                     f"{rate!r}: this model defers no row; tailboost.tune with this limit gives a "
                     "rule that may"
                 )
-        rows = _counted(given, rates, rule, classes, cost_range, defers=defers)
+        rows = _counted(given, rates, rule, classes, cost_range)
         is_compared, shared = compared(model, scored, given, equal_rows, training_rows)
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         copies = 0.0
         if equal_rows != "natural" and given.clusters is None:
             copies = share_of_copies("X", given.hashes(scored.given), given.y)
-        of_scores = rule is not None and rule.of_scores
         draws = voting_numbers(given.hashes(scored.content), given.clusters)
         return cls(
             replace(rows, actions=scored.numbers(classes)),
-            Votes(given.clusters, draws, defers),
-            Seen.of(scored.given, CALIBRATED_ON, given.labels if of_scores else None),
+            Votes(given.clusters, draws, rule.defers),
+            Seen.of(scored.given, CALIBRATED_ON, given.labels if rule.of_scores else None),
             is_compared,
             equal_rows,
             rule,
@@ -276,7 +273,7 @@ class Fresh:
                 "deferred=, a mask that is True for a deferred row"
             )
         labels, classes = _given_answers(answers, given)
-        rows = _counted(given, rates, None, classes, cost_range, defers=defers)
+        rows = _counted(given, rates, Decision(defers=defers), classes, cost_range)
         rows = _with_actions(rows, positions(labels, classes, "model"), is_deferred)
         hashes = given.hashes(hash_rows(rows.actions[:, None]))
         votes = Votes(given.clusters, voting_numbers(hashes, given.clusters), defers)
@@ -363,11 +360,9 @@ def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -
 def _counted(
     given: Rows,
     rates: Sequence[Rate],
-    rule: Decision | None,
+    rule: Decision,
     classes: Labels,
     cost_range: CostRange,
-    *,
-    defers: bool,
 ) -> Counts:
     """Return the rows by stratum, without answers yet."""
     costs = None
@@ -376,7 +371,7 @@ def _counted(
     titles, values, known = _groups(given, rule)
     y = positions(given.classes, classes, "y")[given.y]
     rows = Counts.stratified(
-        y, given.groups, given.weight, classes, titles, values, defers=defers, costs=costs
+        y, given.groups, given.weight, classes, titles, values, defers=rule.defers, costs=costs
     )
     strata = replace(rows.strata, known=known)
     if cost_range is not None and rows.costs is not None:
@@ -390,7 +385,7 @@ def _counted(
     return replace(rows, strata=strata)
 
 
-def _groups(given: Rows, rule: Decision | None) -> tuple[Any, list[list[Any]], Any]:
+def _groups(given: Rows, rule: Decision) -> tuple[Any, list[list[Any]], Any]:
     """Return the columns of groups, their values, and the combinations that exist, also without rows.
 
     A column of the fit counts if one of its groups occurs among the rows, and the combinations of several
@@ -400,7 +395,7 @@ def _groups(given: Rows, rule: Decision | None) -> tuple[Any, list[list[Any]], A
         return (), [], ()
     titles = given.names.titles
     values = [each.tolist() for each in given.names.values]
-    of_fit = {} if rule is None else rule.groups
+    of_fit = rule.groups
     if len(of_fit) == len(titles) == 1:  # a single column needs no name
         of_fit = dict(zip(titles, of_fit.values(), strict=True))
     n_known = 0
@@ -409,7 +404,7 @@ def _groups(given: Rows, rule: Decision | None) -> tuple[Any, list[list[Any]], A
         if not set(known).isdisjoint(groups):
             n_known += 1
             groups += [group for group in known if group not in groups]
-    if rule is None or n_known < len(titles):
+    if n_known < len(titles):
         return titles, values, ()
     if n_known == 1:
         return titles, values, None
@@ -476,7 +471,7 @@ def compared(
     """
     is_complete, shared = training_rows is not None, 0.0
     if is_complete:
-        trained = model.score(_in_form_of(given.X, training_rows)).given
+        trained = model.score(_in_form_of(as_table(given.X), training_rows)).given
         shared = refuse_repeated(
             Seen.of(scored.given), [Seen.of(trained, TRAINED_ON)], equal_rows
         )
@@ -497,15 +492,10 @@ def compared(
     return is_complete or model.known[0].records.complete, shared
 
 
-def _in_form_of(X: Table, training_rows: Table) -> Any:
-    """Return training rows with their columns in the order of ``X``; raise ValueError for other columns."""
-    table = as_table(training_rows)
-    rows = as_table(X)
-    if columns_of(table) and columns_of(rows):
-        table = table[[name for name in columns_of(rows) if name in columns_of(table)]]
-    if table.shape[1:] != rows.shape[1:]:
-        raise ValueError(
-            f"training_rows has {table.shape[1:]} columns of X, which has {rows.shape[1:]}: "
-            "give all of them"
-        )
+def _in_form_of(rows: Any, training_rows: Table) -> Table:
+    """Return training rows with the columns of fresh ones, in their order; raise ValueError for others."""
+    names = columns_of(rows)
+    table = as_table(training_rows, names or None)
+    if table.shape[1:] != rows.shape[1:] or (names and columns_of(table) not in ([], names)):
+        raise ValueError("training_rows must have the columns of X, without labels")
     return training_rows if isinstance(training_rows, Mapping) else table  # read by name

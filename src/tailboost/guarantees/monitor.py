@@ -30,7 +30,7 @@ from tailboost.guarantees.bets import Bets, Wealth
 from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
 from tailboost.rows.fingerprints import digest_of, hashes_of_names, hashes_of_pairs
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import Seen, first_repeated
+from tailboost.rows.seen import EqualRows, Seen, first_repeated
 from tailboost.rows.subgroups import (
     group_columns,
     named_columns,
@@ -134,7 +134,7 @@ class Monitor:
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of certify: Monitor(rule, certificate)"
             )
-        pairs = [(certificate.rule, answers.rule and answers.rule.digest)]
+        pairs = [(certificate.rule, answers.rule.digest)]
         if certificate.identity:
             pairs.append((certificate.identity, answers.identity.digest))
         if any(None not in pair and len({*pair}) > 1 for pair in pairs):
@@ -257,9 +257,8 @@ class Monitor:
             )
         if self.certificate.equal_rows == "natural":
             return
-        rule = answering(self.rule).rule
-        by_chance = rule is not None and rule.of_scores
-        known = first_repeated(rows, self.seen, "natural" if by_chance else "copies")
+        equal_rows: EqualRows = "natural" if answering(self.rule).rule.of_scores else "copies"
+        known = first_repeated(rows, self.seen, equal_rows)
         if known is not None:
             raise LeakageError(
                 f"X: rows of this batch equal rows of batch {known.use!r}. If they are "
@@ -437,7 +436,7 @@ class Monitor:
             )
 
 
-def _answered_rows(rule: Decision | None, scored: Scored, given: dict[str, Any]) -> Mask:
+def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Any]) -> Mask:
     """Return a mask of the rows that have scores, and groups that the rule knows, shape (n,).
 
     A warning counts the others. Raise ValueError without such rows, or for a column of another length.
@@ -454,7 +453,7 @@ def _answered_rows(rule: Decision | None, scored: Scored, given: dict[str, Any])
     if n_lacking:
         warn_user(f"{n_lacking:,} rows of {n:,} are not tested: they have no score")
     has_score = ~scored.lacking
-    if rule is None or not rule.by_group:
+    if not rule.by_group:
         return has_score
     for name, column in named_columns(given["groups"], None, rule.groups).items():
         if name in rule.groups and rule.by_group in (True, name):

@@ -35,8 +35,8 @@ class Decision:
 
     Attributes
     ----------
-    written : ThresholdRule or Rule
-        The rule alone.
+    written : ThresholdRule or Rule, optional
+        The rule alone; None if answers alone are known.
     defers : bool
         Whether it may defer rows.
     by_group : bool or str
@@ -51,8 +51,8 @@ class Decision:
         What makes its scores: columns of `Scores`, or outputs of the models on the selection data.
     """
 
-    written: ThresholdRule | Rule
-    defers: bool
+    written: ThresholdRule | Rule | None = None
+    defers: bool = False
     by_group: bool | str = False
     groups: GroupsByColumn = field(default_factory=dict)
     combinations: Sequence[tuple[Any, ...]] = ()
@@ -65,12 +65,18 @@ class Decision:
         return replace(self, written=selection.written, defers=defers)
 
     @cached_property
-    def digest(self) -> str:
+    def digest(self) -> str | None:
         """Digest of the rule and of what makes its scores; copies, pickles and files keep it."""
+        if self.written is None:
+            return None
         if all(isinstance(each, np.ndarray) for each in self.made_by):
             outputs = (each.tobytes() for each in self.made_by)
             return digest(digest_of_rule(self.written).encode(), *outputs)
         return digest_of_rule(self.written, self.made_by)
+
+
+#: The decision function of a model of another library, and of an array of answers.
+NO_RULE = Decision()
 
 
 @dataclass(frozen=True, eq=False)

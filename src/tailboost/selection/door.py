@@ -19,7 +19,7 @@ from tailboost.rates import Limit
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.judged import answer_shares, inside, predicted_labels, transformed
 from tailboost.rows.seen import Records
-from tailboost.selection.answering import Answers, Decided, Known, Scored
+from tailboost.selection.answering import NO_RULE, Answers, Decided, Decision, Known, Scored
 from tailboost.selection.identity import Identity, identity_of
 
 
@@ -119,7 +119,7 @@ class OtherModel:
     """A model of another library, or columns of scores without a rule, read as a `Decided` rule."""
 
     model: Model
-    rule: None = None
+    rule: Decision = NO_RULE
     limits: tuple[Limit, ...] = ()
     certificate: None = None
 
