@@ -200,19 +200,19 @@ def certify(
     counted = [expression.rate for expression in expressions]
     if costs is not None and not any(rate.needs_costs for rate in counted):
         raise ValueError("costs: no rate reads them; add cost(), or tail(10%, cost())")
-    door: Any = {"equal_rows": checked_equal_rows(equal_rows), "cost_range": cost_range}
+    reason = checked_equal_rows(equal_rows)
     if answers is not None:
         if deferred is not None:
             raise ValueError(
                 "deferred goes with an array of answers: a classifier knows its deferred rows"
             )
-        fresh = Fresh.of_model(answers, given, counted, training_rows=training_rows, **door)
+        fresh = Fresh.of_model(answers, given, counted, reason, training_rows, cost_range)
     else:
         if training_rows is not None:
             raise ValueError(
                 "training_rows: model is an array of answers, so there are no rows to compare"
             )
-        fresh = Fresh.of_answers(model, given, counted, deferred=deferred, **door)
+        fresh = Fresh.of_answers(model, given, counted, reason, deferred, cost_range)
     parts = [expressions]
     if not expressions:  # the kinds of errors divide the level evenly
         kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]

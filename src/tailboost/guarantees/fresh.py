@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     as_table,
     check_costs,
@@ -153,7 +153,6 @@ class Fresh:
     def outputs(self) -> LogProbabilities:
         """The outputs of the models, which other rules of a selection read."""
         assert self.scored is not None
-        assert self.scored.outputs is not None
         return self.scored.outputs
 
     @property
@@ -177,8 +176,13 @@ class Fresh:
 
     def by(self, selection: Selection) -> Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
-        answered = _with_actions(self.answered, *selection.answers(self.outputs))
-        return replace(self, answered=answered, rule=self.rule.by(selection))
+        labels, is_deferred = selection.answers(self.outputs)
+        actions = np.where(is_deferred, self.answered.strata.n_classes, labels)
+        return replace(self.answered_by(actions), rule=self.rule.by(selection))
+
+    def answered_by(self, actions: Ints) -> Fresh:
+        """Return the same rows with other numbers of answers, by the same rule."""
+        return replace(self, answered=replace(self.answered, actions=actions))
 
     # -- the doors -------------------------------------------------------------------------------------
 
@@ -188,7 +192,6 @@ class Fresh:
         model: Answering,
         given: Rows,
         rates: Sequence[Rate],
-        *,
         equal_rows: EqualRows = "copies",
         training_rows: Table = None,
         cost_range: CostRange = None,
@@ -257,27 +260,26 @@ class Fresh:
         answers: Any,
         given: Rows,
         rates: Sequence[Rate],
-        *,
         equal_rows: EqualRows = "copies",
-        deferred: Any = None,
+        deferred: Column = None,
         cost_range: CostRange = None,
     ) -> Fresh:
         """Return given rows with an array of answers; arguments and errors as of `of_model`."""
         _refuse_unknown(rates, given, cost_range)
-        defers, is_deferred = deferred is not None, np.zeros(len(given), dtype=bool)
-        if defers:
-            is_deferred = check_deferred(deferred, len(given))
-        elif any(rate.counts_deferral for rate in rates):
+        if deferred is None and any(rate.counts_deferral for rate in rates):
             raise ValueError(
                 "deferred is needed: an array of answers does not show deferred rows; give "
                 "deferred=, a mask that is True for a deferred row"
             )
         labels, classes = _given_answers(answers, given)
-        rows = _counted(given, rates, Decision(defers=defers), classes, cost_range)
-        rows = _with_actions(rows, positions(labels, classes, "model"), is_deferred)
-        hashes = given.hashes(hash_rows(rows.actions[:, None]))
-        votes = Votes(given.clusters, voting_numbers(hashes, given.clusters), defers)
-        return cls(rows, votes, equal_rows=equal_rows)
+        actions = positions(labels, classes, "model")
+        if deferred is not None:
+            actions[check_deferred(deferred, len(given))] = len(classes)
+        rule = Decision(defers=deferred is not None)
+        rows = _counted(given, rates, rule, classes, cost_range)
+        draws = voting_numbers(given.hashes(hash_rows(actions[:, None])), given.clusters)
+        votes = Votes(given.clusters, draws, rule.defers)
+        return cls(replace(rows, actions=actions), votes, equal_rows=equal_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,13 +415,6 @@ def _groups(given: Rows, rule: Decision) -> tuple[Any, list[list[Any]], Any]:
 
 
 # -- answers -----------------------------------------------------------------------------------------------
-
-
-def _with_actions(rows: Counts, labels: Ints, is_deferred: Mask) -> Counts:
-    """Return rows with the number of the answer to each: of its label, K if it is deferred."""
-    if rows.strata.defers:
-        labels = np.where(is_deferred, rows.strata.n_classes, labels)
-    return replace(rows, actions=labels)
 
 
 def _given_answers(answers: Any, given: Rows) -> tuple[Labels, Labels]:

@@ -200,9 +200,7 @@ class OneScore:
             return None
         scores, places = family.sign * fresh.outputs.score, fresh.outputs.groups
         cell, strata = family.cells(scores, places), fresh.answered.strata
-        votes = fresh.voting
-        rows = np.zeros((len(strata.mass), selecting.end))
-        np.add.at(rows, (fresh.answered.stratum[votes], cell[votes]), 1.0)
+        rows = _rows(fresh, cell, np.ones(len(fresh), dtype=np.bool_), selecting.end)
         certifying = CountTable.of(selection.problem, family, strata, rows)
         if certifying is None:
             return None
@@ -215,17 +213,14 @@ class OneScore:
 
     def counted(self, used: Mask) -> CountTable:
         """Return some of the fresh rows with a vote, by stratum and cell."""
-        votes = self.fresh.votes.among(np.arange(len(self.fresh)))
-        votes = votes[used[votes]]
-        rows = np.zeros_like(self.certifying.rows)
-        np.add.at(rows, (self.fresh.answered.stratum[votes], self.cell[votes]), 1.0)
+        rows = _rows(self.fresh, self.cell, used, self.certifying.end)
         return replace(self.certifying, rows=rows)
 
     def answered_by(self, cuts: Ints) -> Fresh:
         """Return the fresh rows with the answers of cuts, shape (m, 2)."""
         low, high = cuts[self.places].T
         actions = np.where(self.cell < low, FIRST, np.where(self.cell < high, DEFERRED, SECOND))
-        return replace(self.fresh, answered=replace(self.fresh.answered, actions=actions))
+        return self.fresh.answered_by(actions)
 
     def rule(self, cuts: Ints) -> Selection:
         """Return the rule of cuts, shape (m, 2)."""
@@ -240,6 +235,15 @@ class OneScore:
     def refused(self, likeliest: Ints, level: float, words: str = "") -> Refused:
         """Return that no rule is certified; the likeliest one has these cuts, shape (m, 2)."""
         return Refused(self.fresh.by(self.rule(likeliest)), level, words)
+
+
+def _rows(fresh: Fresh, cell: Ints, used: Mask, n_cells: int) -> Floats:
+    """Return the numbers of some fresh rows with a vote, by stratum and cell, shape (S, V)."""
+    votes = fresh.voting
+    votes = votes[used[votes]]
+    rows = np.zeros((len(fresh.answered.strata.mass), n_cells))
+    np.add.at(rows, (fresh.answered.stratum[votes], cell[votes]), 1.0)
+    return rows
 
 
 def one_cut(cuts: Ints) -> Ints:
