@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ Axes = Any
 Label = str | float | np.generic
 #: The subgroups of a rate: None for all rows, a name, or the names of several columns.
 By = str | int | Sequence[str | int] | None
+#: The name of a subgroup, a label, a group or a column of groups: text, a number, None, or a tuple of names.
+Name = Hashable
 #: Values of scikit-learn's ``random_state``.
 Seed = int | np.random.RandomState | None
 #: Plain types for JSON, by the names of fields.

@@ -13,6 +13,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
 from tailboost.rates import Sample, Statistic
@@ -50,7 +51,7 @@ class Wealth:
     log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(STAKES)
     batches: int = 0  # batches so far
 
-    def add(self, losses: Any) -> Wealth:
+    def add(self, losses: ArrayLike) -> Wealth:
         """Return the wealth after a batch of further rows with losses in [0, 1]; unchanged without rows."""
         values, counts = np.unique(losses, return_counts=True)
         if not len(values):
@@ -114,7 +115,7 @@ class Bets:
             return None
         rates = self.sums[:, 2] / self.sums[:, 1]
         if self.bound.subgroups:
-            return Statistic(self.bound.subgroup, self.bound.rate).value(rates)
+            return Statistic(str(self.bound.subgroup), self.bound.rate).value(rates)
         return float(rates[0])
 
     def since(self, before: Bets) -> list[Any]:

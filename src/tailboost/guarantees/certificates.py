@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Groups, Model, Table
+from tailboost.core.array_types import Column, Document, Groups, Model, Name, Table
 from tailboost.core.checks import reading
 from tailboost.core.spelling import how_many, percent, points_words, rate_words, stated_words
 from tailboost.core.tables import (
@@ -75,7 +74,7 @@ class CertifiedBound:
     """
 
     rate: Rate = ERROR
-    subgroup: Any = None
+    subgroup: Name = None
     sense: str = "≤"
     target: float | None = None
     estimate: float | None = None
@@ -83,7 +82,7 @@ class CertifiedBound:
     upper: float = 1.0
     n: int = 0
     method: str = ""
-    subgroups: tuple[Any, ...] = ()
+    subgroups: tuple[Name, ...] = ()
     in_percent: bool = False
     deferred: float | None = None
 
@@ -212,12 +211,12 @@ class CertifiedBound:
             return replace(self, lower=self.target, method=method)
         return replace(self, upper=self.target, method=method)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return everything as plain types, for JSON; `from_dict` is the inverse."""
         return {**vars(self), "rate": repr(self.rate), "certified": self.certified}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: Document) -> Self:
         """Return a bound written by `to_dict`; raise KeyError, TypeError or ValueError for no bound."""
         values = {part.name: document[part.name] for part in fields(cls)}
         values |= {name: _tuples(values[name]) for name in ("subgroup", "subgroups")}
@@ -311,7 +310,7 @@ class Certificate:
     used: Seen | None = field(default=None, repr=False, compare=False)
     # Digest of a model of another library, in this process alone: its bytes differ in others.
     identity: str = field(default="", repr=False, compare=False)
-    columns: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+    columns: tuple[Name, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def certified(self) -> bool | None:
@@ -325,9 +324,9 @@ class Certificate:
         return [bound for bound in self.bounds if bound.target is not None]
 
     @property
-    def groups_named(self) -> dict[Any, list[Any]]:
+    def groups_named(self) -> dict[Name, list[Name]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
-        named: dict[Any, dict[Any, None]] = {}
+        named: dict[Name, dict[Name, None]] = {}
         for bound in self._limited:
             if bound.rate.needs_groups and (bound.n or bound.certified):
                 for subgroup in bound.subgroups or (bound.subgroup,):
@@ -337,7 +336,7 @@ class Certificate:
 
     def recheck(
         self, X: Table, y: Column, *, groups: Groups = None, clusters: Column = None
-    ) -> Any:
+    ) -> Monitor:
         """Test each bound on one batch of new rows; see `tailboost.Monitor`, which takes further batches.
 
         Parameters
@@ -442,19 +441,19 @@ class Certificate:
 
     # -- JSON ------------------------------------------------------------------------------------------
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Document:
         return {**vars(self), "identity": "", "digest": self.to_dict()["digest"]}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Document) -> None:
         parts = dict(state)
         stated = parts.pop("digest", None)  # older files have none
         vars(self).update(parts)
         if stated not in (None, self.to_dict()["digest"]):
             raise ValueError(CHANGED)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return everything but the model and rows as plain types, for JSON."""
-        document = {name: getattr(self, name) for name in STORED} | {
+        document = {name: vars(self)[name] for name in STORED} | {
             "certified": self.certified,
             "bounds": [bound.to_dict() for bound in self.bounds],
             "notes": list(self.notes),
@@ -465,7 +464,7 @@ class Certificate:
         return document | {"digest": digest_of(document)}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: Document) -> Self:
         """Return a certificate written by `to_dict`, without model and rows.
 
         Raises

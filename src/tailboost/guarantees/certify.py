@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, product
-from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Groups, Model, Stated, Table
+from tailboost.core.array_types import Column, Groups, Model, Name, Stated, Table
 from tailboost.core.checks import check_indexes, check_number
 from tailboost.core.exceptions import warn_user
 from tailboost.guarantees.certificates import CONSTANT, Certificate, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
-from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
+from tailboost.guarantees.fresh import CostRange, Fresh, refuse_rule_alone
 from tailboost.guarantees.tail import UPPER, worst_mean
 from tailboost.rates import (
     Limit,
@@ -96,11 +95,11 @@ def certify(
     groups: Groups = None,
     clusters: Column = None,
     confidence: float = 0.95,
-    costs: Any = None,
-    cost_range: tuple[float, float] | None = None,
+    costs: Table = None,
+    cost_range: CostRange = None,
     deferred: Column = None,
     equal_rows: EqualRows | None = None,
-    training_rows: Any = None,
+    training_rows: Table = None,
 ) -> Certificate:
     """Return confidence bounds on a classifier's rates on new rows, from fresh rows.
 
@@ -385,7 +384,7 @@ def are_counts(rate: Rate, fresh: Fresh) -> bool:
     return has_two_values and fresh.shares(rate) is None  # an expected loss may have any value
 
 
-def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Any, float]:
+def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:
     """Return the share of deferred rows by subgroup with rows; empty if a rate shows it, or no row is."""
     if rate.counts_deferral or not fresh.is_deferred.any():
         return {}
@@ -425,7 +424,7 @@ def joint_bounds(
     rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
     each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
     """
-    bounds_on_means: set[Any] = set()
+    bounds_on_means: set[tuple[Rate, int, str]] = set()
     for each in expressions:
         samples = enumerate(fresh.samples(each.rate))
         with_rows = [number for number, sample in samples if len(sample.rows)]

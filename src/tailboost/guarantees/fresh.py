@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Model, Name, Table
 from tailboost.core.checks import (
     as_table,
     check_costs,
@@ -257,7 +256,7 @@ class Fresh:
     @classmethod
     def of_answers(
         cls,
-        answers: Any,
+        answers: Column,
         given: Rows,
         rates: Sequence[Rate],
         equal_rows: EqualRows = "copies",
@@ -387,7 +386,9 @@ def _counted(
     return replace(rows, strata=strata)
 
 
-def _groups(given: Rows, rule: Decision) -> tuple[Any, list[list[Any]], Any]:
+def _groups(
+    given: Rows, rule: Decision
+) -> tuple[tuple[Name, ...], list[list[Name]], tuple[tuple[Name, ...], ...] | None]:
     """Return the columns of groups, their values, and the combinations that exist, also without rows.
 
     A column of the fit counts if one of its groups occurs among the rows, and the combinations of several
@@ -417,7 +418,7 @@ def _groups(given: Rows, rule: Decision) -> tuple[Any, list[list[Any]], Any]:
 # -- answers -----------------------------------------------------------------------------------------------
 
 
-def _given_answers(answers: Any, given: Rows) -> tuple[Labels, Labels]:
+def _given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
     """Return the labels of an array of answers, given in the place of a model, and all labels.
 
     Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
@@ -487,7 +488,7 @@ def compared(
     return is_complete or model.known[0].records.complete, shared
 
 
-def _in_form_of(rows: Any, training_rows: Table) -> Table:
+def _in_form_of(rows: Table, training_rows: Table) -> Table:
     """Return training rows with the columns of fresh ones, in their order; raise ValueError for others."""
     names = columns_of(rows)
     table = as_table(training_rows, names or None)

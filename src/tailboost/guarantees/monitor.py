@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
@@ -156,7 +155,7 @@ class Monitor:
         *,
         groups: Groups = None,
         clusters: Column = None,
-        id: Any = None,
+        id: Column = None,
         name: str | None = None,
     ) -> Monitor:
         """Return the monitor after one more batch, or after late labels of a batch.
@@ -401,7 +400,7 @@ class Monitor:
 
     @classmethod
     def from_dict(
-        cls, state: Mapping[str, Any], rule: Model, certificate: Certificate | None = None
+        cls, state: Document, rule: Model, certificate: Certificate | None = None
     ) -> Self:
         """Return the monitor of a rule with a state from `to_dict`.
 
@@ -436,7 +435,7 @@ class Monitor:
             )
 
 
-def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Any]) -> Mask:
+def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> Mask:
     """Return a mask of the rows that have scores, and groups that the rule knows, shape (n,).
 
     A warning counts the others. Raise ValueError without such rows, or for a column of another length.
@@ -473,6 +472,6 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Any]) -> Mas
     return has_score
 
 
-def _part(given: dict[str, Any], rows: Mask) -> dict[str, Any]:
+def _part(given: dict[str, Table], rows: Mask) -> dict[str, Table]:
     """Return some of the rows."""
     return {name: take(as_pandas(column), rows) for name, column in given.items()}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from tailboost.core.array_types import Floats, Ints, Mask, Stated
+from tailboost.core.array_types import Document, Floats, Ints, Mask, Name, Stated
 from tailboost.core.checks import check_number
 from tailboost.guarantees.exact_tests import most_reached
 from tailboost.rates import Limit, checked_limits
@@ -41,7 +40,7 @@ class RowsNeeded:
     """
 
     limits: tuple[Limit, ...]
-    rows: list[dict[Any, int]]
+    rows: list[dict[Name, int]]
     total: int | None
     power: float
 
@@ -60,7 +59,7 @@ class RowsNeeded:
         )
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return plain types, for JSON."""
         limits = [
             {
@@ -76,7 +75,7 @@ def rows_needed(
     limits: Stated,
     rates: Stated,
     *,
-    shares: Any = None,
+    shares: Stated = None,
     power: float = 0.8,
     confidence: float = 0.95,
     by_group: bool = True,
@@ -147,7 +146,7 @@ def rows_needed(
     return RowsNeeded(stated, rows_by_limit, total, power)
 
 
-def _expected(limit: Limit, rate: Any, share: Any) -> tuple[list[Any], Floats, Floats]:
+def _expected(limit: Limit, rate: Stated, share: Stated) -> tuple[list[Name], Floats, Floats]:
     """Return the subgroups, their expected rates and their shares of the rows, shape (m,) each."""
     if not limit.rate.is_share:
         raise ValueError(f"{limit!r}: rows are planned for shares of rows, not for this rate")
@@ -167,7 +166,7 @@ def _expected(limit: Limit, rate: Any, share: Any) -> tuple[list[Any], Floats, F
 
 
 def _rows(
-    limit: Limit, names: list[Any], rates: Floats, shares: Floats, level: float, power: float
+    limit: Limit, names: list[Name], rates: Floats, shares: Floats, level: float, power: float
 ) -> int:
     """Return the fewest rows of the table with which a limit is certified with a probability."""
     broken = ValueError(f"rates: they break {limit!r}, so no number of rows certifies it")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import By, Label, Stated
+from tailboost.core.array_types import By, Label, Name, Stated, Table
 from tailboost.core.checks import check_alpha, check_number, finite, in_class_order
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates.rate import (
@@ -28,6 +28,7 @@ from tailboost.rates.rate import (
     RATIO,
     WORST,
     Limit,
+    Pair,
     Pairs,
     Rate,
     Statistic,
@@ -38,7 +39,7 @@ from tailboost.rows.subgroups import HUMAN_REVIEW
 ERROR = Rate("error")
 
 
-def as_objective(objective: Any) -> Statistic:
+def as_objective(objective: Stated) -> Statistic:
     """Return what a selection minimises: one rate, or the largest rate of a family.
 
     A rate of which large values are better is replaced by its complement.
@@ -49,7 +50,7 @@ def as_objective(objective: Any) -> Statistic:
         If ``objective`` cannot be an objective.
     """
     (objective,) = as_statistics([objective])
-    if getattr(objective, "form", None) not in (EACH, LARGEST):
+    if not isinstance(objective, Statistic) or objective.form not in (EACH, LARGEST):
         raise TypeError(
             f"{objective!r} is no objective, which must be a rate or the largest of a family; "
             "limit a gap or ratio"
@@ -202,7 +203,7 @@ def selected(label: Label, by: By = None) -> Rate:
     return Rate("selected", label, by)
 
 
-def cost(matrix: Any = None, by: By = None) -> Rate:
+def cost(matrix: Table = None, by: By = None) -> Rate:
     """Return the mean cost of the answers.
 
     Parameters
@@ -390,7 +391,9 @@ def representation(label: Label, by: By) -> Rate:
     return Rate("representation", label, by)
 
 
-def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None) -> Rate:
+def custom(
+    name: str, counted: Iterable[Pair], among: Iterable[Pair] = ((None, None),), by: By = None
+) -> Rate:
     """Return a custom rate: the fraction of some rows with some answers.
 
     Such a rate has limits, tables, curves, certificates, monitors and text like any other rate, and files
@@ -465,7 +468,7 @@ def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None)
     return Rate("custom", by=by, counted=pairs, among=wider, name=name)
 
 
-def _checked_pairs(pairs: Any, name: str) -> Pairs:
+def _checked_pairs(pairs: Iterable[Pair], name: str) -> Pairs:
     """Return the pairs of a true label and an answer; None stays None.
 
     Errors call the parameter of `custom` ``name``.
@@ -640,9 +643,9 @@ _EXAMPLE = (
 )
 
 
-def _cost(matrix: Any = None, by: Any = None, labels: Any = None) -> Rate:
+def _cost(matrix: Table = None, by: By = None, labels: tuple[Name, ...] | None = None) -> Rate:
     """Return `cost` of a matrix with labels of its rows, as printed."""
-    return replace(cost(matrix, by), labels=labels and tuple(labels))
+    return replace(cost(matrix, by), labels=labels)
 
 
 # The functions for rates, limits and objectives in texts.
@@ -721,7 +724,7 @@ def _value(node: Any) -> Any:
             return FUNCTIONS[name](*map(_value, node.args), **named)
         case ast.BinOp(ast.Constant(1), ast.Sub(), ast.Call()):
             rate = _value(node.right)
-            if getattr(rate, "is_gain", False):
+            if isinstance(rate, Rate) and rate.is_gain:
                 return replace(rate, complement=True)
         case ast.Compare(ast.Call() | ast.BinOp(), [ast.LtE() | ast.GtE()], [right]):
             limited = _value(node.left)

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Name, Stated, Table
 from tailboost.core.checks import plain
 from tailboost.core.spelling import ROUNDING, stated_words
 from tailboost.rates.strata import CLASS, NAMES_SHOWN, Counts, Sample, Strata
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # A true label and an answer; None stands for each of them.
-Pair = tuple[Any, Any]
+Pair = tuple[Name, Name]
 Pairs = tuple[Pair, ...]
 
 # Larger than any cost.
@@ -114,10 +114,10 @@ class Rate:
     """
 
     kind: str
-    label: Any = None
+    label: Name = None
     by: Any = None
     matrix: tuple[tuple[float, ...], ...] | None = None
-    labels: tuple[Any, ...] | None = None
+    labels: tuple[Name, ...] | None = None
     beta: float = 1.0
     complement: bool = False
     loss: Rate | None = None
@@ -127,7 +127,7 @@ class Rate:
     name: str = ""
 
     def __post_init__(self) -> None:
-        given: dict[str, Any] = {"label": checked_label(self.label)}
+        given: dict[str, object] = {"label": checked_label(self.label)}
         given["by"] = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if given["by"] == ():
             raise ValueError("by=() names no column of groups")
@@ -148,7 +148,7 @@ class Rate:
     def __ge__(self, bound: Stated) -> Limit:
         return Limit.of(AT_LEAST, self, bound)
 
-    def __lt__(self, bound: Stated) -> Any:
+    def __lt__(self, bound: Stated) -> NoReturn:
         raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
 
     __gt__ = __lt__
@@ -169,7 +169,7 @@ class Rate:
         return self.loss or self
 
     @property
-    def crossed(self) -> tuple[Any, ...]:
+    def crossed(self) -> tuple[Name, ...]:
         """The names in ``by``."""
         return self.by if isinstance(self.by, tuple) else (self.by,)
 
@@ -224,7 +224,10 @@ class Rate:
     @property
     def counted_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
-        words = {LABEL: "rows with label {!r}", OTHER: "rows with other labels than {!r}"}
+        words: dict[Name, str] = {
+            LABEL: "rows with label {!r}",
+            OTHER: "rows with other labels than {!r}",
+        }
         return words.get(self.among[0][0], "rows").format(self.label)
 
     # -- counts --------------------------------------------------------------------------------------
@@ -235,7 +238,7 @@ class Rate:
         classes, actions = np.indices((K, strata.n_actions))
         own = classes if self.label is None else strata.label(self.label)
 
-        def are(numbers: Any, part: Any) -> Any:
+        def are(numbers: Ints, part: Name) -> Mask:
             """Return where classes or actions are a part of a pair."""
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
@@ -359,7 +362,7 @@ class Terms:
     """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each of m subgroups."""
 
     rate: Rate
-    names: list[Any]  # of the subgroups
+    names: list[Name]  # of the subgroups
     top: Floats  # shape (m, W, A); W is S, or 2 S if the counts also contain costs
     bottom: Floats  # shape (m, W, A)
     mass: Floats  # shape (m,): weight in the denominator; for a ratio, weight of the subgroup
@@ -384,7 +387,7 @@ class Terms:
         )  # the mass of one effective row
         return np.asarray(among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY))
 
-    def beyond(self, level: Any) -> Floats:
+    def beyond(self, level: float | Floats) -> Floats:
         """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of a subgroup is at most its level.
 
         They exist for ratios and for linear rates, and are scaled by the mass of the subgroup: beyond 0 a
@@ -480,7 +483,7 @@ class Statistic:
         excess = self.sign * (value - bound)
         return None if np.isnan(excess) else bool(excess <= ROUNDING)
 
-    def levels(self, names: list[Any]) -> Floats:
+    def levels(self, names: list[Name]) -> Floats:
         """Return the level from which the rate of each subgroup counts, shape (m,)."""
         return np.zeros(len(names))
 
@@ -546,7 +549,7 @@ class Limit(Statistic):
         in_percent = False
         numbers = {}
         for name, each in (bound if by_name else {None: bound}).items():
-            number: Any = each
+            number: object = each
             if str(each).endswith("%"):
                 in_percent = True
                 number = float(each[:-1]) / 100
@@ -571,11 +574,11 @@ class Limit(Statistic):
         stated = tuple(numbers.items()) if by_name else numbers[None]
         return cls(form, rate, stated, in_percent=in_percent)
 
-    def levels(self, names: list[Any]) -> Floats:
+    def levels(self, names: list[Name]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one; 0 if the rates are compared."""
         return super().levels(names) if self.compares else self.bounds(names)
 
-    def bounds(self, names: list[Any]) -> Floats:
+    def bounds(self, names: list[Name]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,).
 
         Raise ValueError with all named subgroups with a bound that do not exist.
@@ -650,11 +653,11 @@ class Limit(Statistic):
         a, _ = self.pair
         return np.sqrt(a**2 * variances[..., :, None] + variances[..., None, :])
 
-    def against(self, shares: Any) -> Any:
+    def against(self, shares: Floats) -> Floats:
         """Return shares of rows as shares that count against the limit: complements for a lower bound."""
         return shares if self.from_above else 1.0 - shares
 
-    def tightened(self, names: list[Any], widths: Floats) -> Limit:
+    def tightened(self, names: list[Name], widths: Floats) -> Limit:
         """Return the limit with bounds tightened by ``widths``, by subgroup or of a gap or ratio.
 
         A width of NaN changes nothing.
@@ -705,7 +708,7 @@ class Limit(Statistic):
         return f"{left} {'<=' if self.from_above else '>='} {right}"
 
 
-def checked_label(label: Any) -> Any:
+def checked_label(label: object) -> Any:
     """Return a label as text or a number, or None; raise TypeError for another type."""
     python_label = plain(label)
     if label is not None and not isinstance(python_label, (str, int, float)):
@@ -715,15 +718,15 @@ def checked_label(label: Any) -> Any:
 
 def measure(
     rate: Rate,
-    y_true: Any,
-    answers: Any,
+    y_true: Column,
+    answers: Column,
     *,
     groups: Groups = None,
-    deferred: Any = None,
+    deferred: Column = None,
     costs: Table = None,
     sample_weight: Column = None,
-    labels: Any = None,
-) -> dict[Any, float]:
+    labels: Column = None,
+) -> dict[Name, float]:
     """Measure a rate of given answers.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Name, Table
 from tailboost.core.checks import (
     check_costs,
     check_indexes,
@@ -64,16 +64,16 @@ class Strata:
         the values exist.
     """
 
-    classes: tuple[Any, ...]
-    columns: tuple[Any, ...]
-    values: tuple[tuple[Any, ...], ...]
+    classes: tuple[Name, ...]
+    columns: tuple[Name, ...]
+    values: tuple[tuple[Name, ...], ...]
     combinations: Ints
     mass: Floats
     size: Floats
     defers: bool = False
     mean_costs: Floats | None = None
     cost_range: tuple[float, float] = (0.0, 1.0)
-    known: tuple[tuple[Any, ...], ...] | None = ()
+    known: tuple[tuple[Name, ...], ...] | None = ()
 
     def __post_init__(self) -> None:
         if self.defers and HUMAN_REVIEW in self.classes:
@@ -112,7 +112,7 @@ class Strata:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
         return self.numbers[:, -1 if column is None else column + 1]
 
-    def label(self, label: Any) -> int:
+    def label(self, label: Name) -> int:
         """Return the number of the class with a label.
 
         Text and numbers are different labels, also "1" and 1, and so are True and 1. Raise ValueError if no
@@ -125,7 +125,7 @@ class Strata:
             f"no class is called {label!r}: there are {self.classes[:NAMES_SHOWN]}"
         )
 
-    def subgroups(self, by: Any) -> tuple[list[Any], Mask]:
+    def subgroups(self, by: Name) -> tuple[list[Name], Mask]:
         """Return the names of the m subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
         Of several columns a name has the column and the value: two columns may have the same values. The
@@ -133,24 +133,27 @@ class Strata:
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
         values = [self.classes, *self.values, (EVERYTHING,)]
-        columns = [CLASS, *self.columns]
-        crosses = isinstance(by, tuple)
-        named = by if crosses else (by,)
+        numbers = {name: j for j, name in enumerate(self.columns, 1)} | {
+            CLASS: 0,
+            EVERYTHING: -1,
+        }
         # Families of subgroups, each of some columns of the numbers of strata.
         if by in (GROUP, CELL):
             families = [[j, 0][: 1 + (by == CELL)] for j in range(1, len(values) - 1)]
         else:
+            named = by if isinstance(by, tuple) else (by,)
             for name in named:
-                if name not in (*columns, EVERYTHING):
+                if name not in numbers:
                     raise ValueError(
                         f"by={name!r}: groups= has no column of this name; there are "
                         f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
                         "selects the rule"
                     )
-            families = [[-1 if name is EVERYTHING else columns.index(name) for name in named]]
+            families = [[numbers[name] for name in named]]
         if not families:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        names: list[Any] = []
+        crosses = isinstance(by, tuple)
+        names: list[Name] = []
         masks = []
         for family in families:
             keys = list(product(*(values[j] for j in family)))
@@ -172,7 +175,7 @@ class Strata:
         return names, np.concatenate(masks)
 
 
-def groups_in(subgroup: Any, by: Any, titles: Sequence[Any]) -> list[tuple[Any, Any]]:
+def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:
     """Return the pairs (column, group) in the name of a subgroup.
 
     ``titles`` are the columns of groups. Of a single column, the name of a group has no column.
@@ -207,7 +210,7 @@ class Sample:
         Weight of each of these rows in the denominator: 1, but less in an F score.
     """
 
-    name: Any
+    name: Name
     rows: Ints
     values: Floats
     low: float
@@ -232,10 +235,10 @@ class Sample:
         values = (self.values - self.low) / (self.high - self.low)
         return np.clip(values + t * (1.0 - self.among), 0.0, 1.0)  # rounding may exceed [0, 1]
 
-    def taken(self, positions: Any) -> Sample:
+    def taken(self, positions: Ints | Mask | list[int]) -> Sample:
         """Return some of the rows, by positions in ``rows`` or a mask."""
-        rows, values, among = (part[positions] for part in (self.rows, self.values, self.among))
-        return replace(self, rows=rows, values=values, among=among)
+        values, among = self.values[positions], self.among[positions]
+        return replace(self, rows=self.rows[positions], values=values, among=among)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +258,9 @@ class Counts:
         y: Ints,
         groups: Ints | None,
         weight: Floats,
-        classes: Any,
-        columns: Any = (),
-        values: Any = (),
+        classes: Labels | Sequence[Name],
+        columns: Iterable[Name] = (),
+        values: Iterable[Iterable[Name]] = (),
         *,
         defers: bool = False,
         costs: Floats | None = None,
@@ -293,7 +296,7 @@ class Counts:
         squares = np.bincount(stratum, share**2, n_strata)
         cost_range, mean_costs = (0.0, 1.0), None
         if costs is not None:
-            costs = np.pad(costs, ((0, 0), (0, 1)))[:, : len(classes) + defers]
+            costs = np.pad(costs, ((0, 0), (0, 1)))[:, : len(classes) + int(defers)]
             cost_range = (float(costs.min()), float(costs.max()))
             of_actions = [np.bincount(stratum, share * each, n_strata) for each in costs.T]
             mean_costs = np.column_stack(of_actions) / np.where(mass > 0, mass, 1.0)[:, None]
@@ -313,13 +316,13 @@ class Counts:
     @classmethod
     def answered(
         cls,
-        y_true: Any,
-        answers: Any,
+        y_true: Column,
+        answers: Column,
         groups: Groups = None,
-        deferred: Any = None,
+        deferred: Column = None,
         costs: Table = None,
         sample_weight: Column = None,
-        labels: Any = None,
+        labels: Column = None,
     ) -> Counts:
         """Return rows with answers, checked.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Mask, Table
+from tailboost.core.array_types import Floats, Ints, Labels, Mask, Table
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     SmallSubgroupsWarning,
@@ -52,7 +52,7 @@ FEW_ROWS = 10
 def counted(
     problem: Problem,
     rows: Rows,
-    classes: object,
+    classes: Labels,
     names: Any,
     costs: Any = None,
     rule_column: int | None = None,
