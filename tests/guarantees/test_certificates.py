@@ -192,3 +192,12 @@ def test_a_function_has_no_answers_to_bound():
     X, y = np.random.default_rng(0).random((50, 2)), np.arange(50) % 2
     with pytest.raises(ValueError, match="function"):
         tb.certify(lambda X: np.c_[1 - X[:, 0], X[:, 0]], X, y, limits=["error() <= 50%"])
+
+
+@pytest.mark.parametrize(("estimate", "target"), [(0.1 + 0.2, 0.3), (0.3, 0.1 + 0.2), (0.7, 1 - 0.3 + 1e-16)])
+@pytest.mark.parametrize("sense", ["≤", "≥"])
+def test_a_distance_of_rounding_from_a_limit_is_none(estimate, target, sense):
+    bound = tb.CertifiedBound(sense=sense, target=target, estimate=estimate, lower=0.0, upper=1.0, n=20)
+    assert bound.room == 0
+    assert bound.rows_needed is None
+    assert bound.reason == "the estimate is at the limit"

@@ -122,10 +122,13 @@ class CertifiedBound:
 
     @property
     def room(self) -> float | None:
-        """The distance of the estimate from the limit, negative beyond it; None if one is not there."""
+        """The distance of the estimate from the limit, negative beyond it; None if one is not there.
+
+        A difference of rounding is none.
+        """
         if self.estimate is None or self.target is None:
             return None
-        room = self.target - self.estimate
+        room = round(self.target - self.estimate, 12)
         return -room if self.sense == "≥" else room
 
     @property
