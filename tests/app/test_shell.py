@@ -201,6 +201,21 @@ def test_used_rows_are_found_under_another_name_and_from_another_folder(folder):
     shell(f"calibrate c.csv {other} --out out/rule.json")  # other rows
 
 
+def test_other_names_of_the_labels_free_no_used_rows(folder, tables):
+    """The same rows with labels 1 and 0 or truth values, in either order of the names, are used up."""
+    shell(f"calibrate b.csv {OPTIONS} --out rule.json")
+    other = OPTIONS.replace("30%", "35%")
+    for yes, no in (("1", "0"), ("True", "False"), ("a", "b")):
+        names = {"yes": yes, "no": no}
+        tables["b"].replace({"fraud": names}).sample(frac=1, random_state=0).to_csv("d.csv", index=False)
+        renamed = other.replace("yes", yes)
+        assert "attempt" in shell(f"calibrate d.csv {renamed} --out d.json", 2)
+        tables["c"].replace({"fraud": names}).to_csv("e.csv", index=False)
+        (folder / "tailboost-attempts.json").rename("kept.json")
+        shell(f"calibrate e.csv {renamed} --out e.json")  # rows that nobody had
+        (folder / "kept.json").rename("tailboost-attempts.json")
+
+
 def test_sql_of_several_scores_names_their_columns(folder):
     rng = np.random.default_rng(1)
     P = rng.dirichlet([0.6] * 3, 1000)

@@ -104,6 +104,26 @@ def test_spent_rows_of_scores_are_refused_with_further_rows(rule):
             tb.calibrate(rule, X[:n], y[:n], limits=["miss(yes) <= .3"])
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_rows_of_scores_stay_used_up_under_other_names_of_the_labels(several):
+    X, y = scored(1, 1500)
+    columns = 0
+    if several:
+        X, columns = np.hstack([X, 1 - X]), [0, 1]
+
+    def calibrated(yes, no, bound, **more):
+        labels = [yes, no] if several else yes
+        return tb.calibrate(
+            tb.Scores(columns, labels), X[::-1], np.where(y == "yes", yes, no)[::-1],
+            limits=[rates.miss(yes) <= bound], **more,
+        )  # fmt: skip
+
+    first = calibrated("yes", "no", 0.5)
+    for yes, no in ((1, 0), (0, 1), (True, False), ("a", "b"), ("b", "a"), (1.0, 0.0)):
+        with pytest.raises(tb.LeakageError, match="attempt"):
+            calibrated(yes, no, 0.6, previous=first)
+
+
 def test_an_attempt_is_recorded_before_its_test(tuned, monkeypatch):
     mix, X, y, groups = tuned
 

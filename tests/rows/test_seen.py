@@ -22,7 +22,7 @@ def scored(seed, n, decimals, shift=0.0):
 
 
 def table(scores, labels):
-    return Seen.of(hash_rows(scores[:, None], rounded=True), labels=labels)
+    return Seen.of(hash_rows(scores[:, None], rounded=True), labels=labels, score_labels=[True])
 
 
 def with_copies(used, new, n_copies):

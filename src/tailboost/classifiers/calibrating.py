@@ -57,7 +57,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, kept_together, share_of_copies
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.selection.answering import Decided, Known
+from tailboost.selection.answering import Decided
 from tailboost.selection.direction import FELL
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
@@ -308,7 +308,9 @@ class Parts:
         """
         answers = classifier.__tailboost__()
         own, *of_models = answers.known
-        answers = replace(answers, known=(Known(replace(own.records, used=())), *of_models))
+        answers = replace(
+            answers, known=(replace(own, records=replace(own.records, used=())), *of_models)
+        )
         if certifying is given:  # scored for the selection
             engine, read = selection.engine, answers.read
             answers = replace(

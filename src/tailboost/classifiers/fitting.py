@@ -504,7 +504,7 @@ def marked_if_seen(models: Models, hashes: Hashes, *tables: Seen) -> Models:
     """Return models; if their selection data repeat known rows, warn and mark the data as fitted on."""
     given = Seen.of(hashes)
     for known in tables:
-        if not known.of_scores and given.repeats(known):
+        if given.repeats(known):
             words = models.rows.words
             equal = f"{100 * given.share_in(known):.3g}% of which equal training rows"
             warn_user(

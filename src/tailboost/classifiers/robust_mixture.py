@@ -494,7 +494,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         rows = replace(rows, X=P[rows.places])
         rows = rows.numbered(mix.classes_, mix._group_names, words)
         models = averaging(answering(models, rows))
-        seen = Seen.of(models.row_hashes(rows.X), SELECTED_ON, rows.labels)
+        hashes = models.row_hashes(rows.X)
+        seen = Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels)
         mix._select(problem, models, None, rows.costs, Records(used=(seen,)), NOTHING)
         mix.selection_.warn()
         return mix

@@ -342,8 +342,8 @@ class TunedClassifier(OfAnyTable):
         if stated_rows and len(stated_rows[0]) >= FEWEST_TRAINED * (selecting.n_given or 0):
             records = replace(records, complete=True)
         if are_new:
-            labels = selecting.labels if models.of_scores else None
-            records = records.using(Seen.of(hashes, SELECTED_ON, labels))
+            seen = Seen.of(hashes, SELECTED_ON, selecting.labels, models.score_labels)
+            records = records.using(seen)
         identity = identity.after_answers(identity_of(fitted), ", ".join(names))
         shared = [name for name, model in given if any(model is each for each in fitted)]
         identity = identity.beside(f"{name} (no copy of it can be made)" for name in shared)
@@ -1060,7 +1060,6 @@ class TunedClassifier(OfAnyTable):
         check_is_fitted(self)
         self.evidence_.refuse_changed()
         selection = self.evidence_.selected
-        of_scores = selection.models.of_scores
         made_by: Any = selection.models.logs
         if self._models.reads_scores:
             scores = [model.estimator for model in selection.models.fitted]
@@ -1073,14 +1072,16 @@ class TunedClassifier(OfAnyTable):
             self.by_group,
             dict(each),
             self.group_combinations_,
-            of_scores,
             made_by,
         )
         return Decided(
             self.classes_,
             rule,
             selection.problem.limits,
-            (Known(self.records_), *known_within(selection.models.fitted)),
+            (
+                Known(self.records_, score_labels=self._models.score_labels),
+                *known_within(selection.models.fitted),
+            ),
             self._scored,
             self.evidence_.certificate,
             Identity("", self.evidence_.identity.unknown),
@@ -1120,8 +1121,7 @@ class TunedClassifier(OfAnyTable):
 
     def _reading(self, X: Table, y: Any) -> Seen:
         """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
-        of_scores = self._models.of_scores
-        return Seen.of(self._row_hashes(X), SELECTED_ON, y if of_scores else None)
+        return Seen.of(self._row_hashes(X), SELECTED_ON, y, self._models.score_labels)
 
     # -- rules of files --------------------------------------------------------------------------------
 

@@ -227,7 +227,8 @@ def certificate_of(
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
     rule = fresh.rule
-    if not (fresh.scored is None or fresh.compared or rule.of_scores):
+    only_scores = fresh.used.by == "columns"
+    if not (fresh.scored is None or fresh.compared or only_scores):
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass all of them as training_rows="
@@ -243,7 +244,7 @@ def certificate_of(
         )
         deferred = float(np.mean(fresh.is_deferred[fresh.voting]))
     compared = COMPARED.format(100 * fresh.shared)
-    if rule.of_scores:
+    if only_scores:
         compared = ONLY_SCORES
     elif fresh.equal_rows == "natural":
         compared = EQUAL_BY_NATURE

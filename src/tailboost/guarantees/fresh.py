@@ -106,8 +106,7 @@ class Fresh:
     votes : Votes
         Which rows of a cluster count.
     used : Seen
-        The rows, to recognise them later; scores are known by their labels too. Empty for an array of
-        answers.
+        The rows, to recognise them later. Empty for an array of answers.
     compared : bool
         Whether the rows were compared with all rows that trained the model.
     equal_rows : {"copies", "natural"}
@@ -243,7 +242,7 @@ class Fresh:
         return cls(
             replace(rows, actions=scored.numbers(classes)),
             Votes(given.clusters, draws, rule.defers),
-            Seen.of(scored.given, CALIBRATED_ON, given.labels if rule.of_scores else None),
+            Seen.of(scored.given, CALIBRATED_ON, given.labels, model.known[0].score_labels),
             is_compared,
             equal_rows,
             rule,
@@ -482,8 +481,8 @@ def compared(
         if not tables:
             continue
         hashes = scored.content if known.hashes is None else known.hashes(given.X)
-        for labels in (None, given.labels):  # scores have labels
-            rows = Seen.of(hashes, labels=labels)
+        for score_labels in ((), known.score_labels):
+            rows = Seen.of(hashes, "", given.labels, score_labels)
             shared = max(shared, refuse_repeated(rows, tables, equal_rows))
     return is_complete or model.known[0].records.complete, shared
 

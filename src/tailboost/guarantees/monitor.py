@@ -256,8 +256,8 @@ class Monitor:
             )
         if self.certificate.equal_rows == "natural":
             return
-        equal_rows: EqualRows = "natural" if answering(self.rule).rule.of_scores else "copies"
-        known = first_repeated(rows, self.seen, equal_rows)
+        of_scores = answering(self.rule).known[0].score_labels
+        known = first_repeated(rows, self.seen, "natural" if of_scores else "copies")
         if known is not None:
             raise LeakageError(
                 f"X: rows of this batch equal rows of batch {known.use!r}. If they are "

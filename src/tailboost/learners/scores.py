@@ -393,6 +393,11 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
         """The labels."""
         return self.classes
 
+    @property
+    def label_list(self) -> list[Any]:
+        """The labels, in the order of their columns."""
+        return self.classes.tolist()
+
     def predict_proba(self, X: Floats) -> Floats:
         """Return class probabilities, shape (n, K)."""
         P = X[:, self.number]

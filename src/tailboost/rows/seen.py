@@ -17,12 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Document, Hashes, Ints
-from tailboost.core.checks import check_number
+from tailboost.core.checks import check_number, distinct_and_places
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
-from tailboost.rows.fingerprints import (
-    hashes_of_names,
-    hashes_of_pairs,
-)
+from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
 #: Reason for rows that equal known rows: copies, or features and scores with few values.
 EqualRows = Literal["copies", "natural"]
@@ -71,28 +68,43 @@ class Seen:
     Attributes
     ----------
     digests : ndarray of uint32, shape (m,)
-        The smallest digests, sorted, one for each row. A digest has the content of a row, of scores also the
-        label.
+        The smallest digests, sorted, one for each row.
     limit : int
         All rows with a digest of at most this are included.
     use : str
         What the rows were used for, as the start of a sentence.
-    of_scores : bool
-        Whether the rows are scores with labels: then different rows may be equal.
+    by : {"features", "columns", "names"}
+        What digests have: features; or scores, where different rows may be equal, with the column of the
+        label, whatever it is called. Earlier versions wrote digests of scores with the name of the label.
+    named : Seen or None
+        Rows of scores as earlier versions wrote them.
     """
 
     digests: NDArray[np.uint32]
     limit: int = 2**32 - 1
     use: str = ""
-    of_scores: bool = False
+    by: str = "features"
+    named: Seen | None = None
 
     @classmethod
-    def of(cls, hashes: Hashes, use: str = "", labels: Any = None) -> Self:
-        """Return the rows of a table by their `hash_rows`, rounded; ``labels`` are given for scores."""
-        if labels is not None and len(hashes):
-            hashes = hashes_of_pairs(hashes, hashes_of_names(labels))
+    def of(
+        cls, hashes: Hashes, use: str = "", labels: Any = None, score_labels: Sequence[Any] = ()
+    ) -> Self:
+        """Return the rows of a table by their `hash_rows`, rounded.
+
+        Of scores ``score_labels`` are the labels of the columns, and ``labels`` those of the rows: other
+        names of them make no other rows.
+        """
+        if len(score_labels):
+            names, place = distinct_and_places(np.asarray(labels))
+            columns = [[*score_labels, name].index(name) for name in names.tolist()]
+            by_column = cls.of(
+                hashes_of_pairs(hashes, np.array(columns, np.uint64)[place]), use
+            )
+            named = cls.of(hashes_of_pairs(hashes, hashes_of_names(labels)), use)
+            return replace(by_column, by="columns", named=replace(named, by="names"))
         digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))
-        rows = cls(digests, use=use, of_scores=labels is not None)
+        rows = cls(digests, use=use)
         if len(digests) > MOST_DIGESTS:
             return rows.up_to(int(digests[MOST_DIGESTS - 1]))
         return rows
@@ -111,9 +123,14 @@ class Seen:
         counts = np.unique(self.digests, return_counts=True)[1]
         return int(counts[counts > 1].sum())
 
+    def beside(self, known: Seen) -> Seen:
+        """Return these rows in the form of known rows, up to their limit."""
+        new = self.named if self.named and known.by == "names" else self
+        return new.up_to(known.limit)
+
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
-        new = self.up_to(known.limit)
+        new = self.beside(known)
         if not len(new):
             return float("nan")
         return float(np.isin(new.digests, known.digests).mean())
@@ -128,9 +145,9 @@ class Seen:
 
         Equal rows by nature may not be the other table or, unless chance makes so small a part, a part of it.
         """
-        new = self.up_to(known.limit)
-        used = known.up_to(self.limit)
-        if self.of_scores != known.of_scores or not len(new) or not len(used):
+        new = self.beside(known)
+        used = known.up_to(new.limit)
+        if new.by != known.by or not len(new) or not len(used):
             return False
         small, large = sorted((new, used), key=len)
         n_common = (Counter(small.digests.tolist()) & Counter(large.digests.tolist())).total()
@@ -152,7 +169,7 @@ class Seen:
     def to_dict(self) -> Document:
         """Return plain types for JSON."""
         digests = base64.b64encode(self.digests.astype("<u4").tobytes()).decode()
-        return {**vars(self), "digests": digests}
+        return {"digests": digests, "limit": self.limit, "use": self.use, "by": self.by}
 
     @classmethod
     def from_dict(cls, state: Document) -> Self:
@@ -161,7 +178,8 @@ class Seen:
         digests = np.frombuffer(content, dtype="<u4").astype(np.uint32)
         if (digests[1:] < digests[:-1]).any():
             raise ValueError("digests of rows are damaged")
-        return cls(digests, int(state["limit"]), str(state["use"]), bool(state["of_scores"]))
+        by = state["by"] if "by" in state else ["features", "names"][state["of_scores"]]
+        return cls(digests, int(state["limit"]), str(state["use"]), by)
 
 
 def _by_chance(n_repeated: int, ratio: float, n: int) -> float:

@@ -45,8 +45,6 @@ class Decision:
         The groups of the selection data by column.
     combinations : sequence of tuple
         The combinations of several columns that occur.
-    of_scores : bool
-        Whether it reads scores alone: then equal rows count as different rows.
     made_by : sequence
         What makes its scores: columns of `Scores`, or outputs of the models on the selection data.
     """
@@ -56,7 +54,6 @@ class Decision:
     by_group: bool | str = False
     groups: GroupsByColumn = field(default_factory=dict)
     combinations: Sequence[tuple[Any, ...]] = ()
-    of_scores: bool = False
     made_by: Sequence[Any] = ()
 
     def by(self, selection: Selection) -> Decision:
@@ -154,11 +151,13 @@ class Scored:
 class Known:
     """Rows that a model inside another one has read, and how it reads rows given to the outer one.
 
-    ``hashes`` returns their hashes, as the model reads them; None if these are the `Scored.content`.
+    ``hashes`` returns their hashes, as the model reads them; None if these are the `Scored.content`. A model
+    of scores alone has the labels of their columns: then equal rows count as different rows.
     """
 
     records: Records
     hashes: Callable[[Table], Hashes] | None = None
+    score_labels: Sequence[Any] = ()
 
 
 @runtime_checkable

@@ -73,7 +73,7 @@ def known_within(
             return
         for each in found.known:
             hashes = each.hashes or partial(_content, found)
-            yield _behind(Known(each.records, hashes), steps)
+            yield _behind(replace(each, hashes=hashes), steps)
         return
     parts = model
     if not isinstance(model, (list, tuple)):
@@ -100,7 +100,7 @@ def _behind(known: Known, steps: tuple[Any, ...]) -> Known:
     read = known.hashes
     if read is None or not steps:
         return known
-    return Known(known.records, lambda X: read(transformed(X, steps)))
+    return replace(known, hashes=lambda X: read(transformed(X, steps)))
 
 
 def _read_behind(
@@ -137,7 +137,8 @@ class OtherModel:
     @cached_property
     def known(self) -> tuple[Known, ...]:
         """The training rows are not known, those of models inside may be."""
-        return (Known(Records()), *known_within(self.model))
+        labels = self.model.label_list if isinstance(self.model, Scores) else ()
+        return (Known(Records(), score_labels=labels), *known_within(self.model))
 
     @property
     def identity(self) -> Identity:

@@ -145,6 +145,11 @@ class Models:
         )
 
     @property
+    def score_labels(self) -> list[Any]:
+        """The labels of the columns of scores, or of given probabilities; none of other models."""
+        return self.fitted[0].estimator.label_list if self.of_scores else []
+
+    @property
     def reads_scores(self) -> bool:
         """Whether the models are columns of scores."""
         return self.of_scores and not self.are_given

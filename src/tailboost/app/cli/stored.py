@@ -93,21 +93,19 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
     Rows that ``selected`` a rule of these scores before are refused.
     """
     from tailboost.core.checks import label_column
-    from tailboost.rows.seen import Ledger, Seen
+    from tailboost.rows.seen import Ledger, Seen, first_repeated
     from tailboost.selection.door import answering
 
     path = rows.path.resolve().parent / LEDGER
     target = rows.roles.target
     X = rows.features
     y = rows.labels
-    given = []
     with held(path, _PATIENCE):
         entries = _read_ledger(path)
-        if selected or entries:
-            hashes = answering(model).score(X).given
-            # As rows with features are recorded, and as scores are.
-            given = [Seen.of(hashes), Seen.of(hashes, labels=label_column(y, "y"))]
-        if any(each.repeats(known) for each in given for known in selected):
+        opened = answering(model)
+        columns = opened.known[0].score_labels
+        given = Seen.of(opened.score(X).given, "", label_column(y, "y"), columns)
+        if first_repeated(given, selected, "copies") is not None:
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
             )
@@ -132,9 +130,7 @@ class _Entry(NamedTuple):
     attempt: Attempt
 
 
-def _counting(
-    entries: Sequence[_Entry], target: str | None, given: Sequence[Seen]
-) -> list[_Entry]:
+def _counting(entries: Sequence[_Entry], target: str | None, given: Seen) -> list[_Entry]:
     """Return the attempts that count for a call on these rows.
 
     An attempt counts if it had rows of the call, whatever the name of its file, or if it certified nothing
@@ -145,8 +141,7 @@ def _counting(
         if entry.target == target:
             campaign = [] if entry.certified else [*campaign, entry]
     for entry in entries:
-        on_these = any(each.repeats(entry.attempt.rows) for each in given)
-        if on_these and entry not in campaign:
+        if entry not in campaign and given.repeats(entry.attempt.rows):
             campaign.append(entry)
     return campaign
 

@@ -22,8 +22,12 @@ from tailboost.core.spelling import did_you_mean
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"
 _PARQUET = (".parquet", ".pq")
-# The first bytes of a zip archive, as .xlsx and .ods are, and of .xls.
-_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+# The first bytes of files that are no CSV: .xlsx and .ods are zip archives.
+_OTHER_FORMS = {
+    "a workbook or an archive": re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0"),
+    "JSON": re.compile(rb"\s*[\[{]\s*[\"\[{]"),
+    "a web page": re.compile(rb"\s*<[!?a-zA-Z]"),
+}
 # A word that may be a number or a code: 7, 007, 1E5.
 _CODE = r"\d+([eE]\d+)?"
 # Whole numbers as Python writes them: 007 and 1.0 are text.
@@ -132,8 +136,10 @@ class Reader:
             table = pd.read_parquet(path)
             return table, texts | {*table.select_dtypes(["object", "string", "category"])}
         with path.open("rb") as file:
-            if file.read(4) in _WORKBOOKS and path.suffix != ".zip":
-                raise ValueError("it is a workbook or an archive; save its table as CSV")
+            begin = file.read(100)
+        for form, bytes_of_form in _OTHER_FORMS.items():
+            if bytes_of_form.match(begin) and path.suffix != ".zip":
+                raise ValueError(f"it is {form}; save its table as CSV")
         header = (
             pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form).iloc[0].dropna()
         )
