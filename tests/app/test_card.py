@@ -38,6 +38,7 @@ def test_a_card_of_a_certified_rule(rule, tmp_path):
         assert part in text
     assert card.verdicts[0] == str(rule.certificate_).splitlines()[0]
     assert monitor.verdict in card.verdicts[2]
+    assert card.sections["If rows change"]
     assert "no monitor" not in card.sections["Not tested"]
     card.save(tmp_path / "card.html")
     page = (tmp_path / "card.html").read_text()
@@ -59,3 +60,34 @@ def test_a_model_without_a_certificate_is_certified_on_the_rows(tmp_path):
     card = tb.ModelCard.of(tuned, **rows(4000, 6000))
     assert card.verdicts == [str(tb.certify(tuned, **rows(4000, 6000))).partition("\n\n")[0]]
     assert "no monitor" in card.sections["Not tested"]
+
+
+def test_a_card_says_what_is_stated_and_what_nobody_has_stated(rule):
+    about = {"name": "Triage", "owner": "Ward <3>", "period": "May\nto June", "certified on": "3,000 visits"}
+    card = tb.ModelCard.of(rule, **rows(4000, 6000), purpose="To triage.", about=about)
+    assert card.title == "Model card of Triage"
+    facts = dict(line.split(": ", 1) for line in card.sections["Model"].splitlines())
+    assert facts["Class"] == "TunedClassifier"
+    assert facts["Owner"] == "Ward <3>"
+    assert facts["Purpose"] == "To triage."
+    assert facts["Period"] == "May to June"
+    assert facts["Version"] == facts["Training data"] == "not stated"
+    assert facts["Certified on"] == "3,000 visits"
+    assert rule.certificate_.to_dict()["digest"] in facts["Certificate"]
+    assert rule.certificate_.date in facts["Certificate"]
+    assert facts["Digest of the rule"] == rule.certificate_.rule
+    assert f"numpy {np.__version__}" in facts["Libraries"]
+    assert "Ward &lt;3&gt;" in card.to_html()
+    of_these_rows = tb.ModelCard.of(rule, **rows(4000, 6000), rates=["error"], about=about)
+    assert "3,000 visits" not in str(of_these_rows)
+
+
+def test_all_tables_of_a_page_are_tables_that_wrap(rule):
+    monitor = tb.Monitor(rule).add(**rows(3000, 4000), name="March")
+    card = tb.ModelCard.of(rule, **rows(4000, 6000), monitor=monitor)
+    page = card.to_html()
+    assert page.count("<table>") == 3
+    assert "<pre>" not in page
+    for tested in (rule.certificate_, monitor):
+        for cell in sum(tested.cells()[1], []):  # noqa: RUF017
+            assert cell.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#x27;") in page

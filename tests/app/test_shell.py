@@ -1,6 +1,8 @@
 """The shell answers as the library; its exit codes, files and refusals."""
 
+import hashlib
 import json
+import re
 import shlex
 import sqlite3
 
@@ -233,6 +235,30 @@ def test_sql_of_several_scores_names_their_columns(folder):
     assert answers == pd.read_csv("answers.csv")["prediction"].tolist()
 
 
+@pytest.mark.parametrize(
+    "first", ["fit a.csv --target fraud --drop score --group region --drop region", "tune a.csv"]
+)
+def test_facts_are_kept_in_the_files_and_stand_on_the_card(folder, first):
+    """Of a model file and of a rule file; a later fact replaces an earlier one."""
+    ending = "model" if first.startswith("fit") else "json"
+    limit = f"--limit {shlex.quote(LIMITS[0])}"
+    options = limit if ending == "model" else OPTIONS
+    shell(f"{first} {options} --about owner=Risk --about 'Version = 1' --out m.{ending}")
+    shell(
+        f"calibrate m.{ending} b.csv --limit 'miss(yes, by=region) <= 45%' --about version=2 --out n.{ending}"
+    )
+    shell(f"card n.{ending} c.csv --about purpose=Audit --out card.html")
+    page = (folder / "card.html").read_text()
+    facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
+    assert "<h1>Model card of n</h1>" in page
+    assert (facts["Owner"], facts["Version"], facts["Purpose"]) == ("Risk", "2", "Audit")
+    assert facts["Certified on"] == "800 rows of b.csv"
+    assert "800 " in facts["Training data" if ending == "model" else "Rule selected on"]
+    content = (folder / f"n.{ending}").read_bytes()
+    assert facts["File"] == f"sha256sum n.{ending} gives {hashlib.sha256(content).hexdigest()}"
+    assert "'owner'" in shell(f"card n.{ending} c.csv --about owner --out card.html", 2)
+
+
 def test_an_uncertified_attempt_ends_with_code_4_and_counts(folder, tables):
     strict = OPTIONS.replace("miss(yes, by=region) <= 30%", "error <= 14%")
     shell(f"calibrate a.csv {strict} --out rule.json", 4)
@@ -278,6 +304,9 @@ def whole(tables, tmp_path_factory):
     (folder / "longer.csv").write_text("amount,fraud\n1,5,yes\n2,5,no\n")
     (folder / "excel.csv").write_text("sep=;\nscore;fraud\n.5;yes\n.4;no\n")
     (folder / "book.xlsx").write_bytes(b"PK\x03\x04 a workbook")
+    (folder / "rows.json").write_text('[{"score": 0.5, "fraud": "yes"}]')
+    (folder / "columns.json").write_text('{\n "score": [0.5]}')
+    (folder / "page.csv").write_text("<!DOCTYPE html><table>")
     (folder / "comma.csv").write_text("z;fraud\n1,5;yes\n2,5;no\n")
     return folder
 
@@ -296,6 +325,9 @@ def whole(tables, tmp_path_factory):
         ("fit a.csv --target fraud --objective error --objective worst_class --out m.model", "--objective"),
         ("fit a.csv --target fraud --sep , --sep ; --out m.model", "--sep"),
         ("fit book.xlsx --target fraud --encoding cp1252 --out m.model", "CSV"),
+        ("tune rows.json --score score --target fraud --out r.json", "JSON"),
+        ("fit columns.json --target fraud --out m.model", "JSON"),
+        ("fit page.csv --target fraud --out m.model", "web page"),
         ("fit excel.csv --target fraud --sep ';' --out m.model", "first line"),
         ("fit comma.csv --target fraud --sep ';' --out m.model", "--decimal"),
         ("fit a.csv --target fraud --out no/m.model", "'no'"),

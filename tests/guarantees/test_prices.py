@@ -57,6 +57,21 @@ def test_a_price_of_one_limit_has_no_interval_if_the_rule_without_it_was_chosen(
     assert WORDS in str(by_limit["precision of 1: at least 0.6"])
 
 
+@pytest.mark.parametrize("name", ["ranks", "sequence", "tightened"])
+def test_errors_need_no_probabilities(name):
+    """Numbers that grow with P(1): the rules err as counted, and without limits about .25."""
+    limits, _, chose = SETTINGS[name]
+    (X, y, _), (A, b, _) = drawn(0, 4000, 1), drawn(1, 3000, 1)
+    scores = tb.Scores("p", 1, kind="number")
+    tuned = tb.tune(scores, np.exp(9 * X), y, limits=limits)
+    certified = tb.calibrate(tuned, np.exp(9 * A), b)
+    (price,) = certified.certificate_.price
+    assert price.error == pytest.approx(np.mean(certified.predict(np.exp(9 * A)) != b))
+    assert abs(price.without - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 3000)
+    assert (price.noise is None) == chose
+    assert "Overall error" in str(certified.certificate_)
+
+
 def truth(rule, n_groups):
     """Return by how much a rule of thresholds errs more than the threshold .5, deferral being no error."""
     excess = []

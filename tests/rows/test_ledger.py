@@ -107,9 +107,9 @@ def test_spent_rows_of_scores_are_refused_with_further_rows(rule):
 @pytest.mark.parametrize("several", [False, True])
 def test_rows_of_scores_stay_used_up_under_other_names_of_the_labels(several):
     X, y = scored(1, 1500)
-    columns = 0
+    columns = "s"
     if several:
-        X, columns = np.hstack([X, 1 - X]), [0, 1]
+        X, columns = X.assign(rest=1 - X["s"]), ["s", "rest"]
 
     def calibrated(yes, no, bound, **more):
         labels = [yes, no] if several else yes

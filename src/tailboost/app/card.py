@@ -1,17 +1,31 @@
-"""The model card: one page of the texts of certificate, rule, further rows and monitor."""
+"""The model card: what is known of a model, its certificate, rule, further rows and monitor."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Self
 
 from tailboost.app.plotting import LimitsDisplay
+from tailboost.classifiers import TunedClassifier
 from tailboost.core.array_types import Column, FilePath, Groups, Model, Stated, Table
 from tailboost.core.files import write_output
+from tailboost.core.spelling import listed
+from tailboost.core.tables import html_table
+from tailboost.core.versions import versions
 from tailboost.guarantees.certify import certify
 from tailboost.guarantees.monitor import Monitor
+
+# What a card states of every model, or that nobody has stated it.
+STATED = ("version", "owner", "purpose", "training data")
+DRIFT = (
+    "Test later rows with labels by a monitor, batch by batch. An alarm contradicts a bound for good: "
+    "rely no longer on the certificate, and calibrate again on new rows."
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +40,8 @@ class ModelCard:
         What is certified, and whether further rows or a monitor contradict it.
     sections : dict of str to str
         Texts by heading.
+    tables : dict of str to str
+        The tables of these texts as HTML.
     picture : str
         The limits as SVG.
     """
@@ -33,6 +49,7 @@ class ModelCard:
     title: str
     verdicts: list[str]
     sections: dict[str, str]
+    tables: dict[str, str]
     picture: str
 
     @classmethod
@@ -47,7 +64,8 @@ class ModelCard:
         rates: Stated = None,
         monitor: Monitor | None = None,
         purpose: str = "",
-        title: str = "Model card",
+        about: Mapping[str, str] | None = None,
+        title: str = "",
         rows_are: str = "Further rows",
     ) -> Self:
         """Return the card of a model, with its certificate compared with further fresh rows.
@@ -66,8 +84,13 @@ class ModelCard:
             What is certified on these rows, as in `tailboost.certify`: a tail has no other certificate.
         monitor : Monitor, optional
             Of later batches.
-        purpose, title, rows_are : str, optional
-            The purpose of the model, the title of the card, and the name of the rows.
+        purpose : str, optional
+            The purpose of the model.
+        about : mapping of str to str, optional
+            What else is known of the model, such as its name, version and owner, and the training data. The
+            card says which of these nobody has stated.
+        title, rows_are : str, optional
+            The title of the card, by default with the name or class of the model, and the name of the rows.
 
         Examples
         --------
@@ -77,9 +100,12 @@ class ModelCard:
         >>> p = rng.random((3000, 1))
         >>> y = (rng.random(3000) < p[:, 0]).astype(int)
         >>> rule = tb.calibrate(tb.Scores(0, 1), p[:2000], y[:2000], limits=["miss(1) <= 40%"])
-        >>> card = tb.ModelCard.of(rule, p[2000:], y[2000:], purpose="An example.")
+        >>> about = {"name": "Example", "owner": "Nobody"}
+        >>> card = tb.ModelCard.of(rule, p[2000:], y[2000:], purpose="To show a card.", about=about)
+        >>> card.title
+        'Model card of Example'
         >>> list(card.sections)
-        ['Purpose', 'Certificate', 'Rule', 'Further rows', 'Assumptions', 'Not tested']
+        ['Model', 'Certificate', 'Rule', 'Further rows', 'Assumptions', 'Not tested', 'If rows change']
         """
         rows = {"groups": groups, "clusters": clusters}
         certificate = getattr(model, "certificate_", None)
@@ -88,17 +114,25 @@ class ModelCard:
             certificate = certify(model, X, y, rates=rates, **rows)
         else:
             further = Monitor(model).add(X, y, name=rows_are, **rows)
+        stated = dict(about or {})
+        if purpose:
+            stated["purpose"] = purpose
+        name = stated.pop("name", type(model).__name__)
+        if further is None:  # the rows of a certificate that the model no longer has
+            stated.pop("certified on", None)
         headline, _, text = str(certificate).partition("\n\n")
         verdicts = [headline]
         sections = {
-            "Purpose": purpose,
+            "Model": _facts(model, certificate, stated),
             "Certificate": text,
             "Rule": str(getattr(model, "rule_", "")),
         }
-        for name, tested in ((rows_are, further), ("Monitor", monitor)):
+        tables = {"Certificate": html_table(*certificate.cells())}
+        for heading, tested in ((rows_are, further), ("Monitor", monitor)):
             if tested is not None:
-                verdicts.append(f"{name}: {tested.verdict}")
-                sections[name] = str(tested).partition("\n\n")[2]
+                verdicts.append(f"{heading}: {tested.verdict}")
+                sections[heading] = str(tested).partition("\n\n")[2]
+                tables[heading] = html_table(*tested.cells())
         sections["Assumptions"] = certificate.assumptions
         not_tested = [
             "whether the recorded rows and labels are correct",
@@ -109,13 +143,15 @@ class ModelCard:
             not_tested.append("later rows: the card has no monitor")
         if groups is None:
             not_tested.append("groups of rows: the rows have none")
-        if not purpose:
+        if "purpose" not in stated:
             not_tested.append("fitness for a purpose: none was stated")
         sections["Not tested"] = "\n".join(
             f"{line[0].upper()}{line[1:]}." for line in not_tested
         )
-        present = {name: content for name, content in sections.items() if content}
-        return cls(title, verdicts, present, _picture(certificate))
+        sections["If rows change"] = DRIFT
+        present = {heading: content for heading, content in sections.items() if content}
+        title = title or f"Model card of {name}"
+        return cls(title, verdicts, present, tables, _picture(certificate))
 
     def __str__(self) -> str:
         parts = [self.title, "\n".join(self.verdicts)]
@@ -143,6 +179,24 @@ class ModelCard:
             The file.
         """
         write_output(path, self.to_html())
+
+
+def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> str:
+    """Return what is known of a model, a fact a line."""
+    facts = {"class": type(model).__name__, **dict.fromkeys(STATED, "not stated"), **stated}
+    if isinstance(model, TunedClassifier):
+        with suppress(ValueError):  # a rule of a file has no selection data
+            facts["rule selected on"] = model.rates_.words
+    columns = list(getattr(model, "feature_names_in_", ()))
+    if columns:
+        facts["columns"] = f"{len(columns):,}: {listed(columns)}"
+    facts["certificate"] = f"{certificate.date} (UTC), digest {certificate.to_dict()['digest']}"
+    if certificate.rule is not None:
+        facts["digest of the rule"] = certificate.rule
+    facts["card"] = f"{datetime.now(UTC):%Y-%m-%d} (UTC)"
+    facts["libraries"] = ", ".join(f"{name} {version}" for name, version in versions().items())
+    lines = [f"{name[0].upper()}{name[1:]}: {fact}" for name, fact in facts.items()]
+    return "\n".join(" ".join(line.split()) for line in lines)
 
 
 def _picture(certificate: Any) -> str:

@@ -593,12 +593,15 @@ def prices(
 ) -> tuple[Price, ...]:
     """Return by how much answers without all limits, and without each of a few, err less on the same rows.
 
-    There is no price of all limits if a score is no probability.
+    Without limits the most probable labels err least. Where a score is no probability, the rule that the
+    selecting rows choose without limits stands for them.
     """
     table = fresh.outputs
     without: dict[str, tuple[Ints, bool]] = {}  # answers, and whether these rows chose them
     models = [getattr(model, "estimator", None) for model in selection.engine.models.fitted]
-    if all(getattr(model, "kind", "") != "number" for model in models):
+    if any(getattr(model, "kind", "") == "number" for model in models):
+        without[""] = selection.within([]).answers(table)[0], False
+    else:
         logs = table.pooled if len(models) > 1 else table.logs(0)
         without[""] = logs.argmax(axis=1), False
     limits = selection.problem.limits

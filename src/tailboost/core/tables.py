@@ -12,6 +12,8 @@ NOT_CERTIFIED = "not certified"
 KEPT = "kept on these rows"
 BROKEN = "broken on these rows"
 NO_ROWS = "no rows"
+#: The heads of a table, and the cells of its rows.
+Cells = tuple[list[str], list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,7 @@ class LimitLine:
     deferred: str = ""
 
 
-def filled_columns(
-    heads: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[list[str], list[list[str]]]:
+def filled_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Cells:
     """Return the columns of a table with an entry."""
     is_filled = list(map(any, zip(*rows, strict=True)))
     return [*compress(heads, is_filled)], [[*compress(row, is_filled)] for row in rows]

@@ -14,6 +14,7 @@ from tailboost.core.spelling import how_many, percent, points_words, rate_words,
 from tailboost.core.tables import (
     CERTIFIED,
     NOT_CERTIFIED,
+    Cells,
     LimitLine,
     filled_columns,
     text_table,
@@ -40,7 +41,6 @@ EQUAL_ANOTHER = (
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 #: The headings and the rows of a table.
-Cells = tuple[list[str], list[list[str]]]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.exceptions import LeakageError, UncertifiedGroupsWarning, warn_user
 from tailboost.core.spelling import how_many, joined, listed, percent
-from tailboost.core.tables import text_table
+from tailboost.core.tables import Cells, text_table
 from tailboost.core.versions import migrated
 from tailboost.guarantees.bets import Bets, Wealth
 from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
@@ -357,7 +357,8 @@ class Monitor:
         named = joined(since, GROUPS_NOTED, "; ")
         return f"Alarm: {rows} {len(since)} of {of_bounds}: {named}."
 
-    def __str__(self) -> str:
+    def cells(self) -> Cells:
+        """Return the table of bounds."""
         alarm = f"largest evidence (alarm at {self.threshold:.4g})"
         of_rates = ["rate, newest rows", "rate, all batches"]
         heads = ["result", "rate", "bound", *of_rates, "rows", alarm]
@@ -373,13 +374,16 @@ class Monitor:
             rows.append(
                 [result, bound.title, bound.bound_text, *rates, f"{n:,}", f"{evidence:.3g}"]
             )
+        return heads, rows
+
+    def __str__(self) -> str:
         allowed = percent(round(1.0 - self.certificate.confidence, 12))
         meaning = (
             "Evidence is what a stake of 1 has become by bets on the new rows against a "
             "bound. If all bounds are true and the rows are independent draws, any alarm ever "
             f"has a probability of at most {allowed}."
         )
-        table = text_table(heads, rows, left=(0, 1))
+        table = text_table(*self.cells(), left=(0, 1))
         return "\n".join([self.verdict, "", table, "", meaning])
 
     # -- state ---------------------------------------------------------------------------------------

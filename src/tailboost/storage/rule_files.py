@@ -150,8 +150,11 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     write_output(path, rule_text(classifier, target=target))
 
 
-def rule_text(classifier: Model, **columns: str | None) -> str:
-    """Return the text of a rule file; the columns ``target`` and ``cluster`` are those of other files."""
+def rule_text(classifier: Model, **noted: Any) -> str:
+    """Return the text of a rule file.
+
+    Noted are the columns ``target`` and ``cluster`` of other files, and what is known ``about`` the model.
+    """
     from tailboost.classifiers.selected_models import TunedClassifier
 
     scores = classifier.scores_ if isinstance(classifier, TunedClassifier) else None
@@ -186,9 +189,10 @@ def rule_text(classifier: Model, **columns: str | None) -> str:
             "by_group": by_group or None,
             "objective": objective if isinstance(objective, str | None) else repr(objective),
             "limits": list(map(repr, answers.limits)),
-            "target": columns.get("target"),
-            "cluster": columns.get("cluster"),
+            "target": noted.get("target"),
+            "cluster": noted.get("cluster"),
         },
+        "about": noted.get("about") or {},
         "groups": list(map(plain, classifier.groups_)),
         "groups_named": list(certificate.groups_named.items()) if certificate else [],
         "certificate": certificate and certificate.to_dict(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from pathlib import Path
@@ -45,6 +46,14 @@ def _rate(given: Any) -> float | dict[str, float]:
     return rates
 
 
+def _fact(given: Any) -> tuple[str, str]:
+    """Return the name and the value of a fact such as ``owner=Risk``."""
+    name, _, value = str(given).partition("=")
+    if not name.strip() or not value.strip():
+        raise typer.BadParameter(f"{given!r} is no fact such as owner='Credit risk'")
+    return name.strip().lower(), value.strip()
+
+
 Data = Annotated[Path, file("DATA", "CSV or Parquet file.")]
 Model = Annotated[
     Path,
@@ -86,6 +95,15 @@ Missing = Annotated[
 Objective = Annotated[str | None, option("Rate to minimise; by default the overall error.")]
 Confidence = Annotated[
     float, option("Probability that all statements hold together.", parser=_number, metavar="P")
+]
+About = Annotated[
+    list[Any] | None,
+    option(
+        "Fact for the card, such as owner=Risk or version=2, kept in the file; may be repeated.",
+        "--about",
+        metavar="KEY=VALUE",
+        parser=_fact,
+    ),
 ]
 Out = Annotated[Path, option("File to write.")]
 Json = Annotated[bool, option("Print JSON.", "--json")]
@@ -156,6 +174,7 @@ def fit(
     cluster: Cluster = None,
     objective: Objective = None,
     seed: Annotated[int, option("Seed of all random numbers.", min=0)] = 0,
+    about: About = None,
 ) -> None:
     """Train models, select a rule within the limits, and write both."""
     check_output(out, [MODEL], data)
@@ -171,7 +190,9 @@ def fit(
         random_state=seed,
     )
     model.fit(features, labels, **rows.beside)
-    write(model, out, rows.roles.given(features=tuple(features)))
+    trained = f"{rows.words}, {len(features.columns):,} columns"
+    facts = [("training data", trained), *(about or [])]
+    write(model, out, rows.roles.given(features=tuple(features), about=facts))
     say(model.rates_)
 
 
@@ -189,6 +210,7 @@ def tune(
     group: Groups = None,
     by_group: ByGroup = None,
     objective: Objective = None,
+    about: About = None,
 ) -> None:
     """Select thresholds on a column of scores within limits; nothing is trained or certified."""
     check_output(out, [RULE], data)
@@ -203,7 +225,8 @@ def tune(
         objective=objective,
         by_group=by_group or False,
     )
-    write(rule, out, roles)
+    facts = [("rule selected on", rows.words), *(about or [])]
+    write(rule, out, roles.given(about=facts))
     say(f"{rule.rates_}\n{rule.rule_}")
 
 
@@ -227,6 +250,7 @@ def calibrate(
     objective: Objective = None,
     cluster: Cluster = None,
     confidence: Confidence = 0.95,
+    about: About = None,
     as_json: Json = False,
 ) -> None:
     """Select the rule of least error whose limits are certified, on fresh rows.
@@ -264,7 +288,8 @@ def calibrate(
         }
     stated = {name: value for name, value in options.items() if value is not None}
     rule = calibrated(classifier, rows, selected, **stated)
-    write(rule, out, roles)
+    facts = [("certified on", rows.words), *(about or [])]
+    write(rule, out, roles.given(about=facts))
     say(rule.certificate_, as_json)
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
 
@@ -435,17 +460,20 @@ def card(
     monitor: Annotated[
         Path | None, option("State of `tailboost monitor`.", exists=True)
     ] = None,
+    about: About = None,
 ) -> None:
     """Write the model card, measured on further fresh rows."""
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
     rows = reader.read(data, stored.roles.given(target=target, cluster=cluster), stored.known)
+    file = f"sha256sum {model.name} gives {hashlib.sha256(model.read_bytes()).hexdigest()}"
     tb.ModelCard.of(
         stored.classifier,
         rows.features,
         rows.labels,
         **rows.beside,
         purpose=purpose,
+        about={"name": model.stem, **stored.roles.about, **dict(about or ()), "file": file},
         rows_are=data.name,
         monitor=None if monitor is None else _monitor_of(stored.classifier, monitor),
     ).save(out)

@@ -50,12 +50,14 @@ class Stored:
         rule = tb.load_rule(path)
         if not isinstance(rule, tb.TunedClassifier):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
-        selection = json.loads(path.read_bytes())["selection"]
+        document = json.loads(path.read_bytes())
+        selection = document["selection"]
         roles = Roles(
             selection["target"],
             tuple(selection["group"]),
             selection["cluster"],
             tuple(selection["scores"]),
+            about=document.get("about", {}),  # older files have none
         )
         settings = {name: selection[name] for name in ("limits", "by_group", "objective")}
         return cls(rule, roles, rule.scores_, settings)
@@ -82,7 +84,8 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
     from tailboost.storage.rule_files import rule_text
 
     if path.suffix == RULE:
-        write_output(path, rule_text(classifier, target=roles.target, cluster=roles.cluster))
+        noted = {"target": roles.target, "cluster": roles.cluster, "about": roles.about}
+        write_output(path, rule_text(classifier, **noted))
     else:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -43,7 +43,7 @@ def option(text: str, *names: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are, as a model or rule file notes it.
+    """What the columns of a table are, and what is known ``about`` the model, as its file notes it.
 
     Without names of features, all columns without another role are features.
     """
@@ -54,9 +54,11 @@ class Roles:
     features: Sequence[str] = ()
     drop: Sequence[str] = ()
     text: Sequence[str] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
 
     def given(self, **stated: Any) -> Self:
-        """Return the roles with those that options state; groups are added."""
+        """Return the roles with those that options state; groups and facts are added."""
+        stated["about"] = {**self.about, **dict(stated.get("about") or ())}
         stated["groups"] = tuple(dict.fromkeys([*self.groups, *(stated.get("groups") or [])]))
         return replace(self, **{name: value for name, value in stated.items() if value})
 
@@ -243,6 +245,11 @@ class Rows:
             f"{str(self.path)!r} has no column {', '.join(map(repr, absent))}; {advice}it has "
             f"{has[:20]}"
         )
+
+    @property
+    def words(self) -> str:
+        """The rows in words."""
+        return f"{len(self.table):,} rows of {self.path.name}"
 
     @property
     def features(self) -> Any:
