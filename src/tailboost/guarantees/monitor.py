@@ -29,7 +29,7 @@ from tailboost.guarantees.bets import Bets, Wealth
 from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
 from tailboost.rows.fingerprints import digest_of, hashes_of_names, hashes_of_pairs
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import EqualRows, Seen, first_repeated
+from tailboost.rows.seen import Seen, first_repeated
 from tailboost.rows.subgroups import (
     group_columns,
     named_columns,
