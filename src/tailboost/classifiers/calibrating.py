@@ -233,7 +233,7 @@ def calibrate(
     # Refuse a score that falls with its label, before anything is spent.
     engine, voting = parts.selection.engine, fresh.votes.among(np.arange(len(fresh)))
     direction = engine.direction(fresh.answered, fresh.outputs, voting)
-    engine.refuse_falling(direction)
+    direction.refuse_falling(engine.models.score, engine.classes)
 
     # Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
@@ -248,7 +248,7 @@ def calibrate(
             f"{USED_UP}",
             attempts=attempts,
         ) from None
-    if isinstance(found, Certified) and direction.falls:
+    if isinstance(found, Certified) and direction.share < 0.5:
         found = Refused(found.answered, level, FELL)
     if isinstance(found, Refused):
         raise _refusal(found, stated, confidence, attempts)

@@ -17,9 +17,10 @@ from scipy.special import ndtri
 from tailboost.guarantees.certify import tested_bounds
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.sequence import LAST, METHOD
-from tailboost.rates import InfeasibleLimitsError
+from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates.rate import RATIO, TINY
 from tailboost.selection.selection import Selection
-from tailboost.selection.table import tightened
+from tailboost.selection.table import counted_rate
 
 # Probits of the predicted probability of passing the test of each limit, along the sequence.
 STEPS = np.arange(3.5, -1.31, -0.6)
@@ -47,14 +48,27 @@ def rules_within_tighter(
     noise = np.sqrt(plain.n_rows / n_fresh)
     for step in STEPS.tolist():
         n_deviations = max(0.0, step * np.hypot(1.0, noise) - ndtri(level) * noise)
-        tighter = [
-            tightened(
-                limit, plain.program.strata, plain.counts, plain.engine.spread, n_deviations
-            )
-            for limit in plain.problem.limits
-        ]
+        tighter = [_tightened(limit, plain, n_deviations) for limit in plain.problem.limits]
         with suppress(InfeasibleLimitsError):
             rule = plain.within(tighter)
             if all(line.rows > 0 for line in rule.estimates):  # no rows certify no rate
                 yield rule
     yield plain
+
+
+def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
+    """Return a limit tightened by standard errors of the rates of a rule on new rows.
+
+    A refit shifts all subgroups alike, so compared rates have no such noise.
+    """
+    spread = rule.engine.spread * (not limit.compares)
+    terms, (values, *_), errors = counted_rate(
+        limit.rate, rule.program.strata, rule.counts, spread
+    )
+    if not limit.compares:
+        return limit.tightened(terms.names, n_errors * errors)
+    of_pairs = limit.deviations(errors**2)
+    np.fill_diagonal(of_pairs, 0.0)
+    unit = np.fmax.reduce(values) if limit.form == RATIO else 1.0
+    errors = of_pairs.max(keepdims=True)[0] / max(unit, TINY)
+    return limit.tightened([limit.form], n_errors * errors)

@@ -23,7 +23,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Labels
+from tailboost.learners.scores import Scores
 
 FALLS = 6.1
 FELL = "on these rows high scores speak against the label that is stated for them"
@@ -51,16 +52,20 @@ class Direction(NamedTuple):
                 n_pairs += n
         return cls(total / n_pairs, n_pairs) if n_pairs else cls()
 
-    @property
-    def falls(self) -> bool:
-        """Whether the score falls with the second label on these rows."""
-        return self.share < 0.5
-
-    def refuse_falling(self, score: str, label: object, cure: str) -> None:
-        """Raise ValueError if the score falls beyond chance; ``cure`` says what to do."""
-        if self.n_pairs and self.share <= 0.5 - FALLS / self.n_pairs**0.5:
-            raise ValueError(
-                f"{score}: high scores speak against {label!r}. Of rows with different labels "
-                f"that of {label!r} has the lower score in {1.0 - self.share:.0%} of pairs. "
-                f"{cure}. Nothing is spent"
+    def refuse_falling(self, score: Scores, classes: Labels) -> None:
+        """Raise ValueError if the score of one of two classes falls with its label beyond chance."""
+        if not self.n_pairs or self.share > 0.5 - FALLS / self.n_pairs**0.5:
+            return
+        label, other = classes[[score.positive_, 1 - score.positive_]].tolist()
+        name, cure = repr(score), f"State label={other!r}"
+        if score.made_by is not None:
+            name = f"P({label}) of {score.made_by}"
+            cure = (
+                f"Check that its probabilities have the order of the labels {[other, label]}, "
+                "and that rows and labels belong together"
             )
+        raise ValueError(
+            f"{name}: high scores speak against {label!r}. Of rows with different labels "
+            f"that of {label!r} has the lower score in {1.0 - self.share:.0%} of pairs. "
+            f"{cure}. Nothing is spent"
+        )

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from keyword import iskeyword
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from tailboost.core.score_kinds import ROUNDED, ScoreKind
 from tailboost.rows.subgroups import MISSING_GROUP, unit_name
 
-#: The ranges of a score in a group, with their actions: least and largest score. Of a score in two ranges the
-#: first one has the action.
-Ranges = Sequence[tuple[float, float, Any]]
 #: The names of the groups of a rule; None for a rule that reads no group.
 GroupNames = Sequence[Any] | None
 
+#: A function of a score and a group, without imports.
 SOURCE = """\
 def {name}(score, group=None):
     {words!r}
@@ -28,8 +22,8 @@ def {name}(score, group=None):
         score = float(str(score))
     if isinstance(score, (bool, str)):
         raise TypeError(f'the score {{score!r}} is no number')
-    if score is None or not {least!r} <= score <= {most!r}:
-        raise ValueError(f'the score {{score!r}} is none of the {plural}')
+    if score is None or not {kind.least!r} <= score <= {kind.most!r}:
+        raise ValueError(f'the score {{score!r}} is none of the {kind.plural}')
     ranges = {ranges!r}
     if group not in ranges:
         raise ValueError(f'group {{group!r}} is unknown')
@@ -64,106 +58,22 @@ def words_of_groups(groups: GroupNames, texts: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-# -- Python ------------------------------------------------------------------------------------------------
-
-
-def python_of_ranges(
-    name: str,
-    words: str,
-    ranges: Mapping[Any, Ranges],
-    kind: ScoreKind,
-    missing: float | None,
-) -> str:
-    """Return the source of a function of a score and a group, without imports.
-
-    Parameters
-    ----------
-    name, words : str
-        The name of the function and its docstring.
-    ranges : dict of Ranges
-        The ranges of each group; of None for a rule that reads no group.
-    kind : ScoreKind
-        The kind of the scores.
-    missing : float or None
-        The score of rows without one.
-    """
-    if not name.isidentifier() or iskeyword(name):
-        raise ValueError(f"name={name!r} is no name of a function")
-    return SOURCE.format(
-        name=name,
-        words=words,
-        missing=missing,
-        missing_group=MISSING_GROUP if MISSING_GROUP in ranges else None,
-        least=kind.least,
-        most=kind.most,
-        plural=kind.plural,
-        ranges=ranges,
-    )
-
-
 # -- SQL ---------------------------------------------------------------------------------------------------
 
 
-def sql_of_ranges(
-    score: str,
-    missing: float | None,
-    ranges: Sequence[Ranges],
-    conditions: Sequence[str],
-    *,
-    as_text: bool,
+def sql_case(
+    conditions: Sequence[str], tests: Sequence[Sequence[tuple[str, Any]]], *, as_text: bool
 ) -> str:
-    """Return the action on a column as SQL; ``conditions`` are those of the groups."""
-    if missing is not None:
-        score = f"COALESCE({score}, {missing!r})"
-    cases = [
-        f"WHEN {condition}{score} BETWEEN {least!r} AND {most!r} THEN {sql_value(action, as_text)}"
-        for condition, of_group in zip(conditions, ranges, strict=True)
-        for least, most, action in of_group
-    ]
-    return f"CASE {' '.join(cases)} END"
+    """Return the action of the first true test as SQL.
 
-
-def sql_of_costs(
-    columns: Sequence[str],
-    power: float,
-    costs: Sequence[Any],
-    actions: Sequence[Any],
-    conditions: Sequence[str],
-    *,
-    as_text: bool,
-) -> str:
-    """Return the action of least expected cost as SQL.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        The columns of the probabilities, as SQL.
-    power : float
-        The weight of their logarithms.
-    costs : sequence of array of shape (K, actions)
-        Cost of each action in each class, times the factor of the class, for each group.
-    actions : sequence
-        At least the actions with costs.
-    conditions : sequence of str
-        The conditions of the groups.
-    as_text : bool
-        Whether labels are written as text, because a column has one type.
+    The tests with their actions, and the ``conditions`` before them, are those of each group. Labels may be
+    written ``as_text``, because a column has one type.
     """
-    tests = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in columns]
-    slack = len(columns) * ROUNDED
-    tests.append(f"{' + '.join(columns)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
-    is_valid = " AND ".join(tests)
-    masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in columns]
-    cases = []
-    for condition, of_group in zip(conditions, costs, strict=True):
-        expected = [
-            " + ".join(f"{c!r} * {mass}" for c, mass in zip(of_action, masses, strict=True))
-            for of_action in np.transpose(of_group).tolist()
-        ]
-        for action, cost in zip(actions, expected, strict=False):
-            test = " AND ".join(f"{cost} <= {other}" for other in expected)
-            answer = sql_value(action, as_text)
-            cases.append(f"WHEN {is_valid} AND {condition}{test} THEN {answer}")
+    cases = [
+        f"WHEN {condition}{test} THEN {sql_value(action, as_text)}"
+        for condition, of_group in zip(conditions, tests, strict=True)
+        for test, action in of_group
+    ]
     return f"CASE {' '.join(cases)} END"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -56,8 +56,6 @@ class LogProbabilities:
     groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
     X: Table = None  # features of the rows, from which groups are estimated
     scores: Floats | None = None  # shape (n,): the single score of the models, as it was read
-    # Probabilities of strata by `ClassWeights`, computed once.
-    of_strata: dict[Any, Any] = field(init=False, default_factory=dict)
 
     @cached_property
     def pooled(self) -> Floats:
@@ -99,7 +97,7 @@ class Models:
 
     names: list[str]
     n_classes: int  # K
-    fitted: list[Any]  # the models
+    fitted: list[Model]  # the models
     columns: list[Ints]  # class number of each column of a model's probabilities
     # Shape (M,): w ≥ 0. A sum above 1 sharpens the probabilities of the models, a sum below 1 flattens them.
     weights: Any = None  # `averaging` sets them
@@ -189,13 +187,15 @@ class Models:
         Rows with equal hashes are one row, and so are those of a cluster; without hashes of the features all
         rows are different. Equal weights of any scale become 1. Features are not kept.
         """
-        if rows.row_hashes is not None and rows.clusters is None:
-            hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), rows.row_hashes)
-            rows = replace(rows, row_hashes=hashes)
-        rows = replace(rows, X=None, clusters=None, costs=None)
-        if np.ptp(rows.weight) <= SAME_WEIGHT * rows.weight.max():
-            rows = replace(rows, weight=np.ones(len(rows.y)))
-        return replace(self, logs=tuple(logs), rows=rows, scores=scores)
+        hashes, weight = rows.row_hashes, rows.weight
+        if hashes is not None and rows.clusters is None:
+            hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hashes)
+        if np.ptp(weight) <= SAME_WEIGHT * weight.max():
+            weight = np.ones(len(weight))
+        kept = replace(
+            rows, row_hashes=hashes, weight=weight, X=None, clusters=None, costs=None
+        )
+        return replace(self, logs=tuple(logs), rows=kept, scores=scores)
 
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""
@@ -229,33 +229,32 @@ def averaging(models: Models) -> Models:
     `PSEUDO_ROWS` pull the average towards equal weights without offsets. A model gets no weight if the loss
     hardly rises without this model. The model with the smallest effect on the scores is tried first.
     """
-    logs = models.logs
-    rows = models.rows
-    M = len(logs)
-    K = logs[0].shape[1]
+    logs, y, weight = models.logs, models.rows.y, models.rows.weight
+    M, K = len(logs), models.n_classes
     # Offsets of a row have no effect; centring keeps rounding errors small. By class: sums over the classes
     # of a row are then ten times as fast.
-    centred = np.empty((M, K, len(rows)))
+    centred = np.empty((M, K, len(y)))
     for own, log in zip(centred, logs, strict=True):
         np.subtract(log.T, log.mean(axis=1), out=own)
-    weight = rows.weight
     start = np.repeat([1.0 / M, 0.0], [M, K])
 
     def loss(t: Floats) -> tuple[float, Floats]:
-        value, gradient = 0.0, np.zeros(M + K)
-        for block in blocks(len(rows)):
+        pull = PSEUDO_ROWS * (t - start)
+        value, gradient = pull @ (t - start) / 2, pull
+        for block in blocks(len(y)):
             part, w = centred[..., block], weight[block]
-            own = rows.y[block], np.arange(len(w))
+            own = y[block], np.arange(len(w))
             z = np.tensordot(t[:M], part, 1) + t[M:, None]
             z -= z.max(axis=0)
             odds = np.exp(z)
             total = odds.sum(axis=0)
             residual = odds * (w / total)
             residual[own] -= w
-            gradient += np.append(np.tensordot(part, residual, 2), residual.sum(axis=1))
+            gradient = gradient + np.append(
+                np.tensordot(part, residual, 2), residual.sum(axis=1)
+            )
             value += w @ (np.log(total) - z[own])
-        pull = PSEUDO_ROWS * (t - start)
-        return float(value + pull @ (t - start) / 2), gradient + pull
+        return float(value), gradient
 
     options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))

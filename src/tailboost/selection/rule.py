@@ -3,38 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain, pairwise
+from keyword import iskeyword
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Document, Floats, Groups, Ints, Labels, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Document,
+    Floats,
+    Groups,
+    Ints,
+    Labels,
+    Table,
+)
 from tailboost.core.checks import (
     as_pandas,
     check_indexes,
     check_length,
     check_probabilities,
+    columns_of,
     has_named_columns,
     in_class_order,
     is_missing,
     label_column,
+    n_rows_of,
     positions,
     reading,
 )
-from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, ScoreKind, score_kind
+from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, score_kind
 from tailboost.core.spelling import joined, listed
 from tailboost.core.versions import Steps, migrated
 from tailboost.rows.subgroups import HUMAN_REVIEW, MISSING_GROUP, group_columns
 from tailboost.selection.forms import (
-    Ranges,
-    python_of_ranges,
+    SOURCE,
     range_words,
+    sql_case,
     sql_column,
     sql_conditions,
-    sql_of_costs,
-    sql_of_ranges,
     words_of_groups,
 )
 
@@ -44,6 +54,7 @@ LEAST_PROBABILITY = 1e-6
 # The most printed weights.
 WEIGHTS_SHOWN = 12
 # The types of labels and groups in a document.
+Plain = str | float | bool
 PLAIN = {str, int, float, bool}
 # Probabilities of two classes at which a rule is printed.
 PRINTED = 100_001
@@ -53,8 +64,10 @@ NO_FORM = (
     "select thresholds on it: tb.tune(tb.Scores(column, label), table[[column]], …)"
 )
 
-Band = list[tuple[float | None, Any]]
+Band = list[tuple[float | None, Plain]]
 """The ranges of a group from the lowest: lower end, None for −∞, and action."""
+Ranges = list[tuple[float, float, Plain]]
+"""The ranges of a group with their actions: least and largest score. The first one with a score decides."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +80,12 @@ class StoredRule:
     FORMAT: ClassVar[int] = 2
     STEPS: ClassVar[Steps] = {}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return the rule as plain types, for JSON."""
         return {"format": self.FORMAT, **vars(self)}
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Document:
         """The rule as plain values, for `digest_of_rule`."""
         return self.to_dict()
 
@@ -81,7 +94,7 @@ class StoredRule:
         return json.dumps(self.to_dict())
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: Document) -> Self:
         """Return the rule of a document from `to_dict`.
 
         Raises
@@ -96,42 +109,50 @@ class StoredRule:
             parts = {each.name: document[each.name] for each in fields(cls)}
             if "bands" in parts:
                 parts["bands"] = [list(map(tuple, band)) for band in parts["bands"]]
-            rule: Any = cls(**parts)
-            for names in (rule.classes, [0] if rule.groups is None else rule.groups):
-                types = set(map(type, names))  # True and 1.0 are no 1
-                is_list = isinstance(names, list) and len(types) == 1
-                if not (is_list and types <= PLAIN and len(set(names)) == len(names)):
-                    raise ValueError(
-                        "labels and groups must be texts or numbers, different and of one "
-                        f"type, got {names}"
-                    )
+            rule = cls(**parts)
             rule._check()
-        stored: Self = rule
-        return stored
+        return rule
 
-    def _answers(
-        self: Any, values: Floats, groups: Groups, table: Table, default: Any
-    ) -> Labels:
-        """Return the actions of rows with these values of `numbers`, the default for those without one."""
-        columns = group_columns(groups, "groups", table)
-        unknown = default is not ...
-        read = (self.groups, len(values), self.group_column)
-        numbers = self.numbers(values, group_numbers(columns, *read, unknown=unknown))
-        actions = np.asarray(self.classes)
-        if self.defers or default is not ...:
-            actions = np.array([*self.classes, HUMAN_REVIEW, default], dtype=object)
-        if default not in (*self.classes, HUMAN_REVIEW, None, ...):
+    def _check(self) -> None:
+        """Raise ValueError unless every field has its type and range, because documents can be forged."""
+
+
+def _check_names(*columns: Any) -> None:
+    """Raise ValueError unless labels and groups are lists of different names of one type."""
+    for names in columns:
+        if names is None:
+            continue
+        types = set(map(type, names))  # True and 1.0 are no 1
+        is_list = isinstance(names, list) and len(types) == 1
+        if not (is_list and types <= PLAIN and len(set(names)) == len(names)):
             raise ValueError(
-                f"default={default!r} is no answer of this rule: give one of {self.classes}, "
-                f"{HUMAN_REVIEW!r} or None"
+                f"labels and groups must be texts or numbers, different and of one type, got {names}"
             )
-        return actions[numbers]
+
+
+def _answers(
+    rule: ThresholdRule | Rule, values: Floats, groups: Groups, table: Table, default: Any
+) -> Labels:
+    """Return the actions of rows with these values of `numbers`, the default for those without one."""
+    unknown = default is not ...
+    columns = group_columns(groups, "groups", table)
+    read = (rule.groups, len(values), rule.group_column)
+    numbers = rule.numbers(values, group_numbers(columns, *read, unknown=unknown))
+    answers = [*rule.classes, HUMAN_REVIEW, default]
+    if default not in (*answers[:-1], None, ...):
+        raise ValueError(
+            f"default={default!r} is no answer of this rule: give one of {rule.classes}, "
+            f"{HUMAN_REVIEW!r} or None"
+        )
+    if rule.defers or unknown:
+        return np.array(answers, dtype=object)[numbers]
+    return np.asarray(rule.classes)[numbers]
 
 
 # -- thresholds on a score -----------------------------------------------------------------------------------
 
 
-def _high_labels(bands: Sequence[Band], classes: Sequence[Any]) -> list[Any]:
+def _high_labels(bands: Sequence[Band], classes: Sequence[Plain]) -> list[Plain]:
     """Return the highest label of each group that is answered above the lowest range."""
     higher = [[action for _, action in band[1:] if action in classes] for band in bands]
     return [labels[-1] for labels in higher if labels]
@@ -172,37 +193,32 @@ class ThresholdRule(StoredRule):
         The label of high scores; None if the document of an earlier version does not show it.
     """
 
-    column: Any
-    classes: list[Any]
-    groups: list[Any] | None
+    column: str | int
+    classes: list[Plain]
+    groups: list[Plain] | None
     bands: list[Band]
     kind: str
     missing: float | None = None
     model: str | None = None
     group_column: Any = field(default=None, compare=False, repr=False)
-    label: Any = None
+    label: Plain | None = None
 
     FORMAT: ClassVar[int] = 3
     STEPS: ClassVar[Steps] = {2: _with_label}
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Document:
         """The rule as plain values, for `digest_of_rule`: as format 2 has it, so digests in files stay."""
         document = {**self.to_dict(), "format": 2}
         del document["label"]  # the scores that the rule reads have it
         return document
 
     @property
-    def _kind(self) -> ScoreKind:
-        return SCORE_KINDS[self.kind]
-
-    @property
     def defers(self) -> bool:
         """Whether rows may be deferred. A rule with a class "human review" answers this class instead."""
-        actions = [action for _, action in chain(*self.bands)]
-        return HUMAN_REVIEW in actions and HUMAN_REVIEW not in self.classes
+        return HUMAN_REVIEW in {action for _, action in chain(*self.bands)} - {*self.classes}
 
-    def actions_in(self, column: Any, group: Any) -> set[Any]:
+    def actions_in(self, column: Plain | None, group: Plain | None) -> set[Plain]:
         """Return the possible actions of rows in one group of a column, for any score.
 
         For a column without influence on the rule, these are all actions of the rule.
@@ -213,7 +229,7 @@ class ThresholdRule(StoredRule):
             bands = [bands[names.index(group)]]
         return {action for _, action in chain(*bands)}
 
-    def predict(self, score: Any, groups: Groups = None, *, default: Any = ...) -> Array:
+    def predict(self, score: Table, groups: Groups = None, *, default: Any = ...) -> Array:
         """Return the action of each row: a label, or "human review".
 
         Parameters
@@ -241,8 +257,8 @@ class ThresholdRule(StoredRule):
             if the default is no answer.
         """
         table = as_pandas(score)
-        if isinstance(table, Mapping) or hasattr(table, "columns"):
-            names = list(table)
+        names = columns_of(table)
+        if names:
             needed = [self.column]
             if groups is None and self.groups is not None:
                 groups = self.group_column
@@ -265,8 +281,9 @@ class ThresholdRule(StoredRule):
         missing = self.missing
         if missing is None and default is not ...:
             missing = np.nan
-        scores = self._kind.checked(np.ravel(score), str(self.column), missing)
-        return self._answers(scores, groups, table, default)
+        kind = SCORE_KINDS[self.kind]
+        scores = kind.checked(np.ravel(score), str(self.column), missing)
+        return _answers(self, scores, groups, table, default)
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -289,6 +306,7 @@ class ThresholdRule(StoredRule):
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
+        _check_names(self.classes, self.groups)
         kind = score_kind(self.kind)
         kind.check_missing(self.missing)
         # 1, 1.0 and True are equal, and different labels.
@@ -306,14 +324,16 @@ class ThresholdRule(StoredRule):
         if self.label is not None and high - {self.label}:
             raise ValueError(f"label={self.label!r} is not the label of high scores")
 
-    def _as_read(self, label: Any, *, is_needed: bool) -> tuple[list[Ranges], float | None]:
+    def _as_read(
+        self, label: Plain | None, *, is_needed: bool
+    ) -> tuple[list[Ranges], float | None]:
         """Return the ranges of the score of a label by group, and the score of rows without one.
 
         The score of the other one of two labels falls where the rule's grows, so its ranges are turned. Raise
         ValueError if the label is needed and not stated, or if its scores do not decide.
         """
-        kind, missing = self._kind, self.missing
-        turned: Any = float
+        kind, missing = SCORE_KINDS[self.kind], self.missing
+        turned: Callable[[Any], float] = float
         ends = [kind.most, kind.least]
         if label != self.label and (is_needed or label is not None):
             if label not in self.classes:
@@ -333,16 +353,16 @@ class ThresholdRule(StoredRule):
         for band in self.bands:
             lowers, actions = zip(*reversed(band), strict=True)
             pairs = pairwise([ends[0], *map(turned, lowers[:-1]), ends[1]])
-            each = zip(pairs, actions, strict=True)
-            ranges.append([(min(pair), max(pair), action) for pair, action in each])
+            each = zip(map(sorted, pairs), actions, strict=True)
+            ranges.append([(least, most, action) for (least, most), action in each])
         return ranges, missing
 
     def to_sql(
         self,
-        column: str | None = None,
+        column: str | int | None = None,
         group: str | None = None,
         *,
-        label: Any = None,
+        label: Plain | None = None,
         table: str | None = None,
     ) -> str:
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
@@ -380,11 +400,20 @@ class ThresholdRule(StoredRule):
         if group is None:
             group = self.group_column
         ranges, missing = self._as_read(label, is_needed=column != self.column)
-        conditions = sql_conditions(self.groups, group, table)
         score = sql_column(column, table)
-        return sql_of_ranges(score, missing, ranges, conditions, as_text=self.defers)
+        if missing is not None:
+            score = f"COALESCE({score}, {missing!r})"
+        tests = [
+            [
+                (f"{score} BETWEEN {least!r} AND {most!r}", action)
+                for least, most, action in each
+            ]
+            for each in ranges
+        ]
+        conditions = sql_conditions(self.groups, group, table)
+        return sql_case(conditions, tests, as_text=self.defers)
 
-    def to_python(self, name: str = "decide", *, label: Any = None) -> str:
+    def to_python(self, name: str = "decide", *, label: Plain | None = None) -> str:
         """Return the source of a Python function of one score (and group), without imports.
 
         The function raises an error for what `predict` refuses: text, a score outside the range of `kind` or
@@ -397,12 +426,21 @@ class ThresholdRule(StoredRule):
         label : label, optional
             The label whose score it gets, as in `to_sql`; a model's rule needs it.
         """
+        if not name.isidentifier() or iskeyword(name):
+            raise ValueError(f"name={name!r} is no name of a function")
         ranges, missing = self._as_read(label, is_needed=self.model is not None)
-        of_group = dict(zip(self.groups or [None], ranges, strict=True))
+        of_group = dict(zip(self.groups or (None,), ranges, strict=True))
         words = str(self)
         if label not in (None, self.label):
             words += f"\nscore is that of {label}"
-        return python_of_ranges(name, words, of_group, self._kind, missing)
+        return SOURCE.format(
+            name=name,
+            words=words,
+            missing=missing,
+            missing_group=MISSING_GROUP if MISSING_GROUP in of_group else None,
+            kind=SCORE_KINDS[self.kind],
+            ranges=of_group,
+        )
 
     def __str__(self) -> str:
         bands = [range_words(str(self.column), band) for band in self.bands]
@@ -443,8 +481,8 @@ class Rule(StoredRule):
         Smaller probabilities are raised to this one.
     """
 
-    classes: list[Any]
-    groups: list[Any] | None
+    classes: list[Plain]
+    groups: list[Plain] | None
     weights: dict[str, float]
     offsets: list[float]
     action_costs: list[list[list[float]]]
@@ -461,7 +499,7 @@ class Rule(StoredRule):
         """Whether rows may be deferred."""
         return len(self.action_costs[0][0]) > len(self.classes)
 
-    def actions_in(self, column: Any, group: Any) -> set[Any]:
+    def actions_in(self, column: Plain | None, group: Plain | None) -> set[Plain]:
         """Return the actions that a row of a group of a column may get: all, whatever the group."""
         actions = set(self.classes)
         if self.defers:
@@ -469,7 +507,7 @@ class Rule(StoredRule):
         return actions
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> Document:
         """The rule as plain values, for `digest_of_rule`: nine digits, without errors of other machines."""
         return json.loads(self.to_json(), parse_float=lambda number: f"{float(number):.9g}")
 
@@ -514,7 +552,7 @@ class Rule(StoredRule):
         weights = [self.weights.get(name, 0.0) for name in probabilities]
         logs = logs_of(P, self.least_probability)
         z = np.einsum("m,nmk->nk", weights, logs) + self.offsets
-        return self._answers(z, groups, probabilities, default)
+        return _answers(self, z, groups, probabilities, default)
 
     def numbers(self, z: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -532,6 +570,7 @@ class Rule(StoredRule):
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
+        _check_names(self.classes, self.groups)
         K = len(self.classes)
         n_groups, *shape = np.shape(self.action_costs)
         costs = np.ravel(self.action_costs).tolist()
@@ -597,37 +636,47 @@ class Rule(StoredRule):
                 f"columns must be one for each of {self.classes}, and label= the label of each, "
                 f"in their order; got {columns!r} and label={label!r}"
             )
-        factors = np.exp(self.offsets)[:, None]
-        return sql_of_costs(
-            [sql_column(by_label[each], table) for each in self.classes],
-            power,
-            [factors * np.asarray(costs) for costs in self.action_costs],
-            [*self.classes, HUMAN_REVIEW],
-            sql_conditions(self.groups, group, table),
-            as_text=self.defers,
-        )
+        P = [sql_column(by_label[each], table) for each in self.classes]
+        slack = len(P) * ROUNDED
+        are_valid = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in P]
+        are_valid.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
+        conditions = [
+            " AND ".join([*are_valid, condition])
+            for condition in sql_conditions(self.groups, group, table)
+        ]
+        masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
+        tests = []
+        for costs in np.asarray(self.action_costs) * np.exp(self.offsets)[:, None]:
+            expected = [
+                " + ".join(f"{c!r} * {mass}" for c, mass in zip(each, masses, strict=True))
+                for each in costs.T.tolist()
+            ]
+            are_least = [" AND ".join(f"{c} <= {d}" for d in expected) for c in expected]
+            actions = [*self.classes, HUMAN_REVIEW][: len(expected)]
+            tests.append(list(zip(are_least, actions, strict=True)))
+        return sql_case(conditions, tests, as_text=self.defers)
 
-    def to_python(self, name: str = "decide", *, label: Any = None) -> str:
+    def to_python(self, name: str = "decide", *, label: Plain | None = None) -> str:
         """Raise ValueError: only a rule on one score has source in Python."""
         raise ValueError(NO_FORM)
 
     def __str__(self) -> str:
         terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in self.weights.items())
+        offsets = ", ".join(f"{offset:.4g}" for offset in self.offsets)
         action = f"label, or {HUMAN_REVIEW}," if self.defers else "label"
         words = f"the {action} of least expected cost by class and estimated group"
         if not self.inferred:
             costs = np.asarray(self.action_costs)
             words = words_of_groups(self.groups, [self._words(each, action) for each in costs])
-        offsets = ", ".join(f"{offset:.4g}" for offset in self.offsets)
         return f"P ∝ exp({terms} + offsets {offsets})\n{words}"
 
     def _words(self, costs: Floats, action: str) -> str:
         """Return in words how action costs of one group, shape (K, actions), decide."""
-        actions = [*self.classes, HUMAN_REVIEW]
         if len(self.classes) == 2:
             p = np.linspace(0.0, 1.0, PRINTED)
             cheapest = (np.column_stack([1.0 - p, p]) @ costs).argmin(axis=1)
             starts = np.flatnonzero(np.diff(cheapest, prepend=-1))
+            actions = [*self.classes, HUMAN_REVIEW]
             band: Band = [(float(f"{p[i]:.4g}"), actions[cheapest[i]]) for i in starts]
             return range_words(f"P({self.classes[1]})", band)
         weight = costs[:, : len(self.classes)].max(axis=1) - np.diag(costs)
@@ -637,7 +686,7 @@ class Rule(StoredRule):
 
 
 def stacked(
-    probabilities: Mapping[str, Any], classes: Array, names: Sequence[str] | None = None
+    probabilities: Mapping[str, Table], classes: Array, names: Sequence[str] | None = None
 ) -> Floats:
     """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
 
@@ -664,7 +713,7 @@ def stacked(
     if not probabilities:
         raise ValueError("probabilities must be a dict of at least one model, got {}")
     check_indexes(probabilities=probabilities)
-    n_rows = len(np.atleast_1d(np.asarray(next(iter(probabilities.values())))))
+    n_rows = n_rows_of(probabilities)
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
         argument = f"probabilities[{name!r}]"
@@ -684,7 +733,9 @@ def stacked(
 # -- groups -------------------------------------------------------------------------------------------------
 
 
-def with_missing_group(columns: Mapping[Any, Any], known: Sequence[Any]) -> Mapping[Any, Any]:
+def with_missing_group(
+    columns: Mapping[Any, Column], known: Sequence[Plain]
+) -> Mapping[Any, Column]:
     """Return columns of groups with 'missing' for missing entries, if this is a known group."""
     if MISSING_GROUP not in known:
         return columns
@@ -697,8 +748,8 @@ def with_missing_group(columns: Mapping[Any, Any], known: Sequence[Any]) -> Mapp
 
 
 def group_numbers(
-    columns: Mapping[Any, Any],
-    rule_groups: Sequence[Any] | None,
+    columns: Mapping[Any, Column],
+    rule_groups: Sequence[Plain] | None,
     n: int,
     column: Any,
     *,
@@ -720,15 +771,18 @@ def group_numbers(
     unknown : bool
         Whether rows of other groups, or without a group, get the number −1; they are an error otherwise.
     """
-    if columns and rule_groups is None:
-        raise ValueError("groups are not used by the rule of this classifier: leave them out")
-    if rule_groups is not None and not columns:
-        raise ValueError(
-            "groups are needed: the rule of this classifier reads them (by_group). Give "
-            "groups=…"
-        )
-    if rule_groups is None or not n:
+    if rule_groups is None:
+        if columns:
+            raise ValueError(
+                "groups are not used by the rule of this classifier: leave them out"
+            )
         return np.zeros(n, dtype=np.intp)
+    if not columns:
+        raise ValueError(
+            "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
+        )
+    if not n:
+        return np.zeros(0, dtype=np.intp)
     columns = with_missing_group(columns, rule_groups)
     is_alone = len(columns) == 1 and None in (column, *columns)  # and needs no name
     if column not in columns and not is_alone:

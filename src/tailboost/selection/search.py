@@ -98,11 +98,6 @@ class Problem:
         return [self.objective.rate, *(limit.rate for limit in self.limits)]
 
     @property
-    def needs_groups(self) -> bool:
-        """Whether a rate is about groups."""
-        return any(rate.needs_groups for rate in self.rates)
-
-    @property
     def needs_costs(self) -> bool:
         """Whether a rate is about given costs of the rows."""
         return any(rate.needs_costs for rate in self.rates)
@@ -116,10 +111,10 @@ class Problem:
         """Return the problem with other limits."""
         return replace(self, limits=tuple(limits))
 
-    def columns(self, names: Sequence[Any]) -> list[int]:
+    def columns(self, names: Sequence[object]) -> list[int]:
         """Return the numbers of the columns of groups in the rates."""
-        used = set().union(*(rate.crossed for rate in self.rates))
-        every = bool(used & {"group", "cell"})
+        used = {name for rate in self.rates for name in rate.crossed}
+        every = not used.isdisjoint(("group", "cell"))
         return [j for j, name in enumerate(names) if every or name in used]
 
 
@@ -218,12 +213,11 @@ class Program:
     def __init__(
         self, strata: Strata, objective: Statistic, limits: Sequence[Limit], level: float = 1.0
     ) -> None:
-        rates = [objective.rate, *(limit.rate for limit in limits)]
         self.strata = strata
         self.objective = objective
         self.limits = tuple(limits)
         self.level = level * objective.rate.is_ratio
-        self.terms = [rate.terms(strata) for rate in rates]
+        self.terms = [each.rate.terms(strata) for each in (objective, *limits)]
         self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
         if objective == OVERALL_ERROR and strata.defers:
             tie = TIE_PRICE * deferred().terms(strata).top
@@ -234,21 +228,20 @@ class Program:
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
-        cost = minimised[0]
-        rows = []
-        for i, each in enumerate(limited):
-            rows += [(i, *row) for row in self.limits[i].rows(each)]
+        cost, rows = minimised[0], []
         if objective.worst:
             cost = TIE_PRICE * self.errors
-            rows = [*((-1, each, -1.0, 0.0) for each in minimised), *rows]
+            rows = [(-1, each, -1.0, 0.0) for each in minimised]
+        for i, each in enumerate(limited):
+            rows += [(i, *row) for row in self.limits[i].rows(each)]
+        limit, matrix, free, bound = ([row[j] for row in rows] for j in range(4))
         self.cost = cost.ravel()
-        self.matrix = np.array([row[1] for row in rows]).reshape(len(rows), cost.size)
-        self.bound = np.array([row[3] for row in rows])
-        self.limit_of_row = np.array([row[0] for row in rows], dtype=np.intp)
-        free = np.array([row[2] for row in rows])
+        self.matrix = np.reshape(matrix, (len(rows), cost.size))
+        self.bound = np.array(bound)
+        self.limit_of_row = np.array(limit, dtype=np.intp)
         # One free variable serves all rows of a limit that have one.
-        with_free = np.unique(self.limit_of_row[free != 0.0])
-        self.free = free[:, None] * (self.limit_of_row[:, None] == with_free)
+        with_free = np.unique(self.limit_of_row[np.array(free) != 0.0])
+        self.free = np.array(free)[:, None] * (self.limit_of_row[:, None] == with_free)
 
     def within(self, limits: Sequence[Limit]) -> Program:
         """Return the program of the same objective within other limits."""
@@ -273,7 +266,7 @@ class Program:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
         rates = RunningRates(self)
         sums = rates.sums(counts)
-        return rates.charged(sums[0], np.arange(len(rates.signs)), sums)
+        return rates.charged(sums[0], slice(None), sums)
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""
@@ -281,9 +274,8 @@ class Program:
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
-        stacked = np.array(counts)
-        errors = np.tensordot(stacked, self.errors, axes=2).round(DECIMALS)
-        return int(np.lexsort((errors, self.charged(stacked)))[0])
+        errors = np.tensordot(counts, self.errors, axes=2).round(DECIMALS)
+        return int(np.lexsort((errors, self.charged(np.array(counts))))[0])
 
 
 @one_blas_thread()  # threads change the last digits of sums, and then other candidates may grow
@@ -300,11 +292,10 @@ def solve(counts: Sequence[Floats], program: Program) -> OptimizeResult:
         of the rows, shape (J,); the confusion ``counts``, shape (W, A); and whether some mixture of the
         candidates is ``feasible``: satisfies all limits.
     """
-    stacked = np.asarray(counts)
-    flat = stacked.reshape(len(stacked), -1)
+    flat = np.reshape(counts, (len(counts), -1))
     n_rows, n_free = program.free.shape
     is_weight = np.repeat([0.0, 1.0], [n_free + n_rows, len(flat)])
-    first = (np.arange(n_free) == 0) * program.objective.worst  # z_0 is the largest rate
+    first = np.eye(1, n_free)[0] * program.objective.worst  # z_0 is the largest rate
     for _ in range(LEVELS_TRIED):
         mixture = linprog(
             np.concatenate([first, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
@@ -319,7 +310,7 @@ def solve(counts: Sequence[Floats], program: Program) -> OptimizeResult:
         weights /= weights.sum()
         mixture.program = program
         mixture.duals = np.maximum(-mixture.ineqlin.marginals, 0.0)
-        mixture.counts = np.tensordot(weights, stacked, axes=1)
+        mixture.counts = np.tensordot(weights, counts, axes=1)
         mixture.feasible = slack.sum() <= SOLVED
         if not program.objective.rate.is_ratio:
             break
@@ -455,27 +446,31 @@ class RunningRates:
         moved[np.abs(moved) < ROUNDING] = 0.0
         return self.charged(sums, moving, moved), numbers, moved
 
-    def charged(self, sums: Floats, moving: Ints, moved: Floats) -> Floats:
+    def charged(self, sums: Floats, moving: Any, moved: Floats) -> Floats:
         """Return the charges of rules with these sums, but ``moved``, (…, 2 r), of the ``moving`` rates.
 
-        Of the rates that rest, the largest and the smallest one of each limit matter.
+        A charge is the scaled objective, and if a limit is broken more than any objective. Of the rates that
+        rest, the largest and the smallest one of each limit matter.
         """
         at_rest = self._beyond(sums, slice(None))
         at_rest[moving] = np.nan
         beyond = self._beyond(moved, moving)
-        violations = np.zeros(beyond.shape[:-1])
-        for number, terms in enumerate(self.program.terms):
-            rest = at_rest[self.stated == number]
-            own = beyond[..., self.stated[moving] == number]
-            most = np.fmax.reduce(own, axis=-1, initial=np.fmax.reduce(rest))
-            if number == 0:
-                charges = np.nan_to_num(
-                    most / terms.scale, nan=-1.0
-                )  # without rows none is above
-                continue
-            least = np.fmin.reduce(own, axis=-1, initial=np.fmin.reduce(rest))
-            violation = self.program.limits[number - 1].violation(most, least)
-            violations = np.maximum(violations, violation / terms.scale)
+
+        def ends(number: int) -> list[Floats]:
+            rest, own = (
+                at_rest[self.stated == number],
+                beyond[..., self.stated[moving] == number],
+            )
+            reductions = np.fmax.reduce, np.fmin.reduce
+            return [reduce(own, axis=-1, initial=reduce(rest)) for reduce in reductions]
+
+        largest, _ = ends(0)
+        scales = [terms.scale for terms in self.program.terms]
+        charges = np.nan_to_num(largest / scales[0], nan=-1.0)  # without rows none is above
+        violations = np.zeros_like(charges)
+        for number, limit in enumerate(self.program.limits, 1):
+            violation = limit.violation(*ends(number)) / scales[number]
+            violations = np.maximum(violations, violation)
         broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
         return np.asarray((charges + broken).round(DECIMALS))
 

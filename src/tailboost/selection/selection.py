@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
-from tailboost.selection.rule import Rule, ThresholdRule
+from tailboost.selection.rule import Band, Rule, ThresholdRule
 from tailboost.selection.search import (
     Pool,
     Problem,
@@ -70,9 +69,9 @@ def counted(
     codes = None
     if rows.groups is not None and names is not None:
         used = sorted({*problem.columns(names.titles), rule_column} - {None})
-        if problem.needs_groups:  # of an unknown column the terms raise the error
-            used = used or list(range(len(names.titles)))
-        codes = rows.groups.reshape(len(rows), -1)[:, used]
+        if any(rate.needs_groups for rate in problem.rates) and not used:
+            used = list(range(len(names.titles)))  # of an unknown column the terms raise the error
+        codes = rows.groups[:, used]
     found = Counts.stratified(
         rows.y,
         codes,
@@ -85,9 +84,8 @@ def counted(
     )
     strata = found.strata
     if rule_column is not None:
-        values = names.values[rule_column]
         with_rows = strata.combinations[:, used.index(rule_column)]
-        absent = np.delete(values, with_rows)
+        absent = np.delete(names.values[rule_column], with_rows)
         if len(absent):
             raise ValueError(
                 f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
@@ -132,7 +130,7 @@ class Engine:
     costs: InitVar[Floats | None] = None
     family: Thresholds | ClassWeights = field(init=False)
     # Whether rules weigh an estimate of the group of each row, by models of other rows.
-    estimates_groups: bool = field(init=False, default=False)
+    estimates_groups: bool = field(init=False)
     # The spread of rates under a refit of the models; 0 if the counted models answer.
     spread: float = field(init=False)
     words: str = field(init=False)  # the selection data, for people
@@ -148,14 +146,13 @@ class Engine:
             column = strata.columns.index(title)
         groups = strata.place(column)[data.stratum]
         table = LogProbabilities(models.logs.__getitem__, models, groups, X, models.scores)
+        weights = ClassWeights(data, column)
         infers = self.may_infer and self.problem.infer_groups and strata.n_combinations > 1
-        if infers or strata.n_classes > 2:
-            family = ClassWeights(data, column)
-            if infers:
-                family.fit_groups(table, rows.weight)
-            family.probabilities = family.predict(table)
-            self.estimates_groups = bool(family.models)
-            self.family = family
+        if infers:
+            weights.fit_groups(table, rows.weight)
+        elif strata.n_classes > 2:
+            weights.probabilities = weights.predict(table)
+        self.estimates_groups = bool(weights.models)
         if strata.n_classes == 2 and not self.estimates_groups:
             sign = 2.0 * models.score.positive_ - 1.0
             # Without the average, which is most of the memory of a large table.
@@ -163,7 +160,9 @@ class Engine:
             del table.pooled
             self.family = Thresholds(data, scores, chance, column, sign)
             if not (rows.fitted or rows.refit):
-                self.refuse_falling(self.direction(data, table))
+                self.direction(data, table).refuse_falling(models.score, self.classes)
+        else:
+            self.family = weights
         self.spread = REFIT if rows.refit or self.estimates_groups else 0.0
         self.words = rows.words
         if self.estimates_groups:
@@ -188,19 +187,6 @@ class Engine:
             return Direction()
         columns = (self.family.sign * table.score, data.strata.y[data.stratum], table.groups)
         return Direction.of(*(column[among] for column in columns))
-
-    def refuse_falling(self, direction: Direction) -> None:
-        """Raise ValueError if the single score of rows falls beyond chance with its label."""
-        score = self.models.score
-        label, other = self.classes[[score.positive_, 1 - score.positive_]].tolist()
-        name, cure = repr(score), f"State label={other!r}"
-        if score.made_by is not None:
-            name = f"P({label}) of {score.made_by}"
-            cure = (
-                f"Check that its probabilities have the order of the labels {[other, label]}, "
-                "and that rows and labels belong together"
-            )
-        direction.refuse_falling(name, label, cure)
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -321,13 +307,13 @@ class Selection:
         sign = int(family.sign)
         classes = list(self.program.strata.classes)
         first, last = classes[::sign]
-        bands = []
-        for ends in np.sort(sign * self.rule, axis=1).tolist():
-            lower = [-np.inf, ends[0], ends[-1], np.inf]
-            ranges = zip(pairwise(lower), [first, HUMAN_REVIEW, last], strict=True)
-            bands.append([(low, action) for (low, high), action in ranges if low < high])
-            bands[-1][0] = (None, bands[-1][0][1])
-        groups, column = self.engine.groups_read
+        bands: list[Band] = []
+        for low, high in np.sort(sign * self.rule, axis=1)[:, [0, -1]].tolist():
+            band = {-np.inf: first, low: HUMAN_REVIEW, high: last}
+            lowest = band.pop(-np.inf)
+            band.pop(np.inf, None)
+            bands.append([(None, lowest), *band.items()])
+        groups, column = self.groups_read
         kept = (score.kind, score.missing, score.made_by)
         return ThresholdRule(score.column_list[0], classes, groups, bands, *kept, column, last)
 
@@ -351,11 +337,7 @@ class Selection:
         """Return class numbers, and which rows are deferred; these get the label that would be answered."""
         family = self.engine.family
         if isinstance(family, Thresholds):
-            labels = self.on_score.numbers(table.score, table.groups)
-            deferred = labels == 2
-            if deferred.any():
-                labels = np.where(deferred, table.pooled.argmax(axis=1), labels)
-            return labels, deferred
+            return answers_of(self.on_score, table)
         costs = expected_costs(family.predict(table), self.rule)
         K = self.program.strata.n_classes
         return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
@@ -419,12 +401,11 @@ class Selection:
                 f"the rule answers {name} in {shares[answer]:.1%} of {self.engine.words}",
                 UselessRuleWarning,
             )
-        few = []
-        for terms in self.program.terms:
-            numbers = terms.effective_rows(self.counts, strata)
-            names = ["all" if name is None else unit_name(name) for name in terms.names]
-            pairs = zip(names, numbers, strict=True)
-            few += [f"{terms.rate} of {name} ({n:.0f})" for name, n in pairs if n < FEW_ROWS]
+        few = [
+            f"{line.rate} of {line.texts[1]} ({line.rows:.0f})"
+            for line in self.estimates
+            if line.rows < FEW_ROWS
+        ]
         if few:
             warn_user(
                 f"few rows of selection data ({self.engine.words}): fewer than {FEW_ROWS} for "
@@ -484,9 +465,14 @@ class StoredSelection:
 
     def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
         """Return class numbers, and which rows are deferred."""
-        K = len(self.written.classes)
-        if isinstance(self.written, ThresholdRule):
-            numbers = self.written.numbers(table.score, table.groups)
-        else:
-            numbers = self.written.numbers(table.pooled, table.groups)
-        return np.where(numbers == K, 0, numbers), numbers == K
+        return answers_of(self.written, table)
+
+
+def answers_of(rule: ThresholdRule | Rule, table: LogProbabilities) -> tuple[Ints, Mask]:
+    """Return class numbers, and which rows are deferred; these get the label of the largest probability."""
+    read = table.score if isinstance(rule, ThresholdRule) else table.pooled
+    numbers = rule.numbers(read, table.groups)
+    deferred = numbers == len(rule.classes)
+    if deferred.any():
+        numbers = np.where(deferred, table.pooled.argmax(axis=1), numbers)
+    return numbers, deferred

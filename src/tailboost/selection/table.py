@@ -1,9 +1,10 @@
-"""Counted rates with intervals for new rows, their tables, and limits with a margin for new rows."""
+"""Counted rates with intervals for new rows, and their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tailboost.core.tables import (
 )
 from tailboost.rates import Limit, Rate, Strata, Terms, as_statistics
 from tailboost.rates.bounds import clopper_pearson_interval
-from tailboost.rates.rate import RATIO, TINY
+from tailboost.rates.rate import TINY
 from tailboost.rows.subgroups import unit_name
 
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
@@ -103,25 +104,6 @@ def counted_rate(
     return terms, np.array([values, low, high, rows]), OVERDISPERSION * errors
 
 
-def tightened(
-    limit: Limit, strata: Strata, counts: Floats, spread: float, n_errors: float
-) -> Limit:
-    """Return a limit tightened by ``n_errors`` standard errors of the rates of a rule's counts (W, A).
-
-    A refit shifts all subgroups alike, so compared rates have no such noise.
-    """
-    refit_share = spread * (not limit.compares)
-    terms, (values, *_), errors = counted_rate(limit.rate, strata, counts, refit_share)
-    names = terms.names
-    if limit.compares:
-        names = [limit.form]
-        of_pairs = limit.deviations(errors**2)
-        np.fill_diagonal(of_pairs, 0.0)
-        unit = np.fmax.reduce(values) if limit.form == RATIO else 1.0
-        errors = of_pairs.max(keepdims=True)[0] / max(unit, TINY)
-    return limit.tightened(names, n_errors * errors)
-
-
 @dataclass(frozen=True)
 class RateLine:
     """One rate of one subgroup.
@@ -167,46 +149,23 @@ class RateLine:
     def texts(self) -> list[str]:
         """The cells of `HEADINGS`; numbers have as many digits as the rows support."""
         rows = float(np.nan_to_num(self.rows))
-        limit = ""
-        met = ""
+        words = partial(rate_words, n_rows=rows, in_percent=self.in_percent)
+        limit = met = interval = ""
         if not np.isnan(self.bound):
             limit = f"{self.sense} {stated_words(self.bound, in_percent=self.in_percent)}"
             met = {True: "yes", False: "NO", None: NO_ROWS}[self.met]
-        interval = ""
         if not np.isnan(self.low):
-            low = rate_words(self.low, rows, above=False, in_percent=self.in_percent)
-            high = rate_words(self.high, rows, above=True, in_percent=self.in_percent)
-            interval = f"{low.removesuffix(' %')} to {high}"
+            low = words(self.low, above=False).removesuffix(" %")
+            interval = f"{low} to {words(self.high, above=True)}"
         return [
             self.rate,
             "all" if self.subgroup is None else unit_name(self.subgroup),
-            rate_words(self.value, rows, beside=self.bound, in_percent=self.in_percent),
+            words(self.value, beside=self.bound),
             interval,
             "" if np.isnan(self.rows) else f"{self.rows:,.0f}",
             limit,
             met,
         ]
-
-    @property
-    def limit_line(self) -> LimitLine:
-        """The limit for drawings and short tables."""
-        rate, unit, estimate, interval, rows, limit, _ = self.texts
-        numbers = estimate
-        if interval:
-            numbers = f"{estimate}, {INTERVAL} {interval}"
-        elif rows:
-            numbers = f"{estimate} of {rows} rows"
-        return LimitLine(
-            verdict={True: KEPT, False: BROKEN, None: NO_ROWS}[self.met],
-            good=self.met,
-            name=f"{rate}: {unit}",
-            limit=limit,
-            numbers=numbers,
-            value=number_or_none(self.value),
-            low=number_or_none(self.low),
-            high=number_or_none(self.high),
-            bound=self.bound,
-        )
 
 
 @dataclass(frozen=True)
@@ -264,20 +223,19 @@ class RateTable:
             terms, numbers, _ = counted_rate(each.rate, strata, counts, spread)
             if by_group or (by_group is not None and each.rate.is_ratio):
                 numbers[1:3] = np.nan
-            names = list(terms.names)
-            rows: list[Any] = numbers.T.tolist()
+            names, rows = list(terms.names), numbers.T.tolist()
             bounds = [np.nan] * len(names)
-            said: tuple[Any, ...] = ("", "", in_percent and not each.rate.in_costs)
+            said: tuple[str, str, bool] = ("", "", in_percent and not each.rate.in_costs)
             if isinstance(each, Limit):
                 said = (str(each), each.sense, each.in_percent)
                 if each.compares:
-                    names.append(each.form)
                     values, low, high, _ = numbers
                     ends = (np.nan, np.nan)
                     if not np.isnan(low).any():
                         ends = each.interval(low, high)
                     # A subgroup without a rate leaves the comparison unknown.
                     rows.append([each.value(values) + 0.0 * values.sum(), *ends, np.nan])
+                    names.append(each.form)
                     bounds.append(each.bound)
                 else:
                     bounds = each.bounds(names).tolist()
@@ -303,7 +261,20 @@ class RateTable:
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the limits of `predict` with their verdicts, for drawings and short tables."""
-        return [line.limit_line for line in self.lines if not np.isnan(line.bound)]
+        lines = []
+        for line in self.lines:
+            if np.isnan(line.bound):
+                continue
+            rate, unit, numbers, interval, rows, limit, _ = line.texts
+            if interval:
+                numbers += f", {INTERVAL} {interval}"
+            elif rows:
+                numbers += f" of {rows} rows"
+            verdict = {True: KEPT, False: BROKEN, None: NO_ROWS}[line.met]
+            value, low, high = map(number_or_none, (line.value, line.low, line.high))
+            said = (verdict, line.met, f"{rate}: {unit}", limit, numbers)
+            lines.append(LimitLine(*said, value, low, high, line.bound))
+        return lines
 
     @property
     def broken(self) -> str:

@@ -10,7 +10,6 @@ Axes: m places, V cells, S strata, A actions, and W entries of the counts of an 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +32,10 @@ DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
 # The most decimals of a floating-point number.
 MOST_DECIMALS = 309
 NO_ROWS: Any = np.zeros(0)
+
+
+#: A cut that moves: its place and side.
+Cut = tuple[int, ...]
 
 
 class Reached(NamedTuple):
@@ -97,35 +100,34 @@ class Thresholds:
     def __post_init__(self) -> None:
         data, scores = self.data, self.scores
         strata = data.strata
+        n_strata = len(strata.mass)
         self.places = strata.place(self.group_column)
         self.n_places = int(self.places.max()) + 1
-
-        def ascending(of_strata: Any) -> Floats:
-            return np.sort(scores[of_strata[data.stratum]])
-
-        self.ascending = [ascending(self.places == number) for number in range(self.n_places)]
+        place = self.places[data.stratum]
+        self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
         ranks = np.linspace(0.0, 1.0, self.most)
         edges = [np.array([scores.min(), np.inf])]
         for label in np.unique(strata.y[strata.mass > 0]):
-            own = ascending(strata.y == label)
+            own = np.sort(scores[strata.y[data.stratum] == label])
             edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
         self.edges = np.unique(np.concatenate(edges))
+
         n_cells = len(self.edges) - 1
         cell = np.searchsorted(self.edges, scores, side="right") - 1
         sums = [data.sums(cell, n_cells, action) for action in range(strata.n_actions)]
-        of_stratum = sums[0].T[: len(self.places)]  # weight by stratum and cell, (S, V)
-        self.cell, stratum = np.nonzero(of_stratum.T)
-        weights, costs = of_stratum[stratum, self.cell], None
+        in_cells = sums[0][:, :n_strata]  # weight by cell and stratum
+        self.cell, stratum = np.nonzero(in_cells)
+        weights, costs = in_cells[self.cell, stratum], None
         if data.costs is not None:
-            met = [each[self.cell, stratum + len(self.places)] / weights for each in sums]
+            met = [each[self.cell, n_strata + stratum] / weights for each in sums]
             costs = np.stack(met, axis=1)
         self.merged = Counts(strata, stratum, weights, costs)
 
         # Both labels get their mass in each place by scaling in turn labels and cells.
-        of_place = np.eye(self.n_places)[self.places].T
+        of_stratum = in_cells.T
+        rows = np.eye(self.n_places)[self.places].T @ of_stratum + TINY
         mass = np.bincount(strata.y * self.n_places + self.places, strata.mass) + TINY
         mass = mass.reshape(2, -1, 1)  # (2, m, 1)
-        rows = of_place @ of_stratum + TINY
         mean = np.bincount(cell, data.weights * self.chance, n_cells) / rows.sum(axis=0)
         mean = mean.clip(TINY, 1.0 - TINY)
         both = np.stack([1.0 - mean, mean])[:, None] * rows  # (2, m, V)
@@ -133,9 +135,9 @@ class Thresholds:
             both *= mass / both.sum(axis=2, keepdims=True)
             both *= rows / both.sum(axis=0)
         self.chances = both[1] / rows
-        combined = of_stratum + np.roll(of_stratum, strata.n_combinations, axis=0)
+        of_both = of_stratum + np.roll(of_stratum, strata.n_combinations, axis=0)
         p = self.chances[self.places]
-        expected = combined * np.where(strata.y[:, None], p, 1.0 - p)
+        expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
         self.weights: Floats = (of_stratum + expected) / 2.0 * strata.size.sum()
         self.cuts = [np.append(0, 1 + np.flatnonzero(in_place > TINY)) for in_place in rows]
@@ -150,17 +152,19 @@ class Thresholds:
             return strata.place(None)
         own = self.data.strata
         other = strata.columns.index(own.columns[self.group_column])
-        number = {value: i for i, value in enumerate(own.values[self.group_column])}
-        numbers = np.array([number.get(value, -1) for value in strata.values[other]])
-        return numbers[strata.place(other)]
+        known = own.values[self.group_column]
+        numbers = [
+            known.index(value) if value in known else -1 for value in strata.values[other]
+        ]
+        return np.array(numbers)[strata.place(other)]
 
     # -- the family of the search ------------------------------------------------------------------------
 
     def best(self, costs: Floats) -> Ints:
         """Return the cuts of least expected cost, shape (m, A − 1), for the costs of actions (S, A)."""
         best = np.empty((self.n_places, costs.shape[1] - 1), dtype=np.intp)
-        middle = costs[:, -1]  # without deferral nothing is between, and both cuts are one
-        prices = np.stack([costs[:, 0] - middle, middle - costs[:, 1]])
+        # Without deferral nothing is between, and both cuts are one.
+        prices = -np.diff(costs[:, [0, -1, 1]]).T
         for number, below in enumerate(self.expected):
             low, high = prices[:, self.places == number] @ below
             last = (np.minimum.accumulate(low) + high).argmin()
@@ -174,67 +178,59 @@ class Thresholds:
         answers = np.where(self.cell >= high, 1, np.where(self.cell >= low, 2, 0))
         return self.merged.of(answers)
 
-    def lines(self, *, compares: bool) -> list[Any]:
-        """Return the cuts that move on each line of a descent, as pairs of place and side.
+    def lines(self, *, compares: bool) -> list[list[Cut]]:
+        """Return the cuts that move on each line of a descent.
 
-        Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of two.
+        Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of two:
+        within a gap of two rates no cut can move alone.
         """
-        cuts = list(product(range(self.n_places), range(self.data.strata.n_actions - 1)))
-        pairs = [
-            pair
-            for pair in pairwise([*cuts, cuts[0]])
-            if len(set(pair)) > 1 and (compares or pair[0][0] == pair[1][0])
+        cuts = list(np.ndindex(self.n_places, self.data.strata.n_actions - 1))
+        pairs = zip([*cuts[1:], cuts[0]], cuts, strict=True)
+        together = [
+            [one, other]
+            for one, other in pairs
+            if one != other and (compares or one[0] == other[0])
         ]
-        return [*pairs, *([cut] for cut in cuts)]
+        return [*together, *([cut] for cut in cuts)]
 
     def reached(self, cuts: Ints) -> Reached:
         """Return a rule as the first one of a descent."""
         return Reached(cuts)
 
-    def line(self, reached: Reached, line: Any) -> Line:
+    def line(self, reached: Reached, line: list[Cut]) -> Line:
         """Return the rules with other cuts on a line.
 
         One cut takes all cuts of its place, two together those at some distances from them. The first cut is
-        at most the last one.
+        at most the last one. The rows that a cut passes on its way up leave the answer above it for the one
+        below.
         """
-        rule, last = reached.rule, self.data.strata.n_actions - 2
-        moving = list(reversed(line))
-        taken = []
-        for place, side in moving:
+        rule, merged = reached.rule, self.merged
+        last = rule.shape[1] - 1
+        axes, taken = [], []
+        for place, side in line:
             cuts = self.cuts[place]
             if len(line) > 1:
                 near = np.searchsorted(cuts, rule[place, side]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
+            above, below = (1 + last, 0) if side == 0 else (1, 2)
+            rows = np.flatnonzero(self.places[merged.stratum] == place)
+            n_passed = np.searchsorted(self.cell[rows], cuts)
+            passed = changes(merged, rows, n_passed, above, np.full_like(merged.stratum, below))
+            axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
-        on_grid = dict(zip(moving, np.meshgrid(*taken, indexing="ij"), strict=True))
-        firsts, lasts = (
-            [on_grid.get((place, side), rule[place, side]) for place, _ in line]
-            for side in (0, last)
-        )
-        allowed = np.all([low <= high for low, high in zip(firsts, lasts, strict=True)], axis=0)
+        on_grid = dict(zip(line, np.meshgrid(*taken, indexing="ij"), strict=True))
+
+        def cuts_at(place: int, side: int) -> Any:
+            return on_grid.get((place, side), rule[place, side])
 
         def to(*numbers: int) -> Reached:
             moved = rule.copy()
-            for (place, side), cuts, number in zip(moving, taken, numbers, strict=True):
-                moved[place, side] = cuts[number]
+            for cut, cuts in on_grid.items():
+                moved[cut] = cuts[numbers]
             return Reached(moved)
 
-        axes = [
-            self._axis(rule, place, side, cuts)
-            for (place, side), cuts in zip(moving, taken, strict=True)
-        ]
-        return Line(axes, to, allowed)
-
-    def _axis(self, rule: Ints, place: int, side: int, cuts: Ints) -> Axis:
-        """Return the axis of a rule whose cut at a side of a place takes ascending cuts, shape (T,).
-
-        The rows that the cut passes on its way up leave the answer above it for the one below.
-        """
-        above, below = (self.data.strata.n_actions - 1, 0) if side == 0 else (1, 2)
-        rows = np.flatnonzero(self.places[self.merged.stratum] == place)
-        n_passed = np.searchsorted(self.cell[rows], cuts)
-        passed = changes(self.merged, rows, n_passed, above, below)
-        return Axis(passed, int(np.searchsorted(cuts, rule[place, side])))
+        allowed = [cuts_at(place, 0) <= cuts_at(place, last) for place, _ in line]
+        return Line(axes, to, np.all(allowed, axis=0))
 
     # -- written thresholds ------------------------------------------------------------------------------
 
@@ -266,7 +262,7 @@ class Thresholds:
     def cells(self, scores: Floats, place: Ints) -> Ints:
         """Return the cell of each score, shape (n,), on the sides of the edges as they are written."""
         cells = np.zeros(len(scores), dtype=np.intp)
-        inner = np.repeat(self.edges[None, 1:-1], self.n_places, axis=0)
+        inner = np.tile(self.edges[1:-1], (self.n_places, 1))
         for number, edges in enumerate(self.written(inner)):
             here = place == number
             cells[here] = np.searchsorted(edges, scores[here], side="right")

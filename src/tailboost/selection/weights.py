@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from tailboost.core.array_types import Floats, Floats32, Ints
+from tailboost.core.array_types import Floats, Floats32, Ints, Model, Table
 from tailboost.core.checks import as_pandas, n_rows_of, take
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
@@ -50,10 +51,8 @@ class Reached(NamedTuple):
     """A rule on the way of a descent, with its answers to the selection data."""
 
     rule: Floats
-    costs: list[Floats]  # expected costs of each action, shape (n,) each
+    costs: Floats  # expected costs of the actions, shape (A, n)
     actions: Ints  # shape (n,): the action of least expected cost
-    least: Floats  # shape (n,): this cost
-    growth: Floats  # shape (n,): growth of the cost of an action that is moved in all strata
 
 
 @dataclass(eq=False)
@@ -71,7 +70,7 @@ class ClassWeights:
     # Whether groups are estimated from the features of a row, or from the probabilities of all models.
     by_features: bool = False
     # p(combination | x) of each class; none if combinations have their frequencies in each class.
-    models: list[Any] = field(default_factory=list)
+    models: list[Model] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         strata = self.data.strata
@@ -95,7 +94,7 @@ class ClassWeights:
         """Return the confusion counts of a rule, shape (W, A)."""
         return self.data.of(expected_costs(self.probabilities, rule).argmin(axis=0))
 
-    def lines(self, *, compares: bool) -> list[Any]:
+    def lines(self, *, compares: bool) -> list[tuple[int, Floats]]:
         """Return the action of each line, and the strata in which its cost moves, shape (S,).
 
         These are all strata and, beside groups, each one alone: the worst cell of six groups within budgets
@@ -112,46 +111,48 @@ class ClassWeights:
     def reached(self, rule: Floats) -> Reached:
         """Return a rule as the first one of a descent."""
         costs = expected_costs(self.probabilities, rule)
-        growth = np.ones(len(self.probabilities)) @ self.probabilities
-        return Reached(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0), growth)
+        return Reached(rule, costs, costs.argmin(axis=0))
+
+    @cached_property
+    def _total(self) -> Floats:
+        """Growth of the cost of an action that is moved in all strata, shape (n,)."""
+        return np.ones(len(self.probabilities)) @ self.probabilities
 
     def line(self, reached: Reached, line: tuple[int, Floats]) -> Line:
         """Return the rules with other costs of one action in some strata.
 
         A row changes its action once as the cost grows: from this action to the best other one.
         """
-        data = self.data
         action, strata = line
-        rule, costs, actions, least, growth = reached
+        rule, costs, actions = reached
         has_it = np.flatnonzero(actions == action)
-        rest = np.array([each[has_it] for each in costs])
+        rest = costs[:, has_it]
         rest[action] = np.inf
-        other, least_other = actions.copy(), least.copy()
-        other[has_it], least_other[has_it] = rest.argmin(axis=0), rest.min(axis=0)
+        other, least = actions.copy(), costs[actions, np.arange(len(actions))]
+        other[has_it], least[has_it] = rest.argmin(axis=0), rest.min(axis=0)
+        growth = self._total
         if not strata.all():
             growth = self.probabilities[strata > 0].sum(axis=0, dtype=np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):  # some rows never change
-            change = (least_other - costs[action]) / growth
-        change[np.isnan(change)] = -np.inf
-        later = np.maximum(change[has_it], FIRST_CHANGE)
-        change[has_it] = np.where(growth[has_it] > 0, later, np.inf)
-        ends = np.unique(change[np.isfinite(change) & (data.weights > 0)])
+        # The move at which each row changes; some never do.
+        change = np.full(len(actions), -np.inf)
+        change[has_it] = np.inf
+        np.divide(least - costs[action], growth, out=change, where=growth > 0)
+        change[has_it] = change[has_it].clip(FIRST_CHANGE)
+        ends = np.unique(change[np.isfinite(change)])
         ends = ends[:: len(ends) // MOST + 1]
         middles = (ends[1:] + ends[:-1]) / 2.0
         moves = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
         def to(number: int) -> Reached:
-            grown = costs[action] + moves[number] * growth
-            answers = np.where(change > moves[number], action, other)
-            is_action = np.arange(rule.shape[1]) == action
-            moved = rule + moves[number] * strata[:, None] * is_action
-            now = [*costs[:action], grown, *costs[action + 1 :]]
-            return Reached(moved, now, answers, np.minimum(grown, least_other), reached.growth)
+            moved, grown = rule.copy(), costs.copy()
+            moved[:, action] += moves[number] * strata
+            grown[action] += moves[number] * growth
+            return Reached(moved, grown, np.where(change > moves[number], action, other))
 
         order = np.argsort(change)
         changed = np.searchsorted(change[order], moves, side="right")
-        here = int(np.searchsorted(moves, 0.0))
-        return Line([Axis(changes(data, order, changed, action, other), here)], to)
+        passed = changes(self.data, order, changed, action, other)
+        return Line([Axis(passed, int(np.searchsorted(moves, 0.0)))], to)
 
     def costs(self, rule: Floats) -> Floats:
         """Return a rule as costs of actions by read or estimated group and class, shape (groups, K, A)."""
@@ -164,7 +165,7 @@ class ClassWeights:
     # -- probabilities of strata -------------------------------------------------------------------------
 
     def fit_groups(self, table: LogProbabilities, weight: Floats) -> None:
-        """Fit the model of groups on the selection data; `predict` then returns their p(s | x) out of fold.
+        """Fit the model of groups on the selection data, whose p(s | x) are then those out of fold.
 
         Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
         of fold is at least as large as with the frequencies.
@@ -172,50 +173,46 @@ class ClassWeights:
         y, stratum = self.data.strata.y, self.data.stratum
         frequencies = self.predict(table)
         X = as_pandas(table.X)
-        self.by_features = getattr(X, "ndim", 0) == 2 and X.shape[1] <= MOST_FEATURES
+        self.by_features = np.ndim(X) == 2 and X.shape[1] <= MOST_FEATURES
         X = self._features(table)
 
-        def fitted(rows: Ints) -> list[Any]:
+        def fitted(rows: Ints) -> list[Model]:
             labels = y[stratum[rows]]
             parts = [rows[labels == k] for k in np.unique(labels)]
             return [
                 clone(GROUP_MODEL).fit(take(X, own), stratum[own], weight[own]) for own in parts
             ]
 
-        outside = np.zeros((len(self.data.strata.mass), len(stratum)))
+        everything = np.arange(len(stratum))
+        outside = np.zeros(frequencies.shape)
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
         for number in np.unique(fold):
-            own = np.flatnonzero(fold == number)
-            outside[:, own] = self._groups(fitted(np.flatnonzero(fold != number)), take(X, own))
+            own, others = everything[fold == number], everything[fold != number]
+            outside[:, own] = self._groups(fitted(others), take(X, own))
         joint = self._joint(table, outside)
         ratio = joint.clip(LEAST_JUDGED) / frequencies
-        if weight @ np.log(ratio[stratum, np.arange(len(stratum))]) > 0.0:
-            self.models = fitted(np.arange(len(stratum)))
-            table.of_strata[self] = joint
+        self.probabilities = frequencies
+        if weight @ np.log(ratio[stratum, everything]) > 0.0:
+            self.models, self.probabilities = fitted(everything), joint
 
     def predict(self, table: LogProbabilities) -> Floats32:
-        """Return p(s | x) of the rows of a table, shape (S, n), computed once for each table."""
-        if self not in table.of_strata:
-            if self.models:
-                groups = self._groups(self.models, self._features(table))
-            else:
-                groups = self.shares[:, :, None] * (table.groups == self.places[:, None])
-            table.of_strata[self] = self._joint(table, groups)
-        probabilities: Floats32 = table.of_strata[self]
-        return probabilities
+        """Return p(s | x) of the rows of a table, shape (S, n)."""
+        if self.models:
+            groups = self._groups(self.models, self._features(table))
+        else:
+            groups = self.shares[:, :, None] * (table.groups == self.places[:, None])
+        return self._joint(table, groups)
 
-    def _features(self, table: LogProbabilities) -> Any:
+    def _features(self, table: LogProbabilities) -> Table:
         """Return the input of the model of groups: features, or log-probabilities of all models."""
         if self.by_features:
             return as_pandas(table.X)
         return np.hstack([table.logs(i) for i in range(len(table.models.names))])
 
-    def _groups(self, models: list[Any], X: Any) -> Floats:
+    def _groups(self, models: list[Model], X: Table) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
         groups = np.zeros((len(self.data.strata.mass), n_rows_of(X)))
-        if not n_rows_of(X):  # models refuse it
-            return groups
-        for model in models:
+        for model in models if n_rows_of(X) else ():  # models refuse a table without rows
             groups[model.classes_] = model.predict_proba(X).T
         return groups
 
