@@ -178,8 +178,8 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name):
         solved += 1
         assert counted.feasible
         if not costs:  # the probabilities give the mean cost of a stratum, not the cost of a row
-            assert counted.fun == pytest.approx(best, abs=1e-3)
-        assert counted.fun >= best - 1e-6
+            assert counted.value == pytest.approx(best, abs=1e-3)
+        assert counted.value >= best - 1e-6
         assert broken_by(program.limits, program.strata, counted.counts) <= 1e-5
         _, alone = one_rule(table, objective, limits)
         if program.keeps(alone.counts):
@@ -197,7 +197,7 @@ def test_three_classes_and_three_groups(seed):
         best = best_mixture(table, x, objective, limits)
         _, _, counted = grown(table, objective, limits)
         if best is not None:
-            assert counted.fun == pytest.approx(best, abs=2e-3)
+            assert counted.value == pytest.approx(best, abs=2e-3)
 
 
 def test_the_master_is_the_linear_program_of_its_columns():
@@ -217,8 +217,8 @@ def test_the_master_is_the_linear_program_of_its_columns():
         b_eq=[1.0],
         bounds=[(0, None)] * T + [(None, None)],
     )
-    assert again.fun == pytest.approx(found.fun, abs=1e-8)
-    assert counted.fun == pytest.approx(found.fun, abs=1e-6)
+    assert again.value == pytest.approx(found.fun, abs=1e-8)
+    assert counted.value == pytest.approx(found.fun, abs=1e-6)
 
 
 def test_limits_that_contradict_each_other_are_named():
@@ -243,7 +243,7 @@ def test_units_without_rows_limit_nothing():
     limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
     _, _, counted = grown(table, rates.largest(rates.error(by="cell")), limits)
     assert counted.feasible
-    assert counted.fun == pytest.approx(0.0, abs=1e-6)
+    assert counted.value == pytest.approx(0.0, abs=1e-6)
     assert np.isnan(rates.error(by="sex").terms(rows.strata).values(np.ones((2, 2)))[1])
 
 
@@ -258,7 +258,7 @@ def test_a_budget_limits_the_mean_error():
         assert mean <= plain + budget + 1e-6
         _, alone = one_rule(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
         assert rates.error().terms(table.data.strata).values(alone.counts)[0] <= plain + budget + 1e-9
-        errors.append(counted.fun)
+        errors.append(counted.value)
     assert errors[0] >= errors[1] >= errors[2]
 
 

@@ -19,6 +19,7 @@ from tailboost.core.array_types import (
     Groups,
     Ints,
     Labels,
+    Name,
     Table,
 )
 from tailboost.core.checks import (
@@ -54,7 +55,6 @@ LEAST_PROBABILITY = 1e-6
 # The most printed weights.
 WEIGHTS_SHOWN = 12
 # The types of labels and groups in a document.
-Plain = str | float | bool
 PLAIN = {str, int, float, bool}
 # Probabilities of two classes at which a rule is printed.
 PRINTED = 100_001
@@ -64,9 +64,9 @@ NO_FORM = (
     "select thresholds on it: tb.tune(tb.Scores(column, label), table[[column]], …)"
 )
 
-Band = list[tuple[float | None, Plain]]
+Band = list[tuple[float | None, Name]]
 """The ranges of a group from the lowest: lower end, None for −∞, and action."""
-Ranges = list[tuple[float, float, Plain]]
+Ranges = list[tuple[float, float, Name]]
 """The ranges of a group with their actions: least and largest score. The first one with a score decides."""
 
 
@@ -152,7 +152,7 @@ def _answers(
 # -- thresholds on a score -----------------------------------------------------------------------------------
 
 
-def _high_labels(bands: Sequence[Band], classes: Sequence[Plain]) -> list[Plain]:
+def _high_labels(bands: Sequence[Band], classes: Sequence[Name]) -> list[Name]:
     """Return the highest label of each group that is answered above the lowest range."""
     higher = [[action for _, action in band[1:] if action in classes] for band in bands]
     return [labels[-1] for labels in higher if labels]
@@ -194,14 +194,14 @@ class ThresholdRule(StoredRule):
     """
 
     column: str | int
-    classes: list[Plain]
-    groups: list[Plain] | None
+    classes: list[Name]
+    groups: list[Name] | None
     bands: list[Band]
     kind: str
     missing: float | None = None
     model: str | None = None
     group_column: Any = field(default=None, compare=False, repr=False)
-    label: Plain | None = None
+    label: Name | None = None
 
     FORMAT: ClassVar[int] = 3
     STEPS: ClassVar[Steps] = {2: _with_label}
@@ -218,7 +218,7 @@ class ThresholdRule(StoredRule):
         """Whether rows may be deferred. A rule with a class "human review" answers this class instead."""
         return HUMAN_REVIEW in {action for _, action in chain(*self.bands)} - {*self.classes}
 
-    def actions_in(self, column: Plain | None, group: Plain | None) -> set[Plain]:
+    def actions_in(self, column: Name | None, group: Name | None) -> set[Name]:
         """Return the possible actions of rows in one group of a column, for any score.
 
         For a column without influence on the rule, these are all actions of the rule.
@@ -325,7 +325,7 @@ class ThresholdRule(StoredRule):
             raise ValueError(f"label={self.label!r} is not the label of high scores")
 
     def _as_read(
-        self, label: Plain | None, *, is_needed: bool
+        self, label: Name | None, *, is_needed: bool
     ) -> tuple[list[Ranges], float | None]:
         """Return the ranges of the score of a label by group, and the score of rows without one.
 
@@ -362,7 +362,7 @@ class ThresholdRule(StoredRule):
         column: str | int | None = None,
         group: str | None = None,
         *,
-        label: Plain | None = None,
+        label: Name | None = None,
         table: str | None = None,
     ) -> str:
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
@@ -413,7 +413,7 @@ class ThresholdRule(StoredRule):
         conditions = sql_conditions(self.groups, group, table)
         return sql_case(conditions, tests, as_text=self.defers)
 
-    def to_python(self, name: str = "decide", *, label: Plain | None = None) -> str:
+    def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:
         """Return the source of a Python function of one score (and group), without imports.
 
         The function raises an error for what `predict` refuses: text, a score outside the range of `kind` or
@@ -481,8 +481,8 @@ class Rule(StoredRule):
         Smaller probabilities are raised to this one.
     """
 
-    classes: list[Plain]
-    groups: list[Plain] | None
+    classes: list[Name]
+    groups: list[Name] | None
     weights: dict[str, float]
     offsets: list[float]
     action_costs: list[list[list[float]]]
@@ -499,7 +499,7 @@ class Rule(StoredRule):
         """Whether rows may be deferred."""
         return len(self.action_costs[0][0]) > len(self.classes)
 
-    def actions_in(self, column: Plain | None, group: Plain | None) -> set[Plain]:
+    def actions_in(self, column: Name | None, group: Name | None) -> set[Name]:
         """Return the actions that a row of a group of a column may get: all, whatever the group."""
         actions = set(self.classes)
         if self.defers:
@@ -656,7 +656,7 @@ class Rule(StoredRule):
             tests.append(list(zip(are_least, actions, strict=True)))
         return sql_case(conditions, tests, as_text=self.defers)
 
-    def to_python(self, name: str = "decide", *, label: Plain | None = None) -> str:
+    def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:
         """Raise ValueError: only a rule on one score has source in Python."""
         raise ValueError(NO_FORM)
 
@@ -734,7 +734,7 @@ def stacked(
 
 
 def with_missing_group(
-    columns: Mapping[Any, Column], known: Sequence[Plain]
+    columns: Mapping[Any, Column], known: Sequence[Name]
 ) -> Mapping[Any, Column]:
     """Return columns of groups with 'missing' for missing entries, if this is a known group."""
     if MISSING_GROUP not in known:
@@ -749,7 +749,7 @@ def with_missing_group(
 
 def group_numbers(
     columns: Mapping[Any, Column],
-    rule_groups: Sequence[Plain] | None,
+    rule_groups: Sequence[Name] | None,
     n: int,
     column: Any,
     *,

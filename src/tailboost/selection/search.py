@@ -1,23 +1,21 @@
 """Objectives within limits, their linear program over confusion counts, and the search for the best rule.
 
 Each step of column generation adds the rule of least expected cost under the shadow prices of the limits. If
-the probabilities are right, the best mixture of all rules is found, so its objective is a bound. The descent
-moves to the best rule on a line through a rule: along a line each rate is a running sum over the rows that
-change their answers. Rules within the limits come before all others.
+the probabilities are right, the best mixture of all rules is found, so its objective is a bound. A descent
+from the best rules follows. Rules within the limits come before all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import OptimizeResult, linprog
-from scipy.sparse import csr_array
+from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats
 from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import (
     InfeasibleLimitsError,
@@ -32,7 +30,7 @@ from tailboost.rates import (
     largest,
 )
 from tailboost.rates.rate import EACH
-from tailboost.selection.lines import Axis
+from tailboost.selection.descent import BROKEN, DECIMALS, RunningRates, descended
 from tailboost.selection.table import RateTable
 
 # Named objectives.
@@ -51,31 +49,22 @@ TIE_PRICE = 1e-3
 # least a thousandth of it.
 SLACK_PRICE = 1e5
 DEAR = 1e-3 * SLACK_PRICE
-# Smaller violations are rounding: of a limit by one rule, and by a mixture.
-SLIGHT = 1e-9
+# Smaller violations by a mixture are rounding.
 SOLVED = 1e-6
 # The most rounds of column generation.
 ROUNDS = 100
 # The most tried levels of a ratio, and the least difference of two levels for another trial.
 LEVELS_TRIED = 9
 SAME_LEVEL = 1e-5
-# Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
-# is better.
-BROKEN = 10.0
 # Rounds of Hedge for each share of the overall error in the action costs. With all five the worst subgroup
 # within budgets is .044 ± .026 lower than with one, and .011 ± .010 lower than with two (25 tables, 3
 # splits). Without Hedge the largest cell by group is .013 ± .011 higher, at .010 ± .004 more overall error.
 HEDGE_ROUNDS = 20
 ERROR_SHARES = (0.0, 0.5, 0.75, 0.875, 0.9375)
-# The descent starts from the best rules by objective and violations, with at most so many passes over all
-# lines from each. With six starts rules for the worst class are equal (.0002 ± .0002, 14 tables), and of 120
-# calls of `calibrate` with limits on three to 26 classes 59 are certified, not 67.
+# The descent starts from the best rules by objective and violations. With six starts rules for the worst
+# class are equal (.0002 ± .0002, 14 tables), and of 120 calls of `calibrate` with limits on three to 26
+# classes 59 are certified, not 67.
 STARTS = 3
-PASSES = 3
-# Smaller sums along a line are rounding.
-ROUNDING = 1e-13
-# Numbers are compared after rounding to this number of decimals.
-DECIMALS = 12
 
 
 # -- the problem ---------------------------------------------------------------------------------------------
@@ -278,26 +267,29 @@ class Program:
         return int(np.lexsort((errors, self.charged(np.array(counts))))[0])
 
 
+class Mixture(NamedTuple):
+    """The best mixture of candidates within limits."""
+
+    program: Program  # at its level, if the objective is a ratio
+    value: float  # of the program
+    duals: Floats  # shape (J,): the shadow prices of the rows
+    counts: Floats  # shape (W, A): the confusion counts
+    feasible: bool  # whether some mixture of the candidates keeps all limits
+
+
 @one_blas_thread()  # threads change the last digits of sums, and then other candidates may grow
-def solve(counts: Sequence[Floats], program: Program) -> OptimizeResult:
-    """Return the best mixture of candidates with these confusion counts within the limits.
+def solve(counts: Sequence[Floats], program: Program) -> Mixture:
+    """Return the best mixture of candidates with these confusion counts.
 
     Every row may be violated at a price, so a solution always exists. The solution for a ratio at a level
     above the optimum has a lower ratio, so the levels decrease to the optimum (Dinkelbach 1967).
-
-    Returns
-    -------
-    OptimizeResult
-        Of SciPy, with the ``program``, if the objective is a ratio at its level; ``duals``, the shadow prices
-        of the rows, shape (J,); the confusion ``counts``, shape (W, A); and whether some mixture of the
-        candidates is ``feasible``: satisfies all limits.
     """
     flat = np.reshape(counts, (len(counts), -1))
     n_rows, n_free = program.free.shape
     is_weight = np.repeat([0.0, 1.0], [n_free + n_rows, len(flat)])
-    first = np.eye(1, n_free)[0] * program.objective.worst  # z_0 is the largest rate
+    first = (np.arange(n_free) == 0) * program.objective.worst  # z_0 is the largest rate
     for _ in range(LEVELS_TRIED):
-        mixture = linprog(
+        found = linprog(
             np.concatenate([first, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
             A_ub=np.hstack([program.free, -np.eye(n_rows), program.matrix @ flat.T]),
             b_ub=program.bound,
@@ -305,17 +297,14 @@ def solve(counts: Sequence[Floats], program: Program) -> OptimizeResult:
             b_eq=[1.0],
             bounds=[(None, None)] * n_free + [(0.0, None)] * (n_rows + len(flat)),
         )
-        _, slack, weights = np.split(mixture.x, [n_free, n_free + n_rows])
+        _, slack, weights = np.split(found.x, [n_free, n_free + n_rows])
         weights = np.maximum(weights, 0.0)
-        weights /= weights.sum()
-        mixture.program = program
-        mixture.duals = np.maximum(-mixture.ineqlin.marginals, 0.0)
-        mixture.counts = np.tensordot(weights, counts, axes=1)
-        mixture.feasible = slack.sum() <= SOLVED
-        if not program.objective.rate.is_ratio:
-            break
-        level = program.value(mixture.counts)
-        if not abs(level - program.level) > SAME_LEVEL:  # also if the level is unknown
+        mixed = np.tensordot(weights / weights.sum(), counts, axes=1)
+        duals = np.maximum(-found.ineqlin.marginals, 0.0)
+        mixture = Mixture(program, found.fun, duals, mixed, slack.sum() <= SOLVED)
+        level = program.value(mixed)
+        # Also if the level is unknown.
+        if not (program.objective.rate.is_ratio and abs(level - program.level) > SAME_LEVEL):
             break
         program = Program(program.strata, program.objective, program.limits, level)
     return mixture
@@ -369,7 +358,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
 
 
 @one_blas_thread()
-def select(pool: Pool, program: Program) -> tuple[int, OptimizeResult]:
+def select(pool: Pool, program: Program) -> tuple[int, Mixture]:
     """Return the number of the best rule within limits, and the best mixture; rules that may help are added.
 
     The rule of least expected cost is selected without a search if it keeps all limits, and for a largest
@@ -387,12 +376,12 @@ def select(pool: Pool, program: Program) -> tuple[int, OptimizeResult]:
         grow(pool, program)
         charged = program.charged(np.array(pool.counts))
         for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
-            pool.add(_descended(pool.family, program, pool.rules[start]))
+            pool.add(descended(pool.family, program, pool.rules[start]))
         number = program.best(pool.counts)
     return number, solve(pool.counts, program)
 
 
-def grow(pool: Pool, program: Program) -> OptimizeResult:
+def grow(pool: Pool, program: Program) -> Mixture:
     """Add rules until the best answer to the shadow prices is among them; return their best mixture."""
     for _ in range(ROUNDS):
         mixture = solve(pool.counts, program)
@@ -403,113 +392,10 @@ def grow(pool: Pool, program: Program) -> OptimizeResult:
     return mixture
 
 
-class RunningRates:
-    """The rates of a program along lines: those of the objective, then those of the limits.
-
-    Attributes
-    ----------
-    table : csr_array of shape (W × A, 2 R)
-        The numerators, then the denominators, of all R rates over confusion counts.
-    stated : ndarray of int, shape (R,)
-        0 for the rates of the objective, and the number of the limit of others from 1 on.
-    signs, levels : ndarray of shape (R,)
-        Sign and level of the bound of each rate; the level of rates that are minimised or compared is 0.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        stated = [program.objective, *program.limits]
-        levels = [each.levels(of.names) for each, of in zip(stated, program.terms, strict=True)]
-        sizes = list(map(len, levels))
-        self.stated = np.repeat(np.arange(len(sizes)), sizes)
-        self.signs = np.repeat([each.sign for each in stated], sizes)
-        self.levels = np.concatenate(levels)
-        parts = [each.top for each in program.terms] + [each.bottom for each in program.terms]
-        self.table = csr_array(np.concatenate(parts).reshape(2 * len(self.signs), -1).T)
-
-    def sums(self, counts: Floats) -> Floats:
-        """Return the numerators and denominators of all rates of counts (T, W, A), shape (T, 2 R)."""
-        return np.asarray(counts.reshape(len(counts), -1) @ self.table)
-
-    def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Ints, Floats]:
-        """Return the charges of the rules on a line through a rule with these sums, shape (2 R,).
-
-        Also the numbers of the sums that move along the line, and these sums of each rule.
-        """
-        changes = [axis.changes @ self.table for axis in axes]
-        moving = np.unique(np.concatenate([each.indices for each in changes]) % len(self.signs))
-        numbers = np.append(moving, moving + len(self.signs))
-        moved = sums[numbers]
-        for axis, change in zip(axes, changes, strict=True):
-            running = change[:, numbers].toarray().cumsum(axis=0)
-            moved = moved[..., None, :] + running - running[axis.here]
-        moved[np.abs(moved) < ROUNDING] = 0.0
-        return self.charged(sums, moving, moved), numbers, moved
-
-    def charged(self, sums: Floats, moving: Any, moved: Floats) -> Floats:
-        """Return the charges of rules with these sums, but ``moved``, (…, 2 r), of the ``moving`` rates.
-
-        A charge is the scaled objective, and if a limit is broken more than any objective. Of the rates that
-        rest, the largest and the smallest one of each limit matter.
-        """
-        at_rest = self._beyond(sums, slice(None))
-        at_rest[moving] = np.nan
-        beyond = self._beyond(moved, moving)
-
-        def ends(number: int) -> list[Floats]:
-            rest, own = (
-                at_rest[self.stated == number],
-                beyond[..., self.stated[moving] == number],
-            )
-            reductions = np.fmax.reduce, np.fmin.reduce
-            return [reduce(own, axis=-1, initial=reduce(rest)) for reduce in reductions]
-
-        largest, _ = ends(0)
-        scales = [terms.scale for terms in self.program.terms]
-        charges = np.nan_to_num(largest / scales[0], nan=-1.0)  # without rows none is above
-        violations = np.zeros_like(charges)
-        for number, limit in enumerate(self.program.limits, 1):
-            violation = limit.violation(*ends(number)) / scales[number]
-            violations = np.maximum(violations, violation)
-        broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
-        return np.asarray((charges + broken).round(DECIMALS))
-
-    def _beyond(self, sums: Floats, rates: Any) -> Floats:
-        """Return by how much rates exceed their levels, NaN without rows or a bound, shape (…, r)."""
-        counted, among = np.split(sums, 2, axis=-1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            values = np.where(among > 0, counted / among, np.nan)
-        return np.asarray(self.signs[rates] * (values - self.levels[rates]))
-
-
-def _descended(family: Any, program: Program, rule: Any) -> Any:
-    """Return the rule after moves to the best rule on each line in turn."""
-    rates = RunningRates(program)
-    lines = family.lines(compares=any(limit.compares for limit in program.limits))
-    reached = family.reached(rule)
-    sums = rates.sums(family.counts(rule)[None])[0]
-    least = np.inf
-    n_kept = 0  # lines since the last move
-    for each in lines * PASSES:
-        line = family.line(reached, each)
-        charges, numbers, moved = rates.along(sums, line.axes)
-        charges = np.where(line.allowed, charges, np.inf)
-        n_kept += 1
-        if charges.min() < least - SLIGHT:
-            least = charges.min()
-            place = np.unravel_index(charges.argmin(), charges.shape)
-            sums[numbers] = moved[place]
-            reached = line.to(*place)
-            n_kept = 0
-        if n_kept == len(lines):
-            break
-    return reached.rule
-
-
 # -- limits that contradict each other -----------------------------------------------------------------------
 
 
-def contradiction(mixture: OptimizeResult, words: str) -> InfeasibleLimitsError:
+def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
     """Return the error for contradicting limits; ``words`` are the selection data, for people."""
     program = mixture.program
     dear = np.unique(program.limit_of_row[mixture.duals >= DEAR])

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import Counts, Strata
-from tailboost.selection.lines import Axis, Line, changes
+from tailboost.selection.descent import Axis, Line, changes
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
 MOST = 2_000

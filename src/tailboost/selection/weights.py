@@ -16,7 +16,7 @@ from tailboost.core.checks import as_pandas, n_rows_of, take
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
 from tailboost.rows.fingerprints import hash_rows, stratified_places
-from tailboost.selection.lines import Axis, Line, changes
+from tailboost.selection.descent import Axis, Line, changes
 from tailboost.selection.outputs import LogProbabilities
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
@@ -51,8 +51,9 @@ class Reached(NamedTuple):
     """A rule on the way of a descent, with its answers to the selection data."""
 
     rule: Floats
-    costs: Floats  # expected costs of the actions, shape (A, n)
+    costs: list[Floats]  # expected costs of each action, shape (n,) each
     actions: Ints  # shape (n,): the action of least expected cost
+    least: Floats  # shape (n,): this cost
 
 
 @dataclass(eq=False)
@@ -111,7 +112,7 @@ class ClassWeights:
     def reached(self, rule: Floats) -> Reached:
         """Return a rule as the first one of a descent."""
         costs = expected_costs(self.probabilities, rule)
-        return Reached(rule, costs, costs.argmin(axis=0))
+        return Reached(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0))
 
     @cached_property
     def _total(self) -> Floats:
@@ -124,11 +125,11 @@ class ClassWeights:
         A row changes its action once as the cost grows: from this action to the best other one.
         """
         action, strata = line
-        rule, costs, actions = reached
+        rule, costs, actions, least = reached
         has_it = np.flatnonzero(actions == action)
-        rest = costs[:, has_it]
+        rest = np.array([each[has_it] for each in costs])
         rest[action] = np.inf
-        other, least = actions.copy(), costs[actions, np.arange(len(actions))]
+        other, least = actions.copy(), least.copy()
         other[has_it], least[has_it] = rest.argmin(axis=0), rest.min(axis=0)
         growth = self._total
         if not strata.all():
@@ -144,10 +145,11 @@ class ClassWeights:
         moves = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
         def to(number: int) -> Reached:
-            moved, grown = rule.copy(), costs.copy()
+            moved, grown = rule.copy(), list(costs)
             moved[:, action] += moves[number] * strata
-            grown[action] += moves[number] * growth
-            return Reached(moved, grown, np.where(change > moves[number], action, other))
+            grown[action] = costs[action] + moves[number] * growth
+            answers = np.where(change > moves[number], action, other)
+            return Reached(moved, grown, answers, np.minimum(grown[action], least))
 
         order = np.argsort(change)
         changed = np.searchsorted(change[order], moves, side="right")

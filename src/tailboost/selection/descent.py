@@ -1,0 +1,172 @@
+"""The descent, which moves to the best rule on each of many lines in turn.
+
+From rule to rule of a line few rows change their answers, so each rate is a running sum over these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.rates import Counts
+
+if TYPE_CHECKING:
+    from tailboost.selection.search import Program
+
+# Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
+# is better.
+BROKEN = 10.0
+# Smaller violations of a limit by one rule are rounding, and so are smaller sums along a line.
+SLIGHT = 1e-9
+ROUNDING = 1e-13
+# Charges are compared after rounding to this number of decimals.
+DECIMALS = 12
+# The most passes over all lines.
+PASSES = 3
+
+# -- lines -------------------------------------------------------------------------------------------------
+
+
+class Axis(NamedTuple):
+    """T rules, of which neighbours answer few rows differently."""
+
+    changes: csr_array  # of the counts from each rule to the next one, shape (T, W × A)
+    here: int  # number of the rule that has been reached
+
+
+class Line(NamedTuple):
+    """Rules on one axis, or on the plane of two."""
+
+    axes: list[Axis]
+    to: Callable[..., Any]  # returns the rule of one number for each axis, as it is reached
+    allowed: Mask | bool = True  # which of the rules exist
+
+
+def changes(counts: Counts, order: Ints, changed: Ints, before: int, after: Ints) -> csr_array:
+    """Return how confusion counts change from each of T rules to the next one, shape (T, W × A).
+
+    ``order`` are rows in the order in which they change from the action ``before`` to that of ``after``,
+    shape (n,), and ``changed``, shape (T,), is the number of those that have changed.
+    """
+    rows = order[changed[0] : changed[-1]]
+    n_entries = len(counts.strata.mass) * counts.strata.n_actions
+    actions = np.column_stack(np.broadcast_arrays(before, after[rows]))  # (rows, 2)
+    entries = counts.stratum[rows, None] * counts.strata.n_actions + actions
+    amounts = counts.weights[rows, None] * [-1.0, 1.0]
+    if counts.costs is not None:
+        met = amounts * np.take_along_axis(counts.costs[rows], actions, axis=1)
+        entries, amounts = np.hstack([entries, entries + n_entries]), np.hstack([amounts, met])
+    n_of_row = entries.shape[1]
+    ends = np.append(0, changed - changed[0]) * n_of_row
+    shape = (len(changed), n_of_row // 2 * n_entries)
+    return csr_array((amounts.ravel(), entries.ravel(), ends), shape=shape)
+
+
+# -- rates along lines -------------------------------------------------------------------------------------
+
+
+class RunningRates:
+    """The rates of a program along lines: those of the objective, then those of the limits.
+
+    Attributes
+    ----------
+    table : csr_array of shape (W × A, 2 R)
+        The numerators, then the denominators, of all R rates over confusion counts.
+    stated : ndarray of int, shape (R,)
+        0 for the rates of the objective, and the number of the limit of others from 1 on.
+    signs, levels : ndarray of shape (R,)
+        Sign and level of the bound of each rate; the level of rates that are minimised or compared is 0.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        stated = [program.objective, *program.limits]
+        levels = [each.levels(of.names) for each, of in zip(stated, program.terms, strict=True)]
+        sizes = list(map(len, levels))
+        self.stated = np.repeat(np.arange(len(sizes)), sizes)
+        self.signs = np.repeat([each.sign for each in stated], sizes)
+        self.levels = np.concatenate(levels)
+        parts = [each.top for each in program.terms] + [each.bottom for each in program.terms]
+        self.table = csr_array(np.concatenate(parts).reshape(2 * len(self.signs), -1).T)
+
+    def sums(self, counts: Floats) -> Floats:
+        """Return the numerators and denominators of all rates of counts (T, W, A), shape (T, 2 R)."""
+        return np.asarray(counts.reshape(len(counts), -1) @ self.table)
+
+    def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Ints, Floats]:
+        """Return the charges of the rules on a line through a rule with these sums, shape (2 R,).
+
+        Also the numbers of the sums that move along the line, and these sums of each rule.
+        """
+        changes = [axis.changes @ self.table for axis in axes]
+        moving = np.unique(np.concatenate([each.indices for each in changes]) % len(self.signs))
+        numbers = np.append(moving, moving + len(self.signs))
+        moved = sums[numbers]
+        for axis, change in zip(axes, changes, strict=True):
+            running = change[:, numbers].toarray().cumsum(axis=0)
+            moved = moved[..., None, :] + running - running[axis.here]
+        moved[np.abs(moved) < ROUNDING] = 0.0
+        return self.charged(sums, moving, moved), numbers, moved
+
+    def charged(self, sums: Floats, moving: Any, moved: Floats) -> Floats:
+        """Return the charges of rules with these sums, but ``moved``, (…, 2 r), of the ``moving`` rates.
+
+        A charge is the scaled objective, and if a limit is broken more than any objective. Of the rates that
+        rest, the largest and the smallest one of each limit matter.
+        """
+        at_rest = self._beyond(sums, slice(None))
+        at_rest[moving] = np.nan
+        beyond = self._beyond(moved, moving)
+
+        def ends(number: int) -> list[Floats]:
+            rest, own = (
+                at_rest[self.stated == number],
+                beyond[..., self.stated[moving] == number],
+            )
+            reductions = np.fmax.reduce, np.fmin.reduce
+            return [reduce(own, axis=-1, initial=reduce(rest)) for reduce in reductions]
+
+        largest, _ = ends(0)
+        scales = [terms.scale for terms in self.program.terms]
+        charges = np.nan_to_num(largest / scales[0], nan=-1.0)  # without rows none is above
+        violations = np.zeros_like(charges)
+        for number, limit in enumerate(self.program.limits, 1):
+            violation = limit.violation(*ends(number)) / scales[number]
+            violations = np.maximum(violations, violation)
+        broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
+        return np.asarray((charges + broken).round(DECIMALS))
+
+    def _beyond(self, sums: Floats, rates: Any) -> Floats:
+        """Return by how much rates exceed their levels, NaN without rows or a bound, shape (…, r)."""
+        counted, among = np.split(sums, 2, axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.where(among > 0, counted / among, np.nan)
+        return np.asarray(self.signs[rates] * (values - self.levels[rates]))
+
+
+def descended(family: Any, program: Program, rule: Any) -> Any:
+    """Return the rule after moves to the best rule on each line in turn."""
+    rates = RunningRates(program)
+    lines = family.lines(compares=any(limit.compares for limit in program.limits))
+    reached = family.reached(rule)
+    sums = rates.sums(family.counts(rule)[None])[0]
+    least = np.inf
+    n_kept = 0  # lines since the last move
+    for each in lines * PASSES:
+        line = family.line(reached, each)
+        charges, numbers, moved = rates.along(sums, line.axes)
+        charges = np.where(line.allowed, charges, np.inf)
+        n_kept += 1
+        if charges.min() < least - SLIGHT:
+            least = charges.min()
+            place = np.unravel_index(charges.argmin(), charges.shape)
+            sums[numbers] = moved[place]
+            reached = line.to(*place)
+            n_kept = 0
+        if n_kept == len(lines):
+            break
+    return reached.rule
