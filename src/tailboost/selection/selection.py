@@ -70,7 +70,9 @@ def counted(
     if rows.groups is not None and names is not None:
         used = sorted({*problem.columns(names.titles), rule_column} - {None})
         if any(rate.needs_groups for rate in problem.rates) and not used:
-            used = list(range(len(names.titles)))  # of an unknown column the terms raise the error
+            used = list(
+                range(len(names.titles))
+            )  # of an unknown column the terms raise the error
         codes = rows.groups[:, used]
     found = Counts.stratified(
         rows.y,
