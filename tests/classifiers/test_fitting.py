@@ -9,9 +9,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost import RobustMixtureClassifier, load_model, save_model, tune
+from tailboost import AdaBoostClassifier, RobustMixtureClassifier, load_model, save_model, tune
 from tailboost.classifiers.fitting import LOG_STEP, answering, default_estimators, fit_models
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
@@ -32,8 +33,7 @@ def judged_by(estimators, problem, cv=5):
     fits = fit_models(estimators, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
     fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
     models = Models([*fits], len(problem.classes), [*fitted], [*columns])
-    of_parts = {name: each[:-1] for name, each in fits.items()}
-    return averaging(answering(models, split.selection_rows(problem), of_parts, split.fold[split.fold >= 0]))
+    return averaging(answering(models, split.selection_rows(problem), fits, split.fold[split.fold >= 0]))
 
 
 def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():
@@ -276,3 +276,13 @@ def test_a_fitted_model_of_another_library_without_probabilities_is_refused_by_n
     X, y = noisy(6, n=120, K=2)
     with pytest.raises(ValueError, match="predict_proba"):
         tune(Foreign(), X, y)
+
+
+@pytest.mark.parametrize("weights", [[1, 2], [{0: 1}, {1: 2}], np.array([1.0, 2.0])])
+@pytest.mark.parametrize("classifier", [RobustMixtureClassifier, AdaBoostClassifier])
+def test_class_weights_of_a_model_in_a_list_are_named(classifier, weights):
+    model = DecisionTreeClassifier(class_weight=weights)
+    given = [("tree", make_pipeline(model))] if classifier is RobustMixtureClassifier else model
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    with pytest.raises(ValueError, match="must be a dict of weights by label, or 'balanced'"):
+        classifier(given).fit(X, y)

@@ -58,6 +58,14 @@ CASES = {
     "words": (linear(OneHotEncoder()), words),
     "words as objects": (linear(OneHotEncoder()), lambda X: words(X).astype(object)),
     "images": (Images(), lambda X: X.reshape(-1, 2, 2)),
+    "images with channels first": (
+        linear(FunctionTransformer(lambda X: np.reshape(X, (len(X), -1)))),
+        lambda X: X.reshape(-1, 1, 2, 2),
+    ),
+    "one column of texts": (
+        linear(FunctionTransformer(lambda X: X["text"]), CountVectorizer()),
+        lambda X: pytest.importorskip("pandas").DataFrame({"text": texts(X)}),
+    ),
 }
 
 
@@ -104,3 +112,14 @@ def test_two_scores_are_calibrated_as_one_model():
     assert highest <= least + 1e-9  # one threshold on the weighted log-odds
     with pytest.raises(TypeError, match="one"):
         tb.save_rule(rule, "two.json")
+
+
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
+@pytest.mark.parametrize("call", ["tune", "calibrate", "certify"])
+def test_a_frame_in_the_place_of_its_column_of_texts_is_named(call):
+    pd = pytest.importorskip("pandas")
+    X, y = np.random.default_rng(0).normal(size=(400, 4)), np.arange(400) % 2
+    table = pd.DataFrame({"text": texts(X)})
+    model = linear(CountVectorizer()).fit(table["text"], y)  # a vectoriser would read the names of columns
+    with pytest.raises(ValueError, match=r"X\['text'\]"):
+        getattr(tb, call)(model, table, y, limits=["miss(1) <= 60%"])

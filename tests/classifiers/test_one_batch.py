@@ -22,9 +22,8 @@ from tailboost.rows.seen import CALIBRATED_ON
 
 def on_part(model, given, *, limits, selection_share=None, by_group=False, objective=None):
     limits = checked_limits(limits)
-    parts = selected_on_part(
-        model, given, limits, selection_share, None, by_group=by_group, objective=objective
-    )
+    options = {"by_group": by_group, "objective": objective, "training_rows": None}
+    parts = selected_on_part(model, given, limits, selection_share, **options)
     return parts.classifier, parts.certifying
 
 

@@ -139,7 +139,7 @@ def hidden():
 
 UNKNOWN = {
     "a closure around a classifier": (hidden, "lambda"),
-    "a lock, as of a server's client": (Client, "Client (no copy"),
+    "a lock, as of a server's client": (Client, "lock"),
     "a model that counts its calls": (Counting, "Counting (it changes"),
     "neighbours, whose tree counts": (lambda: KNeighborsClassifier(5).fit(X, Y), "it changes"),
     "a step with a function of one's own": (

@@ -59,7 +59,7 @@ from tailboost.rows.seen import Attempt, Ledger, attempts_of, kept_together, sha
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.answering import Decided
 from tailboost.selection.direction import FELL
-from tailboost.selection.search import OVERALL_ERROR
+from tailboost.selection.search import OVERALL_ERROR, Problem
 from tailboost.selection.selection import Selection
 
 #: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
@@ -194,32 +194,25 @@ def calibrate(
     if selection_share is not None:
         check_number(selection_share, "selection_share", 0, 1, below=True)
     given = Rows.read(X, y, groups, clusters=clusters)
-    is_selected = isinstance(model, TunedClassifier)
-    stated = list(model.__tailboost__().limits if is_selected else ())
-    if limits is not None:
-        stated = list(checked_limits(limits, to_keep=True))
+    parts = None
+    if isinstance(model, TunedClassifier):  # the rule was selected on other rows
+        if by_group or objective is not None or selection_share is not None:
+            raise ValueError(
+                "by_group, objective, selection_share: the rule of this "
+                f"{type(model).__name__} was selected on other rows; leave them out, or give the "
+                "model or the scores in place of the rule"
+            )
+        parts = Parts(model, model.selection_, given, model.__tailboost__())
+    if limits is None:
+        limits = parts.answers.limits if parts else ()
+    stated = list(checked_limits(limits, to_keep=True))
     if not stated:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
-    if is_selected and (by_group or objective is not None or selection_share is not None):
-        raise ValueError(
-            f"by_group, objective, selection_share: the rule of this {type(model).__name__} was "
-            "selected on other rows; leave them out, or give the model or the scores in place "
-            "of the rule"
-        )
 
-    # Select on a part of the rows; a selected rule was selected on others.
-    if is_selected:
-        parts = Parts(model, model.selection_, given, model.__tailboost__())
-    else:
-        parts = selected_on_part(
-            model,
-            given,
-            stated,
-            selection_share,
-            training_rows,
-            by_group=by_group,
-            objective=objective,
-        )
+    # Select on a part of the rows.
+    if parts is None:
+        options = {"objective": objective, "by_group": by_group, "training_rows": training_rows}
+        parts = selected_on_part(model, given, stated, selection_share, **options)
         if previous is None:
             parts = replace(parts, note=f"{parts.note} {UNKNOWN_CALLS}")
 
@@ -299,13 +292,14 @@ class Parts:
 
     @classmethod
     def of_batch(
-        cls, classifier: TunedClassifier, selection: Selection, given: Rows, certifying: Rows
+        cls, classifier: TunedClassifier, limits: Sequence[Limit], given: Rows, certifying: Rows
     ) -> Self:
-        """Return the parts of one batch.
+        """Return the parts of one batch, with a rule for these limits.
 
         Its rows are different rows, also if a row of each part has the same content. So the rows that have
         selected are left out while the others certify; those that the models know stay.
         """
+        selection = classifier.selection_.stated_within(limits)
         answers = classifier.__tailboost__()
         own, *of_models = answers.known
         answers = replace(
@@ -330,10 +324,10 @@ def selected_on_part(
     given: Rows,
     limits: Sequence[Limit],
     selection_share: float | None,
-    training_rows: Table,
     *,
-    by_group: bool | str,
     objective: Stated,
+    by_group: bool | str,
+    training_rows: Table,
 ) -> Parts:
     """Return a model with a rule selected on a part of the rows; the others certify.
 
@@ -348,12 +342,11 @@ def selected_on_part(
     if given.classes is None:
         raise ValueError("y is needed: the labels of the rows")
     # Each label, and each group in a limit or read by the rule, needs rows in both parts.
-    names: set[Any] = {by_group}.union(*(limit.rate.crossed for limit in limits))
-    every = not names.isdisjoint((True, "group", "cell"))
     needed = [given.y]
     if given.names is not None and given.groups is not None:
         titles = given.names.titles
-        used = [j for j, title in enumerate(titles) if every or title in names]
+        used = Problem(OVERALL_ERROR, tuple(limits)).columns(titles)
+        used += [j for j, title in enumerate(titles) if by_group in (True, title)]
         given.refuse_many_numbers(used)
         needed += [given.groups[:, j] for j in used]
 
@@ -371,11 +364,10 @@ def selected_on_part(
     loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
     is_by_ranks = selection_share is None and share == FOR_RANKS
     if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
-        everything = tuned(given, loosest)
-        selection = everything.selection_.stated_within(limits)
-        table = CountTable.selecting(selection)
+        parts = Parts.of_batch(tuned(given, loosest), limits, given, given)
+        table = CountTable.selecting(parts.selection)
         if table and ranks.serve(table):
-            return Parts.of_batch(everything, selection, given, given)  # ranks place its rule
+            return parts  # ranks place its rule
     # The order of the columns has no effect.
     table = as_table(given.X, sorted(columns_of(given.X), key=str))
     hashes = given.hashes(hash_rows(table, rounded=True))
@@ -389,11 +381,9 @@ def selected_on_part(
     _refuse_absent(given, selecting, limits, by_group)
     try:
         classifier = tuned(selecting, limits)
-        selection = classifier.selection_
     except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
         classifier = tuned(selecting, loosest)
-        selection = classifier.selection_.stated_within(limits)
-    return Parts.of_batch(classifier, selection, given, certifying)
+    return Parts.of_batch(classifier, limits, given, certifying)
 
 
 def _refuse_absent(
@@ -596,13 +586,12 @@ def prices(
     Without limits the most probable labels err least. Where a score is no probability, the rule that the
     selecting rows choose without limits stands for them.
     """
-    table = fresh.outputs
+    models, table = selection.models, fresh.outputs
     without: dict[str, tuple[Ints, bool]] = {}  # answers, and whether these rows chose them
-    models = [getattr(model, "estimator", None) for model in selection.engine.models.fitted]
-    if any(getattr(model, "kind", "") == "number" for model in models):
+    if models.score.kind == "number":
         without[""] = selection.within([]).answers(table)[0], False
     else:
-        logs = table.pooled if len(models) > 1 else table.logs(0)
+        logs = table.pooled if len(models.fitted) > 1 else table.logs(0)
         without[""] = logs.argmax(axis=1), False
     limits = selection.problem.limits
     if not 2 <= len(limits) <= MOST_PRICED:
@@ -628,9 +617,7 @@ def prices(
         noise = None
         if not (found.chose or chose):
             differences = own * 1.0 - other
-            squares = np.square(differences - differences.mean()).sum()
-            noise = float(
-                np.sqrt(squares + 2.0) / len(differences)
-            )  # with two added rows of ±1
+            squares = differences.var() * len(votes) + 2.0  # with two added rows of ±1
+            noise = float(np.sqrt(squares) / len(votes))
         priced.append(Price(name, float(own.mean()), float(other.mean()), noise))
     return tuple(priced)

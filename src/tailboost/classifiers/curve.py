@@ -20,6 +20,7 @@ from tailboost.rates import (
     as_statistics,
 )
 from tailboost.rates.rate import AT_MOST, EACH, GAP, LARGEST, RATIO
+from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
 from tailboost.selection.selection import Engine, Selection
 from tailboost.solvers.tradeoff import undominated
@@ -67,15 +68,12 @@ class Curve:
     """
 
     points: tuple[Point, ...]
-    limited: Stated
-    objective: Stated
+    limited: Statistic
+    objective: Statistic
     measured_on: str
     bound: float | None
-    _engine: Engine = field(repr=False)  # the candidates
-    _problem: Problem = field(repr=False)  # the objective, within the limits on other rates
-    _loosest: TunedClassifier = field(
-        repr=False
-    )  # states the loosest limit on the limited rate
+    # Has the candidates, and states the loosest limit on the limited rate after those on others.
+    _loosest: TunedClassifier = field(repr=False)
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
@@ -116,16 +114,15 @@ class Curve:
         of probabilities have no column in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
-        problem = self._problem.within((*self._problem.limits, limit))
+        limits = [*self._loosest.limits[:-1], limit]
         within = [each for rate, _, each in self if limit.keeps(rate, limit.bound)]
         if within:
-            selection = within[-1].selection_.stated_within(problem.limits)
+            rule = within[-1]._answering(within[-1].selection_.stated_within(limits))
         else:  # no point of the curve is within the limit
-            selection = self._engine.on(problem).select(problem)
-        classifier = self._loosest._answering(selection, problem.limits)
+            rule = self._loosest.reweight(limits=limits)
         for _, _, measured in self.points[:1]:  # has all rows on which curves were measured
-            classifier.evidence_ = classifier.evidence_.using(*measured.records_.used)
-        return classifier
+            rule.evidence_ = rule.evidence_.using(*measured.records_.used)
+        return rule
 
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
@@ -150,13 +147,13 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
-        record = self._loosest._reading(X, y)
-        rows = self._loosest._scored(X, groups).outputs
-        classes = self._loosest.classes_
+        answers = self._loosest.__tailboost__()
+        rows, classes = answers.score(X, groups), answers.classes
+        record = Seen.of(rows.content, SELECTED_ON, y, answers.known[0].score_labels)
         numbers = []
         for _, _, classifier in self:
             classifier.evidence_ = classifier.evidence_.using(record)
-            labels, is_deferred = classifier.selection_.answers(rows)
+            labels, is_deferred = classifier.selection_.answers(rows.outputs)
             deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(
                 y, classes[labels], groups, deferred, None, sample_weight, classes

@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import chain, product
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Mask, Model, Table
+from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     NAMES_SHOWN,
     check_table,
@@ -52,9 +52,7 @@ from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.folds import FIVE_FOLDS_UP_TO, Split
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import TRAINED_ON, Ledger, Records, Seen
-from tailboost.selection.answering import Answers
-from tailboost.selection.door import known_within
+from tailboost.rows.seen import SELECTED_ON, Seen
 from tailboost.selection.outputs import Models
 from tailboost.selection.rule import logs_of
 
@@ -203,7 +201,7 @@ def frozen_fit(name: str, frozen: FrozenEstimator, classes: Any) -> Fit:
     """Return a copy of a frozen model, called ``name``, with the class number of each of its ``classes_``.
 
     A later fit of the given model changes no rule. A model that cannot be copied, such as a client of a
-    server, is taken as it is: that it stays the same is a statement of the caller, which certificates name.
+    server, is taken as it is: its identity shows a change.
     Raise ValueError if it has a class that is not among ``classes``, the labels of y.
     """
     title = f"classes_ of {name!r}"
@@ -222,6 +220,12 @@ def frozen_fit(name: str, frozen: FrozenEstimator, classes: Any) -> Fit:
     except Exception:  # any library may refuse
         own = frozen
     return own, columns[place]
+
+
+def final_models(fits: Mapping[str, Sequence[Fit]], n_classes: int) -> Models:
+    """Return the models that answer: the last fit of each."""
+    fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
+    return Models(list(fits), n_classes, list(fitted), list(columns))
 
 
 # -- fits ------------------------------------------------------------------------------------------------
@@ -375,17 +379,17 @@ def _seeded(estimator: Model, seed: int) -> Any:
 def answering(
     models: Models,
     rows: Rows,
-    of_parts: Mapping[str, Sequence[Fit]] | None = None,
+    fits: Mapping[str, Sequence[Fit]] | None = None,
     fold: Any = None,
 ) -> Models:
     """Return models with their log-probabilities of selection data.
 
-    Rows of a fold, numbered in ``fold``, are answered by the model's fit without this part, if the model has
-    fits in ``of_parts``; otherwise the model itself answers.
+    Rows of a fold, numbered in ``fold``, are answered by the model's fit without this part, if there are such
+    ``fits`` before the final one; otherwise the model itself answers.
     """
     if models.of_scores:  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
-    of_parts = of_parts or {}
+    of_parts = {name: parts for name, (*parts, _) in (fits or {}).items() if parts}
     table: Any = None
     if len(of_parts) < len(models.names):
         table = models.transform(rows.X)
@@ -500,22 +504,29 @@ def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) ->
     return factors
 
 
-def marked_if_seen(models: Models, hashes: Hashes, *tables: Seen) -> Models:
-    """Return models; if their selection data repeat known rows, warn and mark the data as fitted on."""
-    given = Seen.of(hashes)
-    for known in tables:
-        if given.repeats(known):
+def compared(models: Models, rows: Rows, known: Sequence[Seen]) -> tuple[Models, Seen]:
+    """Return models, and a record of the rows of their selection.
+
+    If these repeat known rows, warn and mark them as fitted on.
+    """
+    hashes = of_table = models.row_hashes(rows.X)
+    if known and models.of_scores:  # fits know whole tables
+        of_table = hash_rows(rows.X, rounded=True)
+    given = Seen.of(of_table)
+    for table in known:
+        if given.repeats(table):
             words = models.rows.words
-            equal = f"{100 * given.share_in(known):.3g}% of which equal training rows"
+            equal = f"{100 * given.share_in(table):.3g}% of which equal training rows"
             warn_user(
                 f"{words}, {equal}, where models have smaller errors than on fresh rows: give "
                 "rows that were not given to fit (if features take so few values that fresh "
                 "rows equal training rows, ignore this warning)",
                 ResubstitutionWarning,
             )
-            rows = replace(models.rows, words=f"{words}, {equal}", fitted=True)
-            return replace(models, rows=rows)
-    return models
+            marked = replace(models.rows, words=f"{words}, {equal}", fitted=True)
+            models = replace(models, rows=marked)
+            break
+    return models, Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels)
 
 
 # -- columns of data frames --------------------------------------------------------------------------------
@@ -620,55 +631,3 @@ def _as_floats(frame: Table, numbers: Sequence[int]) -> Any:
     """Return a data frame with the numbers in columns of objects as floats; the given frame is unchanged."""
     objects = [name for name in frame.columns[numbers] if frame[name].dtype == object]
     return frame.astype(dict.fromkeys(objects, np.float64)) if objects else frame
-
-
-# -- records -----------------------------------------------------------------------------------------------
-
-
-def records_of_fit(estimators: Sequence[Model], known: Sequence[Hashes] = ()) -> Records:
-    """Return the records of a fit before its selection: of its training rows, and of frozen models within.
-
-    Parameters
-    ----------
-    estimators : list of estimators
-        The fitted ones.
-    known : sequence of hashes
-        The tables of training rows.
-    """
-    trained = Seen.of(np.concatenate(known), TRAINED_ON) if known else None
-    models = _frozen_models(list(estimators))
-    # Rows in another form, or of another library, are not known.
-    inner = [
-        model.__tailboost__().known[0].records for model in models if isinstance(model, Answers)
-    ]
-    complete = len(inner) == len(models) and all(each.complete for each in inner)
-    attempts = {
-        attempt.key: attempt
-        for known in known_within(list(estimators))
-        for attempt in known.records.ledger.attempts
-    }
-    records = Records(trained, complete, ledger=Ledger(tuple(attempts.values())))
-    return records.using(*chain(*(each.tables for each in inner)))
-
-
-def _frozen_models(estimator: Model) -> list[Any]:
-    """Return the frozen models within an estimator: a fit of the estimator does not know their training rows.
-
-    Models within frozen models of other libraries are included, such as the model of a calibrated classifier.
-    None stands for a model with rows in another form than the estimator's, as behind a step of a pipeline.
-    """
-    if isinstance(estimator, FrozenEstimator):
-        model = estimator.estimator
-        if isinstance(model, FrozenEstimator):
-            return _frozen_models(model)
-        if isinstance(model, Answers):  # its records include models within it
-            return [model]
-        return [model, *_frozen_models(model)]
-    if isinstance(estimator, (list, tuple)):
-        return list(chain.from_iterable(map(_frozen_models, estimator)))
-    if not isinstance(estimator, BaseEstimator):
-        return []
-    frozen = _frozen_models(list(estimator.get_params(deep=False).values()))
-    if isinstance(estimator, Pipeline):  # its steps read transformed rows
-        return [None for _ in frozen]
-    return frozen

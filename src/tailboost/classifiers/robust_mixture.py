@@ -15,10 +15,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.fitting import (
-    answering,
     checked_table,
     default_estimators,
     estimators_of,
+    final_models,
     fit_models,
     frozen_fit,
     is_pair,
@@ -44,9 +44,7 @@ from tailboost.learners.foreign import first_step
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.folds import MOST_FOLDS, N_FOLDS, Split
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import SELECTED_ON, Records, Seen
-from tailboost.selection.identity import NOTHING
-from tailboost.selection.outputs import Models, averaging
+from tailboost.selection.outputs import Models
 from tailboost.selection.rule import stacked
 from tailboost.selection.search import Program
 from tailboost.selection.selection import counted
@@ -375,9 +373,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         to_fit = [(name, model) for name, model in estimators if name not in fits]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         split, selecting = self._selection_data(training, validation, seed, fits=bool(to_fit))
-        known = []
+        trained = []
         if to_fit:
-            known.append(hash_rows(training.X, rounded=True))
+            trained.append(hash_rows(training.X, rounded=True))
             # What the selection would refuse is refused before any fit.
             of_fit = (self.classes_, self._group_names, selecting.costs, self._column_read)
             strata = counted(problem, selecting, *of_fit).strata
@@ -395,20 +393,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             left_out = [name for name, _ in estimators if name not in fits]
             if not fits:
                 raise KeyboardInterrupt
+            fits = {name: fits[name] for name, _ in estimators if name in fits}
             if left_out:
                 words = f"fit was interrupted: {left_out} left out of the mixture"
                 warn_user(words, FitInterruptedWarning)
-        are_new = not to_fit or validation is not None
-        fold = split.fold[split.fold >= 0]
-        self._finish(
+        self._judge(
             problem,
-            estimators,
-            fits,
+            final_models(fits, len(self.classes_)),
+            [model for _, model in estimators],
             selecting,
-            fold,
-            known,
+            fits,
+            split.fold[split.fold >= 0],
+            trained,
             training_rows=training_rows,
-            are_new=are_new,
+            are_new=not to_fit or validation is not None,
         )
         return self
 
@@ -493,10 +491,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.places])
         rows = rows.numbered(mix.classes_, mix._group_names, words)
-        models = averaging(answering(models, rows))
-        hashes = models.row_hashes(rows.X)
-        seen = Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels)
-        mix._select(problem, models, None, rows.costs, Records(used=(seen,)), NOTHING)
+        mix._judge(problem, models, models.fitted, rows)
         mix.selection_.warn()
         return mix
 

@@ -20,18 +20,16 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost import rates
 from tailboost.classifiers.curve import Curve, bound_of, points_along, traded
 from tailboost.classifiers.fitting import (
     Columns,
     Fit,
-    Named,
     answering,
     checked_table,
+    compared,
+    final_models,
     frozen_fit,
-    marked_if_seen,
     named_models,
-    records_of_fit,
     usable,
 )
 from tailboost.core.array_types import (
@@ -44,6 +42,7 @@ from tailboost.core.array_types import (
     Ints,
     Labels,
     Mask,
+    Model,
     Stated,
     Table,
 )
@@ -71,7 +70,7 @@ from tailboost.rates import (
 )
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
-from tailboost.rows.seen import FEWEST_TRAINED, SELECTED_ON, Ledger, Records, Seen
+from tailboost.rows.seen import FEWEST_TRAINED, TRAINED_ON, Ledger, Records, Seen
 from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns, warn_of_other_groups
 from tailboost.selection.answering import Decided, Decision, Known, Scored
 from tailboost.selection.door import known_within
@@ -88,9 +87,8 @@ from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 from tailboost.selection.table import RateTable
 
-# Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
+# Maximum number of rows in a batch of a prediction, which limits memory.
 ROWS_OF_BATCH = 65_536
-BATCH_VALUES = 2**30
 
 
 class TunedClassifier(OfAnyTable):
@@ -192,28 +190,22 @@ class TunedClassifier(OfAnyTable):
             return repr(self)
         certificate = self.certificate_
         if certificate is not None:
-            source = certificate.title
-            limit_lines = certificate.limit_lines()
+            source, lines = certificate.title, certificate.limit_lines()
             errors = certificate.lines()[:1]
         elif isinstance(self.evidence_.selection, StoredSelection):
-            source = "of a file, without a certificate"
-            limit_lines, errors = [], [f"limits as stated: {self.limits}"]
+            source, lines = "of a file, without a certificate", []
+            errors = [f"limits as stated: {self.limits}"]
         else:
             source = f"measured on {self.rates_.words.partition(' (')[0]}"
-            limit_lines = self.rates_.limit_lines()
-            *_, overall = self.selection_.rates(
-                [*self.selection_.problem.limits, rates.error()]
-            )
+            lines = self.rates_.limit_lines()
+            selection = self.selection_
+            *_, overall = selection.rates([*selection.problem.limits, error()])
             errors = [overall.texts[2]]
-        limits = [
-            f"{each.name} {each.limit}  {each.verdict} ({each.numbers})" for each in limit_lines
-        ]
-        parts = {"limit": limits, "error": errors, "rule": str(self.rule_).splitlines()}
-        lines = []
-        for name, texts in parts.items():
-            lines += [f"{name:5}  {text.strip()}" for text in texts]
+        texts = [f"limit  {e.name} {e.limit}  {e.verdict} ({e.numbers})" for e in lines]
+        texts += [f"error  {line.strip()}" for line in errors]
+        texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
         models = ", ".join(self.used_models_)
-        return "\n".join([f"{type(self).__name__} of {models}, {source}", *lines])
+        return "\n".join([f"{type(self).__name__} of {models}, {source}", *texts])
 
     # -- selection ---------------------------------------------------------------------------------------
 
@@ -239,11 +231,12 @@ class TunedClassifier(OfAnyTable):
         """Set all attributes of a fit, in a classifier without any, and return the classifier."""
         problem = self._problem(given.groups)
         models = usable(named_models(self.models), given.X, given.labels, weighted=False)
-        selecting = self._training(given, problem)
         words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
-        selecting = replace(selecting, words=words)
+        selecting = replace(self._training(given, problem), words=words)
         fits = {name: [frozen_fit(name, model, self.classes_)] for name, model in models}
-        self._finish(problem, models, fits, selecting, training_rows=training_rows)
+        fitted = final_models(fits, len(self.classes_))
+        given_models = [model for _, model in models]
+        self._judge(problem, fitted, given_models, selecting, training_rows=training_rows)
         return self
 
     def _training(self, given: Rows, problem: Problem) -> Rows:
@@ -285,14 +278,15 @@ class TunedClassifier(OfAnyTable):
         costs = check_costs(given.costs, len(given), given.classes)
         return replace(given, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
 
-    def _finish(
+    def _judge(
         self,
         problem: Problem,
-        given: Named,
-        fits: Mapping[str, Sequence[Fit]],
+        models: Models,
+        given: Sequence[Model],
         selecting: Rows,
-        fold: Any = None,
-        known: Sequence[Hashes] = (),
+        fits: Mapping[str, Sequence[Fit]] | None = None,
+        fold: Ints | None = None,
+        trained: Sequence[Hashes] = (),
         *,
         training_rows: Table = None,
         are_new: bool = True,
@@ -303,53 +297,49 @@ class TunedClassifier(OfAnyTable):
         ----------
         problem : Problem
             The objective within limits.
-        given : list of (str, model)
-            The models as given.
-        fits : mapping
-            The fits of each model, the one that answers last.
+        models : Models
+            The models that answer.
+        given : list of models
+            They as given.
         selecting : Rows
             The selection data.
-        fold : ndarray, optional
-            Number of the fit that answers each row.
-        known : sequence of hashes
+        fits, fold : optional
+            All fits of the models, and the number of the fit that answers each row, see `answering`.
+        trained : sequence of hashes
             The rows of these fits.
         training_rows : table, optional
             Further rows on which the models were trained.
         are_new : bool
             Whether the selection data are other rows than those of the fits.
         """
-        final = [(name, *fits[name][-1]) for name, _ in given if name in fits]
-        names, fitted, columns = map(list, zip(*final, strict=True))
-        models = Models(names, len(self.classes_), fitted, columns)
-        identity = identity_of(fitted)
-        of_parts = {name: each[:-1] for name, each in fits.items() if len(each) > 1}
-        models = answering(models, selecting, of_parts, fold)
+        identity = identity_of(models.fitted)
+        models = answering(models, selecting, fits, fold)
+        identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
 
         # Read last: the models have refused an X with other columns.
         stated_rows = []
         if training_rows is not None:
             table = checked_table(self, training_rows, "training_rows")
             stated_rows.append(hash_rows(table, rounded=True))
-        records = records_of_fit([model for _, model in given], [*known, *stated_rows])
-        others = [*records.used, *map(Seen.of, stated_rows)]
+        inner = [each.records for each in known_within(given)]
+        seen = [rows for each in inner for rows in each.tables]
+        seen += map(Seen.of, stated_rows)
         if are_new:  # rows held out of the fits are among their training rows
-            others += map(Seen.of, known)
-        if others or are_new:
-            hashes = models.row_hashes(selecting.X)
-        if others:
-            rows = hash_rows(selecting.X, rounded=True) if models.of_scores else hashes
-            models = marked_if_seen(models, rows, *others)
-        if stated_rows and len(stated_rows[0]) >= FEWEST_TRAINED * (selecting.n_given or 0):
-            records = replace(records, complete=True)
-        if are_new:
-            seen = Seen.of(hashes, SELECTED_ON, selecting.labels, models.score_labels)
-            records = records.using(seen)
-        identity = identity.after_answers(identity_of(fitted), ", ".join(names))
-        shared = [name for name, model in given if any(model is each for each in fitted)]
-        identity = identity.beside(f"{name} (no copy of it can be made)" for name in shared)
-        self._select(
-            problem, averaging(models), selecting.X, selecting.costs, records, identity
+            seen += map(Seen.of, trained)
+        of_fits = [*trained, *stated_rows]
+        enough = FEWEST_TRAINED * (selecting.n_given or 0)
+        attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
+        records = Records(
+            Seen.of(np.concatenate(of_fits), TRAINED_ON) if of_fits else None,
+            all(each.complete for each in inner)
+            or any(len(rows) >= enough for rows in stated_rows),
+            ledger=Ledger(tuple(attempts.values())),
         )
+        if seen or are_new:
+            models, used = compared(models, selecting, seen)
+        if are_new:
+            records = records.using(used)
+        self._select(problem, averaging(models), selecting, records, identity)
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -755,10 +745,10 @@ class TunedClassifier(OfAnyTable):
             if value is not None:
                 setattr(new, name, value)
         new._validate_params()
-        models = new._models
+        engine, records = new._engine, new.records_
+        models, rows = new._models, engine.models.rows
         if X is None and groups is None:
-            engine = new._engine
-            problem = new._problem(models.rows.groups)
+            problem = new._problem(rows.groups)
             new.evidence_ = new.evidence_.by(engine.on(problem).select(problem))
             new.selection_.warn()
             return new
@@ -768,21 +758,7 @@ class TunedClassifier(OfAnyTable):
             raise ValueError(
                 "costs of the rows are not kept with the model: give X, y and costs"
             )
-        if X is not None:
-            if groups is not None:
-                new._name_groups(given)
-            models, table = new._read(given.X)
-            words = f"the {len(given):,} rows given to reweight"
-            rows = replace(given, X=table).numbered(new.classes_, new._group_names, words)
-            models = answering(models, rows)
-            records = replace(records_of_fit([new]), trained=new.records_.trained)
-            models = marked_if_seen(models, hash_rows(rows.X, rounded=True), *records.tables)
-            # `certify` refuses these rows from now on.
-            new.evidence_ = new.evidence_.using(new._reading(given.X, given.labels))
-            features = None if models.of_scores else rows.X
-            new._select(problem, models, features, rows.costs)
-        else:
-            rows = new._engine.models.rows
+        if X is None:
             if len(given) != rows.n_given:
                 raise ValueError(
                     f"groups has {len(given)} entries, but the selection data are "
@@ -792,7 +768,21 @@ class TunedClassifier(OfAnyTable):
             is_used = np.isin(np.arange(len(given)), rows.places)
             of_rows = given.part(is_used).occurring()
             new._name_groups(of_rows)
-            new._select(problem, replace(models, rows=replace(rows, groups=of_rows.groups)))
+            rows = replace(rows, groups=of_rows.groups)
+            models = replace(models, rows=rows)
+        else:
+            if groups is not None:
+                new._name_groups(given)
+            seen = [*filter(None, [new.records_.trained])]
+            seen += [
+                rows for each in known_within(models.fitted) for rows in each.records.tables
+            ]
+            models, table = new._read(given.X)
+            words = f"the {len(given):,} rows given to reweight"
+            rows = replace(given, X=table).numbered(new.classes_, new._group_names, words)
+            models, used = compared(answering(models, rows), rows, seen)
+            records = records.using(used)  # `certify` refuses them from now on
+        new._select(problem, models, rows, records, new.evidence_.identity)
         new.selection_.warn()
         return new
 
@@ -833,10 +823,11 @@ class TunedClassifier(OfAnyTable):
             loosest.error_budget = None
         problem = loosest._problem(self._models.rows.groups)
         engine = self.selection_.engine.on(problem)
-        problem = problem.within(others)
         points = [
-            (rate, value, loosest._answering(each, each.problem.limits))
-            for rate, value, each in points_along(engine, problem, limited, n_points)
+            (rate, value, loosest._answering(each))
+            for rate, value, each in points_along(
+                engine, problem.within(others), limited, n_points
+            )
         ]
         return Curve(
             tuple(points),
@@ -844,8 +835,6 @@ class TunedClassifier(OfAnyTable):
             problem.objective,
             ", within ".join([engine.words, *map(str, others)]),
             bound_of(self.selection_.problem, limited),
-            engine,
-            problem,
             loosest,
         )
 
@@ -855,30 +844,25 @@ class TunedClassifier(OfAnyTable):
         selection = self.evidence_.selection
         return selection if isinstance(selection, Engine) else self.selection_.engine
 
-    def _answering(self, selection: Selection, limits: Sequence[Limit]) -> Self:
+    def _answering(self, selection: Selection) -> Self:
         """Return a copy with another selection of the same candidates, and the limits that it states."""
         new = copy.copy(self)
-        new.limits = list(limits)
+        new.limits = list(selection.problem.limits)
         new.evidence_ = self.evidence_.by(selection)
         return new
 
     def _certified(
         self, selection: Selection, limits: Sequence[Limit], certificate: Certificate
     ) -> Self:
-        """Return a copy with a certified selection."""
-        new = self._answering(selection, limits)
+        """Return a copy with a certified selection, which may be of tighter limits than the stated ones."""
+        new = self._answering(selection)
+        new.limits = list(limits)
         evidence = new.evidence_.using(*(each.rows for each in certificate.attempts))
         new.evidence_ = replace(evidence, certificate=certificate)
         return new
 
     def _select(
-        self,
-        problem: Problem,
-        models: Models,
-        X: Table = None,
-        costs: Floats | None = None,
-        records: Records | None = None,
-        identity: Identity | None = None,
+        self, problem: Problem, models: Models, rows: Rows, records: Records, identity: Identity
     ) -> None:
         """Select the rule: only this step makes a fitted classifier.
 
@@ -890,31 +874,27 @@ class TunedClassifier(OfAnyTable):
             The objective within limits.
         models : Models
             The models with their log-probabilities on the selection data.
-        X : table of n rows, optional
-            Features of the selection data, from which a group may be estimated.
-        costs : ndarray of shape (n, K), optional
-            Cost of each answer in each row.
-        records : Records, optional
-            The used rows; by default those of the selection before.
-        identity : Identity, optional
-            That of the fitted models; by default as before.
+        rows : Rows
+            The selection data: with features, from which a group may be estimated, and costs of answers.
+        records : Records
+            The used rows.
+        identity : Identity
+            That of the fitted models.
         """
-        records = records or self.records_
-        identity = identity or self.evidence_.identity
-        lacks_features = models.reads_scores
-        if self.infer_groups and lacks_features:
+        if self.infer_groups and models.reads_scores:
             raise ValueError(
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"
             )
         column = self._column_read
-        may_infer = column is None and not lacks_features
-        names = self._group_names
-        engine = Engine(problem, models, self.classes_, names, column, may_infer, X, costs)
+        may_infer = column is None and not models.reads_scores
+        X = None if models.of_scores else rows.X
+        kept = (self.classes_, self._group_names, column, may_infer)
+        engine = Engine(problem, models, *kept, X, rows.costs)
+        self.evidence_ = Evidence(engine, records, identity=identity)
         try:
-            self.evidence_ = Evidence(engine.select(problem), records, identity=identity)
+            self.evidence_ = self.evidence_.by(engine.select(problem))
         except InfeasibleLimitsError as failure:
-            self.evidence_ = Evidence(engine, records, identity=identity)
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its "
@@ -966,19 +946,15 @@ class TunedClassifier(OfAnyTable):
             columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
             occurring = [values[numbers].tolist() for values, numbers in columns]
             self.group_combinations_ = tuple(zip(*occurring, strict=True))
-        self._column_read = None
-        if not self.by_group:
-            return
-        read = titles = list(names.titles)
-        if self.by_group is not True:
-            read = [title for title in titles if title == self.by_group]
-        if len(read) != 1:
+        titles = list(names.titles)
+        read = [title for title in titles if self.by_group in (True, title)]
+        if self.by_group and len(read) != 1:
             choices = " or ".join(f"by_group={title or True!r}" for title in titles)
             raise ValueError(
                 f"by_group={self.by_group!r} names no single one of the columns of groups: give "
                 f"{choices}"
             )
-        self._column_read = titles.index(*read)
+        self._column_read = titles.index(*read) if self.by_group else None
 
     # -- answers of the models -------------------------------------------------------------------------
 
@@ -1119,10 +1095,6 @@ class TunedClassifier(OfAnyTable):
         models, table = self._read(X)
         return models.row_hashes(table)
 
-    def _reading(self, X: Table, y: Any) -> Seen:
-        """Return rows on which a rule is selected, to recognise them later; labels count for scores alone."""
-        return Seen.of(self._row_hashes(X), SELECTED_ON, y, self._models.score_labels)
-
     # -- rules of files --------------------------------------------------------------------------------
 
     @classmethod
@@ -1244,12 +1216,11 @@ RuleClassifier = TunedClassifier
 
 
 def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
-    """Yield a table in batches, each with its row numbers; a table without rows is one batch."""
-    from sklearn.utils import gen_batches
-
-    n = n_rows_of(X)
-    values_per_row = int(np.prod(getattr(X, "shape", ())[1:]))
-    n_in_batch = max(1, min(ROWS_OF_BATCH, BATCH_VALUES // max(values_per_row, 1)))
-    for rows in gen_batches(max(n, 1), n_in_batch):
-        numbers = np.arange(n)[rows]
-        yield numbers, take(X, numbers)
+    """Yield a table in batches, each with its row numbers; a table with few rows, or none, is one batch."""
+    numbers = np.arange(n_rows_of(X))
+    if len(numbers) <= ROWS_OF_BATCH:
+        yield numbers, X
+        return
+    for start in range(0, len(numbers), ROWS_OF_BATCH):
+        rows = numbers[start : start + ROWS_OF_BATCH]
+        yield rows, take(X, rows)

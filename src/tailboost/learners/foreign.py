@@ -56,7 +56,7 @@ def in_class_numbers(value: Any, numbers: Mapping[Any, int | None], name: str = 
     Raises
     ------
     ValueError
-        If a label is unknown.
+        If a label is unknown, or class weights are a list.
     """
     kind = name.split("__")[-1]
     if isinstance(value, Mapping) and kind in BY_LABEL:
@@ -73,6 +73,12 @@ def in_class_numbers(value: Any, numbers: Mapping[Any, int | None], name: str = 
     if not hasattr(value, "get_params") or isinstance(value, type):
         return value
     params = value.get_params(deep=False)
+    weights = params.get("class_weight")
+    if isinstance(weights, (list, tuple, np.ndarray)):
+        raise ValueError(
+            f"class_weight={weights!r} of {type(value).__name__} must be a dict of weights by label, "
+            "or 'balanced': a list is for several outputs"
+        )
     numbered = {key: in_class_numbers(each, numbers, key) for key, each in params.items()}
     changed = {key: each for key, each in numbered.items() if each is not params[key]}
     return clone(value).set_params(**changed) if changed else value

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 
 from tailboost.core.array_types import Array, Groups, Hashes, Labels, Model, Table
-from tailboost.core.checks import as_table, check_length, label_column, n_rows_of
+from tailboost.core.checks import as_table, check_answers, label_column
 from tailboost.learners.scores import Scores
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import hash_rows
@@ -50,8 +51,10 @@ def known_within(
 ) -> Iterator[Known]:
     """Yield the known rows of each fitted classifier of tailboost inside a model, at any depth.
 
-    ``steps`` are the transformers that the rows pass before, ``passed`` the models around this one.
+    A frozen model of another library has records without rows: its training rows are unknown. ``steps`` are
+    the transformers that the rows pass before, ``passed`` the models around this one.
     """
+    is_frozen = isinstance(model, FrozenEstimator)
     if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
         model = model.__self__
     if isinstance(model, partial):
@@ -66,14 +69,18 @@ def known_within(
         steps = (*steps, pipeline)
     if any(model is each for each in passed[:-1]):
         return
+    if is_frozen and (of_model or not isinstance(model, Answers)):
+        yield Known(Records())
     if isinstance(model, Answers):
         try:
             found = model.__tailboost__()
         except NotFittedError:  # a template
             return
+        is_complete = found.known[0].records.complete
         for each in found.known:
             hashes = each.hashes or partial(_content, found)
-            yield _behind(replace(each, hashes=hashes), steps)
+            records = replace(each.records, complete=is_complete)
+            yield _behind(replace(each, records=records, hashes=hashes), steps)
         return
     parts = model
     if not isinstance(model, (list, tuple)):
@@ -151,7 +158,7 @@ class OtherModel:
 
         def answers() -> Array:
             labels = predicted_labels(model, X)
-            check_length(labels, f"predict of {type(model).__name__}", n_rows_of(X))
+            check_answers(labels, X, f"predict of {type(model).__name__}")
             return labels
 
         hashes, shares = partial(hashes_of_table, model, X), None

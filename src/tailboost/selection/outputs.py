@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
-from tailboost.core.checks import check_probabilities, n_rows_of
+from tailboost.core.checks import check_answers, check_probabilities, n_rows_of
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.score_kinds import NARROW, ROUNDED, shortest_decimals
 from tailboost.learners.scores import GivenProbabilities, Scores
@@ -216,6 +216,7 @@ class Models:
         name = f"predict_proba of {self.names[i]!r}"
         if np.shape(predicted)[1:] != columns.shape:
             raise ValueError(f"{name} must have {len(columns)} columns, one for each class")
+        check_answers(predicted, X, name)
         # By column: sums over the classes of a row are then several times as fast.
         P = np.zeros((n_rows_of(predicted), self.n_classes), order="F")
         P[:, columns] = predicted
