@@ -505,7 +505,7 @@ def _key(
 ) -> str:
     """Return the key of the attempt of a call: it depends on all known rows and on all that is tested."""
     known = [rows.digests.tobytes() for each in answers.known for rows in each.records.tables]
-    call = repr((objective, stated, confidence, fresh.equal_rows, answers.rule.digest))
+    call = repr((objective, stated, confidence, fresh.compared.equal_rows, answers.rule.digest))
     return digest(*known, np.sort(fresh.votes.draws).tobytes(), call.encode())
 
 

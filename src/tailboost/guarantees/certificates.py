@@ -142,8 +142,8 @@ class CertifiedBound:
         if self.certified is not False or not self.room or self.room < 0 or not self.n:
             return None
         assert self.estimate is not None
-        lower, upper = self.sides
-        ends = np.array([self.estimate, lower if upper is None else upper, self.target])
+        bound = self.lower if self.sense == "≥" else self.upper
+        ends = np.array([self.estimate, bound, self.target])
         if ends.min() >= 0.0 and ends.max() <= 1.0:
             ends = np.arcsin(np.sqrt(ends))
         _, margin, room = ends - ends[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import chain, product
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from tailboost.rates.strata import GROUP
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import EqualRows, checked_equal_rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
-from tailboost.selection.door import answering
+from tailboost.selection.door import Answering, answering
 from tailboost.selection.table import number_or_none
 
 EXACT = "Clopper–Pearson"
@@ -169,66 +168,79 @@ def certify(
     >>> cert.certified
     False
     """
-    refuse_rule_alone(model)
+    answers = _answering(model, X)
     check_number(confidence, "confidence", 0, 1, below=True)
-    answers = answering(model) if hasattr(model, "predict") else None
-    if rates is None and limits is None:
-        limits = () if answers is None else answers.limits
-    expressions = as_statistics(rates or ())
-    for each in expressions:
+
+    # What is to be bounded.
+    if rates is None and limits is None and answers is not None:
+        limits = answers.limits
+    stated = as_statistics(rates or ())
+    for each in stated:
         is_rate = isinstance(each, Statistic) and each.form == EACH
         if not (is_rate or isinstance(each, Limit)):
             raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
     if limits is not None:  # a limit alone has no truth value
-        expressions += checked_limits(limits)
-    if callable(model) and answers is None:
-        raise ValueError(
-            "model is a function, whose answers are not known: give the rule of tune or calibrate "
-            "on it, or its answers in place of model with X=None"
-        )
-    if X is not None and answers is None:
-        raise ValueError(
-            f"X must be None if model is an array of answers, got {type(model).__name__}. Of "
-            "a classifier the order is (model, X, y)"
-        )
+        stated += checked_limits(limits)
+    counted = [each.rate for each in stated]
+    if costs is not None and not any(rate.needs_costs for rate in counted):
+        raise ValueError("costs: no rate reads them; add cost(), or tail(10%, cost())")
+
+    # The rows with an answer to each.
     check_indexes(X=X, y=y, model=model, deferred=deferred)
     groups = group_columns(groups, "groups", X)
     if answers is not None:
         groups = answers.score(X, groups).groups
     given = Rows.read(X, y, groups, costs=costs, clusters=clusters)
-    counted = [expression.rate for expression in expressions]
-    if costs is not None and not any(rate.needs_costs for rate in counted):
-        raise ValueError("costs: no rate reads them; add cost(), or tail(10%, cost())")
     reason = checked_equal_rows(equal_rows)
-    if answers is not None:
-        if deferred is not None:
-            raise ValueError(
-                "deferred goes with an array of answers: a classifier knows its deferred rows"
-            )
-        fresh = Fresh.of_model(answers, given, counted, reason, training_rows, cost_range)
-    else:
+    if answers is None:
         if training_rows is not None:
             raise ValueError(
                 "training_rows: model is an array of answers, so there are no rows to compare"
             )
         fresh = Fresh.of_answers(model, given, counted, reason, deferred, cost_range)
-    parts = [expressions]
-    if not expressions:  # the kinds of errors divide the level evenly
+    else:
+        if deferred is not None:
+            raise ValueError(
+                "deferred goes with an array of answers: a classifier knows its deferred rows"
+            )
+        fresh = Fresh.of_model(answers, given, counted, reason, training_rows, cost_range)
+
+    # Their bounds; without rates the kinds of errors divide the level evenly.
+    parts = [stated]
+    if not stated:
         kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
-    bounds = [*chain(*(joint_bounds(part, fresh, level) for part in parts))]
+    bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
     certificate = certificate_of(fresh, bounds, confidence)
     return replace(certificate, model=None if answers is None else model)
+
+
+def _answering(model: Model, X: Table) -> Answering | None:
+    """Return what answers rows; None for an array of answers, which goes with ``X=None``."""
+    refuse_rule_alone(model)
+    if hasattr(model, "predict"):
+        return answering(model)
+    if callable(model):
+        raise ValueError(
+            "model is a function, whose answers are not known: give the rule of tune or calibrate "
+            "on it, or its answers in place of model with X=None"
+        )
+    if X is not None:
+        raise ValueError(
+            f"X must be None if model is an array of answers, got {type(model).__name__}. Of "
+            "a classifier the order is (model, X, y)"
+        )
+    return None
 
 
 def certificate_of(
     fresh: Fresh, bounds: Sequence[CertifiedBound], confidence: float
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
-    rule = fresh.rule
+    rule, compared = fresh.rule, fresh.compared
     only_scores = fresh.used.by == "columns"
-    if not (fresh.scored is None or fresh.compared or only_scores):
+    if not (fresh.scored is None or compared.complete or only_scores):
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass all of them as training_rows="
@@ -243,14 +255,14 @@ def certificate_of(
             "error among answered rows and precisions exclude it."
         )
         deferred = float(np.mean(fresh.is_deferred[fresh.voting]))
-    compared = COMPARED.format(100 * fresh.shared)
+    words = COMPARED.format(100 * compared.shared)
     if only_scores:
-        compared = ONLY_SCORES
-    elif fresh.equal_rows == "natural":
-        compared = EQUAL_BY_NATURE
-    if not fresh.compared:
-        compared += f" {UNKNOWN_TRAINING_ROWS}"
-    notes = [assumption, compared]
+        words = ONLY_SCORES
+    elif compared.equal_rows == "natural":
+        words = EQUAL_BY_NATURE
+    if not compared.complete:
+        words += f" {UNKNOWN_TRAINING_ROWS}"
+    notes = [assumption, words]
     if fresh.identity.unknown:
         notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
     if any(bound.rate.loss for bound in bounds):
@@ -260,13 +272,13 @@ def certificate_of(
         confidence=confidence,
         n_rows=len(fresh),
         notes=tuple(notes),
-        compared=fresh.compared,
+        compared=compared.complete,
         deferred=deferred,
         rule=rule.digest,
         columns=tuple(rule.groups),
         n_clusters=fresh.votes.n_clusters,
-        equal_rows=fresh.equal_rows,
-        copies=fresh.copies,
+        equal_rows=compared.equal_rows,
+        copies=compared.copies,
         date=datetime.now(UTC).date().isoformat(),
         used=fresh.used,
         identity=fresh.identity.digest,
@@ -376,7 +388,7 @@ def compared_bound(
 
 def are_counts(rate: Rate, fresh: Fresh) -> bool:
     """Return whether each value is the smallest or largest one: of shares, or costs of two values."""
-    mean = rate.loss or rate
+    mean = rate.mean
     if mean.matrix is None:
         has_two_values = mean.is_share
     else:
@@ -425,13 +437,15 @@ def joint_bounds(
     rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
     each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
     """
-    bounds_on_means: set[tuple[Rate, int, str]] = set()
-    for each in expressions:
-        samples = enumerate(fresh.samples(each.rate))
-        with_rows = [number for number, sample in samples if len(sample.rows)]
-        bounds_on_means.update(product([each.rate], with_rows, each.sides))
-    level_of_each = level / max(1, len(bounds_on_means))
-    return [*chain(*(bounds_of(each, fresh, level_of_each) for each in expressions))]
+    on_means = {
+        (each.rate, sample.name, side)
+        for each in expressions
+        for sample in fresh.samples(each.rate)
+        for side in each.sides
+        if len(sample.rows)
+    }
+    level_of_each = level / max(1, len(on_means))
+    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
 
 
 def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import Self
 
 import numpy as np
 
@@ -95,6 +96,67 @@ class Votes:
 EACH_ROW = Votes(None, np.zeros(0), same_everywhere=False)
 
 
+@dataclass(frozen=True)
+class Compared:
+    """How fresh rows were compared with one another, and with all rows that are known.
+
+    Attributes
+    ----------
+    equal_rows : {"copies", "natural"}
+        As in `tailboost.certify`.
+    complete : bool
+        Whether they were compared with all rows that trained the model.
+    shared : float
+        The largest share of the rows that equal rows of a known table.
+    copies : float
+        Share of the rows that equal another one, if most contents are distinct and nobody says why.
+    """
+
+    equal_rows: EqualRows = "copies"
+    complete: bool = False
+    shared: float = 0.0
+    copies: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        model: Answering,
+        scored: Scored,
+        given: Rows,
+        equal_rows: EqualRows = "copies",
+        training_rows: Table = None,
+    ) -> Self:
+        """Compare rows with all known rows of the fit, the selection and earlier calibrations of a model.
+
+        These are the rows that the model has read itself, and those that models inside it have read. Raise
+        LeakageError if the model knows the rows, or if they are copies of one another.
+        """
+        complete, shared, copies = training_rows is not None, 0.0, 0.0
+        if complete:
+            trained = model.score(_in_form_of(as_table(given.X), training_rows)).given
+            shared = refuse_repeated(
+                Seen.of(scored.given), [Seen.of(trained, TRAINED_ON)], equal_rows
+            )
+            complete = len(trained) >= FEWEST_TRAINED * len(given)
+            if len(trained) and not complete:
+                warn_user(
+                    f"training_rows has {how_many(len(trained), 'row')}, fewer than a tenth of the "
+                    f"{len(given):,} rows of X: give all that trained the model"
+                )
+        for known in model.known:
+            tables = known.records.tables
+            if not tables:
+                continue
+            hashes = scored.content if known.hashes is None else known.hashes(given.X)
+            for score_labels in ((), known.score_labels):
+                rows = Seen.of(hashes, "", given.labels, score_labels)
+                shared = max(shared, refuse_repeated(rows, tables, equal_rows))
+        # Equal scores are different rows also without a statement, but not if all rows are copied.
+        if equal_rows != "natural" and given.clusters is None:
+            copies = share_of_copies("X", given.hashes(scored.given), given.y)
+        return cls(equal_rows, complete or model.known[0].records.complete, shared, copies)
+
+
 @dataclass(frozen=True, eq=False)
 class Fresh:
     """Fresh rows with an answer to each.
@@ -107,32 +169,23 @@ class Fresh:
         Which rows of a cluster count.
     used : Seen
         The rows, to recognise them later. Empty for an array of answers.
-    compared : bool
-        Whether the rows were compared with all rows that trained the model.
-    equal_rows : {"copies", "natural"}
-        As in `tailboost.certify`.
+    compared : Compared
+        How the rows were compared with one another and with known rows.
     rule : Decision
         The rule that has answered, if it is known.
     scored : Scored or None
         The rows with their scores; None for an array of answers.
     identity : Identity
         What of the model no digest of a rule covers.
-    copies : float
-        Share of the rows that equal another one, if most contents are distinct and nobody says why.
-    shared : float
-        The largest share of the rows that equal rows of a known table.
     """
 
     answered: Counts
     votes: Votes = EACH_ROW
     used: Seen = Seen.of(np.zeros(0, dtype=np.uint64))  # noqa: RUF009  (it is frozen)
-    compared: bool = False
-    equal_rows: EqualRows = "copies"
+    compared: Compared = Compared()
     rule: Decision = NO_RULE
     scored: Scored | None = None
     identity: Identity = NOTHING
-    copies: float = 0.0
-    shared: float = 0.0
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -167,7 +220,7 @@ class Fresh:
 
         Of a tail or shift these are the losses, expected if the model draws its answers.
         """
-        samples = (rate.loss or rate).samples(self.answered, self.shares(rate))
+        samples = rate.mean.samples(self.answered, self.shares(rate))
         if self.votes.clusters is None:
             return samples
         return [s.taken(np.isin(s.rows, self.votes.among(s.rows))) for s in samples]
@@ -233,23 +286,16 @@ class Fresh:
                     "rule that may"
                 )
         rows = _counted(given, rates, rule, classes, cost_range)
-        is_compared, shared = compared(model, scored, given, equal_rows, training_rows)
-        # Equal scores are different rows also without a statement, but not if all rows are copied.
-        copies = 0.0
-        if equal_rows != "natural" and given.clusters is None:
-            copies = share_of_copies("X", given.hashes(scored.given), given.y)
+        compared = Compared.of(model, scored, given, equal_rows, training_rows)
         draws = voting_numbers(given.hashes(scored.content), given.clusters)
         return cls(
             replace(rows, actions=scored.numbers(classes)),
             Votes(given.clusters, draws, rule.defers),
             Seen.of(scored.given, CALIBRATED_ON, given.labels, model.known[0].score_labels),
-            is_compared,
-            equal_rows,
+            compared,
             rule,
             scored,
             identity.after_answers(model.identity, "the model"),
-            copies,
-            shared,
         )
 
     @classmethod
@@ -277,7 +323,7 @@ class Fresh:
         rows = _counted(given, rates, rule, classes, cost_range)
         draws = voting_numbers(given.hashes(hash_rows(actions[:, None])), given.clusters)
         votes = Votes(given.clusters, draws, rule.defers)
-        return cls(replace(rows, actions=actions), votes, equal_rows=equal_rows)
+        return cls(replace(rows, actions=actions), votes, compared=Compared(equal_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,46 +491,6 @@ def _given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
 
 
 # -- known rows --------------------------------------------------------------------------------------------
-
-
-def compared(
-    model: Answering,
-    scored: Scored,
-    given: Rows,
-    equal_rows: EqualRows,
-    training_rows: Table = None,
-) -> tuple[bool, float]:
-    """Compare rows with all known rows of the fit, the selection and earlier calibrations of a model.
-
-    These are the rows that the model has read itself, and those that models inside it have read. Return
-    whether all rows that trained the model were compared, and the largest share that equals known rows.
-
-    Raises
-    ------
-    LeakageError
-        If the model knows the rows.
-    """
-    is_complete, shared = training_rows is not None, 0.0
-    if is_complete:
-        trained = model.score(_in_form_of(as_table(given.X), training_rows)).given
-        shared = refuse_repeated(
-            Seen.of(scored.given), [Seen.of(trained, TRAINED_ON)], equal_rows
-        )
-        is_complete = len(trained) >= FEWEST_TRAINED * len(given)
-        if len(trained) and not is_complete:
-            warn_user(
-                f"training_rows has {how_many(len(trained), 'row')}, fewer than a tenth of the "
-                f"{len(given):,} rows of X: give all that trained the model"
-            )
-    for known in model.known:
-        tables = known.records.tables
-        if not tables:
-            continue
-        hashes = scored.content if known.hashes is None else known.hashes(given.X)
-        for score_labels in ((), known.score_labels):
-            rows = Seen.of(hashes, "", given.labels, score_labels)
-            shared = max(shared, refuse_repeated(rows, tables, equal_rows))
-    return is_complete or model.known[0].records.complete, shared
 
 
 def _in_form_of(rows: Table, training_rows: Table) -> Table:
