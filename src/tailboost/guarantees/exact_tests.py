@@ -130,10 +130,10 @@ class LimitTests:
 
     def counts(self, answered: Floats) -> tuple[Floats, Floats]:
         """Return wrong rows and all rows by rule and subgroup, (K, T) each, of rows by stratum and answer."""
-        wrong, among = (
-            np.tensordot(answered, each, ((1, 2), (1, 2))) for each in (self.wrong, self.among)
+        axes = ((1, 2), (1, 2))
+        return np.tensordot(answered, self.wrong, axes), np.tensordot(
+            answered, self.among, axes
         )
-        return wrong, among
 
     def kept(self, possible: Floats) -> Mask:
         """Return which tests rules pass by construction, (K, T), or (K, 1) for pairs.
@@ -169,10 +169,11 @@ class LimitTests:
         A cluster has one vote in a test.
         """
         answers = fresh.answered.stratum, fresh.answered.actions
-        n_wrong, n_rows = np.zeros((2, 1, len(self.wrong)))
-        for j, (wrong, among) in enumerate(zip(self.wrong, self.among, strict=True)):
+        numbers = []
+        for wrong, among in zip(self.wrong, self.among, strict=True):
             rows = fresh.votes.among(np.flatnonzero(among[answers]))
-            n_wrong[:, j], n_rows[:, j] = wrong[answers][rows].sum(), len(rows)
+            numbers.append((wrong[answers][rows].sum(), len(rows)))
+        n_wrong, n_rows = np.array(numbers).T[:, None]
         return bool(self.passes(n_wrong, n_rows, self.kept(possible), level)[0])
 
     def most(self, rows: Ints, level: float) -> Ints:
