@@ -219,7 +219,7 @@ def certify(
 def _answering(model: Model, X: Table) -> Answering | None:
     """Return what answers rows; None for an array of answers, which goes with ``X=None``."""
     refuse_rule_alone(model)
-    if hasattr(model, "predict"):
+    if hasattr(model, "predict"):  # a model of any library
         return answering(model)
     if callable(model):
         raise ValueError(
