@@ -40,8 +40,6 @@ EQUAL_ANOTHER = (
 )
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
-#: The headings and the rows of a table.
-
 
 @dataclass(frozen=True)
 class CertifiedBound:
