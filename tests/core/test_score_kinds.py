@@ -10,9 +10,8 @@ import pytest
 pd = pytest.importorskip("pandas")
 
 import tailboost as tb
-from tailboost.core.score_kinds import SCORE_KINDS, score_kind, shortest_decimals
+from tailboost.core.score_kinds import SCORE_KINDS, decimals_between, score_kind, shortest_decimals
 from tailboost.selection.rule import ThresholdRule
-from tailboost.selection.thresholds import decimals_between
 
 INF, NAN = float("inf"), float("nan")
 HOSTILE = ['"""; global HIT; HIT = 1; """', "a'b", 'a"b', "a\nb", "{0}", "'; DROP TABLE t; --", "<b>&", "%s"]

@@ -71,18 +71,18 @@ from tailboost.rates import (
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import FEWEST_TRAINED, TRAINED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns, warn_of_other_groups
+from tailboost.rows.subgroups import (
+    HUMAN_REVIEW,
+    group_columns,
+    group_numbers,
+    warn_of_other_groups,
+    with_missing_group,
+)
 from tailboost.selection.answering import Decided, Decision, Known, Scored
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import LogProbabilities, Models, averaging
-from tailboost.selection.rule import (
-    Rule,
-    ThresholdRule,
-    group_numbers,
-    stacked,
-    with_missing_group,
-)
+from tailboost.selection.rule import Rule, ThresholdRule, stacked
 from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 from tailboost.selection.table import RateTable

@@ -19,6 +19,8 @@ LARGEST_SCORE = 1e200
 # Of 6 to 9 digits of numbers between 1e-14 and 1e6, the powers of 10 are exact: from 1 to 1e22.
 MOST_DIGITS_BEFORE = 5
 MOST_ZEROS_BEHIND = 14
+# The most decimals of a floating-point number.
+MOST_DECIMALS = 309
 NARROW = (np.float16, np.float32)  # types with fewer digits than Python's numbers
 
 
@@ -175,3 +177,29 @@ def shortest_decimals(numbers: Array) -> Floats:
     others &= np.isfinite(magnitude)
     decimals[others] = numbers[others].astype(str).astype(np.float64)
     return decimals
+
+
+def decimals_between(low: Floats, high: Floats) -> Floats:
+    """Return the shortest decimal strictly between two numbers, shape (m,).
+
+    Among equally short decimals, the one nearest to the middle is returned. Without a floating-point number
+    between, the result is the larger number: a range contains its lower end.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (m,)
+        The pairs of numbers. For equal numbers the result is this number.
+    """
+    middle = low / 2 + high / 2
+    result = high.astype(np.float64)
+    is_open = low < high
+    largest = np.abs([low, high]).max(initial=1.0)
+    for digits in range(-int(np.log10(largest)) - 1, MOST_DECIMALS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            decimal = np.round(middle, digits) + 0.0  # + 0.0 makes −0.0 a 0.0
+        inside = is_open & (low < decimal) & (decimal < high)
+        result[inside] = decimal[inside]
+        is_open &= ~inside
+        if not is_open.any():
+            break
+    return result

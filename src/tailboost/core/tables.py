@@ -52,6 +52,11 @@ class LimitLine:
     deferred: str = ""
 
 
+def number_or_none(value: float) -> float | None:
+    """Return a number; None for NaN."""
+    return None if value != value else float(value)
+
+
 def filled_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Cells:
     """Return the columns of a table with an entry."""
     is_filled = list(map(any, zip(*rows, strict=True)))

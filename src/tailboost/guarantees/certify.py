@@ -15,6 +15,7 @@ import numpy as np
 from tailboost.core.array_types import Column, Groups, Model, Name, Stated, Table
 from tailboost.core.checks import check_indexes, check_number
 from tailboost.core.exceptions import warn_user
+from tailboost.core.tables import number_or_none
 from tailboost.guarantees.certificates import CONSTANT, Certificate, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import CostRange, Fresh, refuse_rule_alone
@@ -37,7 +38,6 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.seen import EqualRows, checked_equal_rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
 from tailboost.selection.door import Answering, answering
-from tailboost.selection.table import number_or_none
 
 EXACT = "Clopper–Pearson"
 BETTING = "betting"

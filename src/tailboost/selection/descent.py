@@ -123,10 +123,8 @@ class RunningRates:
         beyond = self._beyond(moved, moving)
 
         def ends(number: int) -> list[Floats]:
-            rest, own = (
-                at_rest[self.stated == number],
-                beyond[..., self.stated[moving] == number],
-            )
+            rest = at_rest[self.stated == number]
+            own = beyond[..., self.stated[moving] == number]
             reductions = np.fmax.reduce, np.fmin.reduce
             return [reduce(own, axis=-1, initial=reduce(rest)) for reduce in reductions]
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from tailboost.core.array_types import (
     Array,
-    Column,
     Document,
     Floats,
     Groups,
@@ -25,21 +24,22 @@ from tailboost.core.array_types import (
 from tailboost.core.checks import (
     as_pandas,
     check_indexes,
-    check_length,
     check_probabilities,
     columns_of,
     has_named_columns,
     in_class_order,
-    is_missing,
-    label_column,
     n_rows_of,
-    positions,
     reading,
 )
 from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, score_kind
 from tailboost.core.spelling import joined, listed
 from tailboost.core.versions import Steps, migrated
-from tailboost.rows.subgroups import HUMAN_REVIEW, MISSING_GROUP, group_columns
+from tailboost.rows.subgroups import (
+    HUMAN_REVIEW,
+    MISSING_GROUP,
+    group_columns,
+    group_numbers,
+)
 from tailboost.selection.forms import (
     SOURCE,
     range_words,
@@ -501,10 +501,7 @@ class Rule(StoredRule):
 
     def actions_in(self, column: Name | None, group: Name | None) -> set[Name]:
         """Return the actions that a row of a group of a column may get: all, whatever the group."""
-        actions = set(self.classes)
-        if self.defers:
-            actions.add(HUMAN_REVIEW)
-        return actions
+        return {*self.classes, HUMAN_REVIEW} if self.defers else {*self.classes}
 
     @property
     def identity(self) -> Document:
@@ -728,75 +725,6 @@ def stacked(
             of_model, n_rows, argument, "the table", tolerance=ROUNDED
         )
     return P
-
-
-# -- groups -------------------------------------------------------------------------------------------------
-
-
-def with_missing_group(
-    columns: Mapping[Any, Column], known: Sequence[Name]
-) -> Mapping[Any, Column]:
-    """Return columns of groups with 'missing' for missing entries, if this is a known group."""
-    if MISSING_GROUP not in known:
-        return columns
-    filled = {}
-    for title, column in columns.items():
-        array = np.array(column, dtype=object)
-        array[list(map(is_missing, array.tolist()))] = MISSING_GROUP
-        filled[title] = array
-    return filled
-
-
-def group_numbers(
-    columns: Mapping[Any, Column],
-    rule_groups: Sequence[Name] | None,
-    n: int,
-    column: Any,
-    *,
-    unknown: bool,
-) -> Ints:
-    """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
-
-    Parameters
-    ----------
-    columns : dict
-        The groups of the rows by column, see `group_columns`. Missing entries are the group 'missing' if the
-        rule has a group of this name.
-    rule_groups : sequence or None
-        The groups of the rule.
-    n : int
-        Number of rows.
-    column : str, int or None
-        The name of the column that the rule reads, among several.
-    unknown : bool
-        Whether rows of other groups, or without a group, get the number −1; they are an error otherwise.
-    """
-    if rule_groups is None:
-        if columns:
-            raise ValueError(
-                "groups are not used by the rule of this classifier: leave them out"
-            )
-        return np.zeros(n, dtype=np.intp)
-    if not columns:
-        raise ValueError(
-            "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
-        )
-    if not n:
-        return np.zeros(0, dtype=np.intp)
-    columns = with_missing_group(columns, rule_groups)
-    is_alone = len(columns) == 1 and None in (column, *columns)  # and needs no name
-    if column not in columns and not is_alone:
-        name = "one column" if column is None else f"the column {column!r}"
-        raise ValueError(f"groups has the columns {list(columns)}: the rule reads {name}")
-    entries = columns.get(column, next(iter(columns.values())))
-    check_length(entries, "groups", n, "rows")
-    if unknown:
-        number = {group: place for place, group in enumerate(rule_groups)}
-        labels = np.asarray(entries, dtype=object).tolist()
-        return np.array([number.get(label, -1) for label in labels], dtype=np.intp)
-    words = "groups" if column is None else f"groups column {column!r}"
-    labels = label_column(entries, words)
-    return positions(labels, np.asarray(rule_groups), words, "groups not seen in fit")
 
 
 def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:

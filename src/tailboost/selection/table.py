@@ -18,6 +18,7 @@ from tailboost.core.tables import (
     LimitLine,
     filled_columns,
     html_table,
+    number_or_none,
     text_table,
 )
 from tailboost.rates import Limit, Rate, Strata, Terms, as_statistics
@@ -82,7 +83,8 @@ def counted_rate(
     width = max(terms.high - smallest, TINY)
     spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
     bottom = terms.bottom[:, :n_strata]
-    total = (counts[:n_strata] * bottom).sum(axis=(1, 2))
+    of_rows = counts[:n_strata]  # without those of costs
+    total = np.tensordot(bottom, of_rows, 2)
     rows = terms.effective_rows(counts, strata)
 
     # The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
@@ -90,7 +92,7 @@ def counted_rate(
     share = ((np.nan_to_num(values, nan=smallest) - smallest) / width).clip(0.0, 1.0)
     mean = (smallest + width * share)[:, None, None]
     residual = terms.top[:, :n_strata] - mean * bottom
-    squares = (counts[:n_strata] * residual**2).sum(axis=(1, 2))
+    squares = np.tensordot(residual**2, of_rows, 2)
     variance = squares / np.maximum(total, TINY) / width**2
     most = share * (1.0 - share)
     n = rows * ((rows + 1.0) * most + TINY) / (rows * variance + most + TINY)
@@ -294,8 +296,3 @@ class RateTable:
 
     def _repr_html_(self) -> str:
         return html_table(*self.cells(), caption=f"On {self.words}")
-
-
-def number_or_none(value: float) -> float | None:
-    """Return a number; None for NaN."""
-    return None if np.isnan(value) else float(value)
