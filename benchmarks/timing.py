@@ -445,10 +445,54 @@ def cluster(run: argparse.Namespace) -> Iterator[Row]:
         yield {"call": "calibrate", "rows": n - half, "seconds": spent() - start}
 
 
+def one_table(how: str, folder: str, T: int) -> Row:
+    """Return seconds and peak memory of a boosting fit on files, in memory or by partitions."""
+    import dask
+    import dask.dataframe as dd
+    import pyarrow.dataset as ds
+
+    from tailboost import published
+
+    y = np.load(f"{folder}/y.npy")
+    imports = peak_mib()
+    start = time.process_time()
+    files = ds.dataset(f"{folder}/X")
+    X = {
+        "memory": lambda: files.to_table().to_pandas(),
+        "Dask": lambda: dd.read_parquet(f"{folder}/X"),
+        "files": lambda: files,
+    }[how]()
+    with dask.config.set(scheduler="synchronous"):
+        clf = published.average_boost("tree", T=T, random_state=0).fit(X, y)
+        fit = time.process_time() - start
+        size = {"fit": fit, "MiB": peak_mib() - imports}
+        start = time.process_time()
+        clf.predict(X)
+    loss = float(clf.weighted_losses_.mean())
+    return {"X": how, "rows": len(y), "T": T, **size, "predict": time.process_time() - start, "loss": loss}
+
+
+def streamed(run: argparse.Namespace) -> Iterator[Row]:
+    """A fit on a table of 30 columns in Parquet files: in memory, and by partitions of 100,000 rows."""
+    n_files = 2 if run.quick else 30
+    with tempfile.TemporaryDirectory() as folder:
+        labels = []
+        (Path(folder) / "X").mkdir()
+        for i in range(n_files):
+            X, y = table(100_000, 30, 2, seed=i)
+            frame = pd.DataFrame(np.asarray(X, dtype=np.float32), columns=[f"x{j}" for j in range(30)])
+            frame.to_parquet(f"{folder}/X/{i:03}.parquet")
+            labels.append(y)
+        np.save(f"{folder}/y.npy", np.concatenate(labels))
+        for how in ("memory", "Dask", "files"):
+            yield apart("one_table", how, folder, 10)
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     part.__name__: part
     for part in (
         mixture, large, path, entropic, worst_case, curve, growth, fits, scale, files, serving, cluster,
+        streamed,
     )
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ TEXTS = {
 }
 BLOCK = re.compile(r"^```(python|shell)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 RUN = sorted(name for name, text in TEXTS.items() if BLOCK.search(text))
-NEEDED = {"published": "torch"}
+NEEDED = {"published": "torch", "large": "dask.dataframe"}
 
 
 def shell(line):

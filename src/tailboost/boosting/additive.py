@@ -226,7 +226,7 @@ class AdditiveClassifier(RowBoosting):
     def _staged_scores(self, X: Table) -> Iterator[Floats]:
         """Yield f after 1, 2, … hypotheses, shape (n, K)."""
         X = self._checked(X)
-        f = np.zeros((X.shape[0], len(self.classes_)))
+        f: Any = 0.0
         answers = predict_models(self.estimators_, X)
         for a, h in zip(self.estimator_weights_, answers, strict=True):
             f = f + a * class_scores(h, len(self.classes_))

@@ -23,6 +23,7 @@ from tailboost.boosting.game import tilted
 from tailboost.boosting.learning import Learner
 from tailboost.core.array_types import Column, Floats, Model, Seed, Table
 from tailboost.core.checks import check_length, positions
+from tailboost.core.partitions import Partitions
 from tailboost.solvers.worst_case import of_checked
 
 
@@ -131,13 +132,17 @@ class DROBoostClassifier(AdditiveClassifier):
 
     def _radius(self, learn: Learner) -> float:
         """Return δ for the distinct rows and the stated d, or the leaves of the first hypothesis."""
+        X = learn.rows.X
+        if isinstance(X, Partitions):
+            raise TypeError(
+                "radius='auto' counts different rows in memory: give radius=, as of dro_radius"
+            )
         dim: Any = self.effective_dim
         if dim == "auto":  # the first worst case is p, whatever the radius
             first = learn(learn.units.p, 0).model
             if isinstance(first, Pipeline):
                 first = first[-1]
             dim = getattr(first, "get_n_leaves", lambda: 1)()
-        X = learn.rows.X
         if issparse(X):
             X = X.toarray()
         rows = np.column_stack([np.asarray(X).reshape(len(X), -1), learn.rows.y])

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
+from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -25,9 +25,9 @@ from tailboost.core.checks import (
     check_table,
     positions,
     row_weights,
-    unpack,
 )
 from tailboost.core.long_work import fitting_apart
+from tailboost.core.partitions import Partitions, part_of, streamed
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import class_scores, first_step, open_session, predict_models
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
 
     def part(self, mask: Mask) -> Rows:
         """Return the rows of a mask."""
-        X = _safe_indexing(self.X, mask)
+        X = part_of(self.X, mask)
         return Rows(X, self.y[mask], self.weight[mask], self.used[mask])
 
 
@@ -192,7 +192,18 @@ class Boosting(ClassifierMixin, BaseEstimator):
         """Return a table, checked as the learner allows; ``reset`` sets the columns."""
         if not reset:
             check_is_fitted(self)
-        X, _ = unpack(X)
+        X, _ = streamed(X)
+        if isinstance(X, Partitions):
+            if reset:
+                learner = self._learner()
+                if not isinstance(learner, HistTreeClassifier):
+                    raise TypeError(
+                        f"X is a table of partitions, which estimator={learner!r} does not read: give "
+                        "estimator='tree', or the table in memory"
+                    )
+                self._checked(next(iter(X)), reset=True)
+                X = X.counted()
+            return X.then(self._checked)  # when they are read
         is_frame = hasattr(X, "iloc")  # the learner reads the columns of a data frame
         if is_frame:
             check_table(X)
@@ -219,7 +230,9 @@ class Boosting(ClassifierMixin, BaseEstimator):
         ValueError
             If labels are no classes, are all equal, or are unknown to a classifier that is not reset.
         """
-        X, y = unpack(X, y)
+        X, y = streamed(X, y)
+        if isinstance(X, Partitions) and not reset:
+            X = X.counted()
         X, labels, place, weight = check_labelled_rows(self, X, y, sample_weight, reset=reset)
         weight = row_weights(weight, len(weight))
         used = np.flatnonzero(weight)
@@ -233,7 +246,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass"
             )
-        return Rows(_safe_indexing(X, used), numbers, weight[used], used)
+        return Rows(part_of(X, used), numbers, weight[used], used)
 
     @abstractmethod
     def _run(self, learn: Learner) -> None:
@@ -328,7 +341,8 @@ class RowBoosting(Boosting):
         Parameters
         ----------
         X : table of shape (n, d)
-            Training rows, in a form that the learner accepts.
+            Training rows, in a form that the learner accepts. For "tree" also a table larger than memory: a
+            data frame or an array of Dask, or a Parquet data set of pyarrow.
         y : array-like of shape (n,)
             Labels of any type. None takes those of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional

@@ -16,6 +16,7 @@ from tailboost.boosting.learning import Boosting, Learner, RowBoosting
 from tailboost.core.array_types import Array, Column, Floats, Ints, Model, Seed, Table
 from tailboost.core.checks import check_length
 from tailboost.core.exceptions import BoundNotMetWarning, warn_user
+from tailboost.core.partitions import Partitions
 from tailboost.core.ranges import TO_ONE
 from tailboost.learners.foreign import label_shares, model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
@@ -26,6 +27,8 @@ FIRST = 1e-6
 
 def mean_probabilities(models: Sequence[Any], weights: Floats, X: Any, K: int) -> Floats:
     """Return the mean of the class probabilities of models with these weights, shape (n, K)."""
+    if isinstance(X, Partitions):
+        return np.concatenate([mean_probabilities(models, weights, part, K) for part in X])
     used = np.flatnonzero(weights)
     probabilities = model_probabilities([models[t] for t in used.tolist()], X, K)
     P: Any = sum(map(np.multiply, weights[used], probabilities))

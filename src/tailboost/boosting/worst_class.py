@@ -26,6 +26,7 @@ from tailboost.core.checks import (
     n_rows_of,
 )
 from tailboost.core.long_work import fitting_apart
+from tailboost.core.partitions import streamed
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.solvers import minimize_cvar_mixture
 
@@ -308,12 +309,13 @@ class GroupDROBoostClassifier(HedgeClassifier):
         groups : array-like of shape (n,), optional
             Group of each row; by default its class.
         """
+        X, y = streamed(X, y)
         with fitting_apart(self) as clf:
             learn = clf._open(X, y, sample_weight)
             names = clf.classes_[learn.rows.y]
             if groups is not None:
                 check_indexes(X=X, groups=groups)
-                check_length(groups, "groups", n_rows_of(X))
+                check_length(groups, "groups", n_rows_of(y))
                 names = label_column(groups, "groups")[learn.rows.used]
             clf.groups_, index = np.unique(names, return_inverse=True)
             units = Units.groups(index, learn.rows.weight)

@@ -61,13 +61,21 @@ def reading(what: str) -> Iterator[None]:
 
 
 def refuse_lazy(values: Any, name: str) -> None:
-    """Raise TypeError for a collection of Dask or a query of polars, whose rows are not in memory."""
+    """Raise TypeError for tables of Dask, polars, pyarrow and futures, whose rows are not in memory."""
+    if isinstance(values, list) and values:  # one of partitions
+        refuse_lazy(values[0], name)
     if hasattr(values, "dask") and hasattr(values, "compute"):
         kind = "a collection of Dask"
         cure = "compute(), or see the page 'Large tables' of the documentation"
     elif type(values).__name__ == "LazyFrame":
         kind = "a LazyFrame of polars"
         cure = "collect()"
+    elif type(values).__name__ == "Future":
+        kind = "a future"
+        cure = "result()"
+    elif hasattr(values, "get_fragments"):
+        kind = "a data set of pyarrow"
+        cure = "to_table(), or see the page 'Large tables' of the documentation"
     else:
         return
     raise TypeError(f"{name} is {kind}, whose rows are not in memory: pass its {cure}")

@@ -17,6 +17,7 @@ import pandas as pd
 from dask import compute, delayed
 
 from tailboost.core.array_types import Column, Document, Groups, Model, Table
+from tailboost.core.partitions import blocks_of
 from tailboost.core.spelling import joined
 
 __all__ = ["gathered"]
@@ -86,10 +87,10 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
                 f"{name} is of type {type(values).__name__}: a Dask array or data frame is "
                 "needed; rows in memory go to the functions of tailboost itself"
             )
-        blocks[name] = _blocks(values)
+        blocks[name] = blocks_of(values)
     score = delayed(_scores, pure=False)
     if hasattr(model, "client") or hasattr(model, "client_"):  # reads collections
-        answers = _blocks(model.predict_proba(X))
+        answers = blocks_of(model.predict_proba(X))
         pairs = zip(answers, blocks["X"], strict=True)
         blocks["X"] = [score(None, answer, block) for answer, block in pairs]
     else:
@@ -126,15 +127,6 @@ def _check_lengths(name: str, parts: list[Any], of_X: list[Any]) -> None:
             "both, only partitions of equal lengths are matched: rechunk an array like X, or give "
             "columns of one data frame"
         )
-
-
-def _blocks(values: Column) -> list[Any]:
-    """Return the partitions of a collection, with all its columns, as delayed objects."""
-    if not isinstance(values, da.Array):
-        return list(values.to_delayed())
-    if values.ndim == 2:
-        values = values.rechunk({1: -1})
-    return list(values.to_delayed().ravel())
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from operator import is_
 from typing import Any
@@ -21,6 +22,7 @@ from sklearn.utils.validation import has_fit_parameter
 from tailboost.core.array_types import Array, Floats, Ints, Model, Table
 from tailboost.core.checks import plain
 from tailboost.core.exceptions import warn_user
+from tailboost.core.partitions import Partitions
 from tailboost.learners.protocols import Learner, Session
 
 # Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
@@ -200,25 +202,46 @@ class _OnPresentClasses:
         return self.model.predict_proba(X)
 
 
-class SklearnSession:
-    """Session of any classifier, which is cloned for each fit.
+@dataclass(eq=False)
+class ForeignSession:
+    """Session of an estimator of any library, which is cloned for each fit.
 
-    Random states are set from the seed of the fit. Labels y are class numbers. The sum of ``sample_weight``
-    is the size of a resample.
+    Random states are set from the seed of the fit.
+
+    Attributes
+    ----------
+    estimator : estimator
+        The learner.
+    X, y : table of n rows, ndarray of int of shape (n,)
+        The rows, with class numbers.
+    n_classes : int
+        K.
+    sample_weight : ndarray of shape (n,)
+        The rows' weights p, positive.
     """
 
-    def __init__(
-        self, estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats
-    ) -> None:
-        self.estimator = estimator
-        self.X = X
-        self.y = y
-        self.n_classes = n_classes
-        self.n_draws = max(1, round(float(sample_weight.sum())))
-        self.weight_parameter = weight_parameter(estimator)
+    estimator: Any
+    X: Any
+    y: Ints
+    n_classes: int
+    sample_weight: Floats
+
+    def __post_init__(self) -> None:
+        self.weight_parameter = weight_parameter(self.estimator)
+
+    def predict(self, model: Model) -> Any:
+        """Return class numbers of the session's rows; of a regressor values, shape (n,) or (n, K)."""
+        return next(predict_models([model], self.X))
+
+
+class SklearnSession(ForeignSession):
+    """Session of a classifier. The sum of ``sample_weight`` is the size of a resample."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.weight_parameter is None:
             warn_user(
-                f"{type(estimator).__name__}.fit has no sample_weight: every round draws a "
+                f"{type(self.estimator).__name__}.fit has no sample_weight: every round draws a "
                 "resample of the rows by weight instead"
             )
 
@@ -238,7 +261,8 @@ class SklearnSession:
         if self.weight_parameter is None:
             # As many draws as the rows count, by weight.
             draws = np.random.default_rng(seed)
-            index = np.sort(draws.choice(len(y), self.n_draws, p=weight / weight.sum()))
+            n_draws = max(1, round(float(self.sample_weight.sum())))
+            index = np.sort(draws.choice(len(y), n_draws, p=weight / weight.sum()))
             X = _safe_indexing(X, index)
             y = y[index]
         else:
@@ -252,10 +276,6 @@ class SklearnSession:
                 yield fitted
             else:
                 yield _OnPresentClasses(fitted, present_classes)
-
-    def predict(self, model: Model) -> Ints:
-        """Return class numbers of the session's rows."""
-        return next(predict_models([model], self.X))
 
 
 def class_scores(answers: Array, K: int) -> Floats:
@@ -276,7 +296,7 @@ def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
     return np.array([weights @ (answers == k) for k in range(K)])
 
 
-class RegressorSession:
+class RegressorSession(ForeignSession):
     """Session of a regressor with functions as real-valued hypotheses.
 
     A label y is coded ``z_k = 1`` for k = y, else −1/(K−1). For weights u
@@ -284,32 +304,24 @@ class RegressorSession:
     fits the opposite direction: ``min_h Σ p_i ‖h(x_i) − u_i z_i / p_i‖²``. With two classes h is the value of
     class 1. With more classes, regressors with a single output are fitted once per class.
 
-    The regressor is cloned for every fit, and its random states are set from the seed of the fit.
-    ``sample_weight`` are the rows' weights p, positive.
-
     Raises
     ------
     ValueError
         If the regressor has no sample weights although the weights differ.
     """
 
-    def __init__(
-        self, estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats
-    ) -> None:
-        self.X = X
-        self.sample_weight = sample_weight
-        self.weight_parameter = weight_parameter(estimator)
-        if self.weight_parameter is None and np.ptp(sample_weight) > 0:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight_parameter is None and np.ptp(self.sample_weight) > 0:
             raise ValueError(
-                f"estimator={estimator!r} has no parameter sample_weight in fit, but the "
+                f"estimator={self.estimator!r} has no parameter sample_weight in fit, but the "
                 "weights differ"
             )
-        self.coded = class_scores(y, n_classes)
-        self.estimator = estimator
-        if n_classes == 2:
+        self.coded = class_scores(self.y, self.n_classes)
+        if self.n_classes == 2:
             self.coded = self.coded[:, 1]
-        elif not get_tags(estimator).target_tags.multi_output:
-            self.estimator = MultiOutputRegressor(estimator)
+        elif not get_tags(self.estimator).target_tags.multi_output:
+            self.estimator = MultiOutputRegressor(self.estimator)
 
     def fit(self, weight: Floats, seed: int) -> Any:
         """Return a clone fitted to the targets ``u z/p`` with the weights p, for weights u of the player."""
@@ -322,10 +334,6 @@ class RegressorSession:
         if self.weight_parameter is not None:
             weights[self.weight_parameter] = p
         return model.fit(self.X, target, **weights)
-
-    def predict(self, model: Model) -> Any:
-        """Return values of the session's rows, shape (n,) or (n, K)."""
-        return np.asarray(model.predict(self.X), dtype=np.float64)
 
 
 # -- calls ------------------------------------------------------------------------------------------------
@@ -357,17 +365,22 @@ def open_session(
         estimator = clone(estimator)
         set_seeds(estimator, seed)
         return estimator.open_session(X, y, n_classes, sample_weight)
-    if is_regressor(estimator):
-        return RegressorSession(estimator, X, y, n_classes, sample_weight)
-    return SklearnSession(estimator, X, y, n_classes, sample_weight)
+    session = RegressorSession if is_regressor(estimator) else SklearnSession
+    return session(estimator, X, y, n_classes, sample_weight)
 
 
 def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
     """Yield the class numbers that each base model predicts, shape (n,).
 
     Regressors yield real values, shape (n,) or (n, K). A table is prepared once for all base models with the
-    same ``table_``.
+    same ``table_``, and partitions are read once for all models, which are then a list.
     """
+    if isinstance(X, Partitions):
+        parts = [np.array([*predict_models(models, part)]) for part in X]
+        if parts[0].dtype.kind == "i":  # all answers are in memory
+            parts = [part.astype(np.min_scalar_type(part.max())) for part in parts]
+        yield from np.concatenate(parts, axis=1)
+        return
     tables: dict[Any, Any] = {}
     last: Any = None
     for model in models:
@@ -377,7 +390,9 @@ def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
             predictions = model.predict_table(_prepared(model, X, tables))
         else:
             predictions = np.asarray(model.predict(X))
-            if predictions.dtype.kind != "f" or not is_regressor(model):
+            if predictions.dtype.kind == "f" and is_regressor(model):
+                predictions = predictions.astype(np.float64)
+            else:
                 predictions = predictions.astype(np.intp).ravel()
         last = model
         yield predictions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask, Seed, Table
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
+from tailboost.core.partitions import Partitions
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE
 from tailboost.learners.forest import ForestSession
 from tailboost.learners.protocols import TableSession
@@ -54,6 +55,22 @@ def _load(content: bytes) -> Any:
     return booster
 
 
+def _batches(tables: Iterable[Table], kinds: list[str] | None) -> Any:
+    """Return the iterator by which XGBoost bins parts of a table with columns of these kinds."""
+
+    class Batches(xgboost().DataIter):  # type: ignore[misc]
+        def reset(self) -> None:
+            self.parts = iter(tables)
+
+        def next(self, input_data: Callable[..., None]) -> bool:
+            table = next(self.parts, None)
+            if table is not None:
+                input_data(data=table, feature_types=kinds)
+            return table is not None
+
+    return Batches()
+
+
 @dataclass(eq=False)
 class TreeSession(OpenTableSession):
     """All fits of one learner on one table, which is binned once for all rounds and folds.
@@ -85,8 +102,19 @@ class TreeSession(OpenTableSession):
         options: dict[str, Any] = {"nthread": n_threads, "enable_categorical": True}
         if "c" in kinds:  # XGBoost reads the kinds of all columns with every tree
             options["feature_types"] = kinds
+        table = self.opened.table
+        if isinstance(table, Partitions):
+            table = _batches(table, options.pop("feature_types", None))
         self.bin = partial(xgboost().QuantileDMatrix, max_bin=template.max_bins, **options)
-        self.data = self.bin(self.opened.table, self.labels)
+        self.data = self.bin(table)
+        self.data.set_info(label=self.labels)
+
+    def predict(self, model: Any) -> Ints:
+        """Return class numbers of the session's rows, of partitions from their bins."""
+        if isinstance(self.opened.table, Partitions):
+            margin = model.booster_.predict(self.data, output_margin=True)
+            return model._probabilities(margin).argmax(axis=1)
+        return super().predict(model)
 
     def _start(
         self, weight: Floats, rows: Mask | None, cuts: Any = None
@@ -254,6 +282,8 @@ class _XGBoostTrees(TableClassifier):
         self._validate_params()
         if xgboost() is not None:
             return TreeSession(self, opened, y, n_classes)
+        if isinstance(opened.table, Partitions):
+            raise ImportError("partitions need XGBoost: pip install 'tailboost[xgboost]'")
         warn_user(
             f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower trees; "
             "pip install 'tailboost[xgboost]'"

@@ -31,6 +31,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import as_pandas, check_labelled_rows, check_table, unpack
 from tailboost.core.long_work import fitting_apart
+from tailboost.core.partitions import Partitions
 from tailboost.core.spelling import listed, text
 from tailboost.learners.protocols import Session, TableSession
 
@@ -56,11 +57,9 @@ class TableReader:
     def fit(self, X: Table) -> Self:
         """Store categories and numbers by column."""
         self.sparse_ = bool(sp.issparse(X))
-        self.categories_: list[dict[str, float] | None] = [None] * X.shape[1]
-        if hasattr(X, "iloc"):
-            self.categories_ = [
-                _categories(X.iloc[:, j], name) for j, name in enumerate(X.columns)
-            ]
+        columns = X if hasattr(X, "iloc") else getattr(X, "distinct", {})  # of Partitions
+        found = [_categories(column, name) for name, column in columns.items()]
+        self.categories_: list[dict[str, float] | None] = found or [None] * X.shape[1]
         return self
 
     def transform(self, X: Table) -> Table:
@@ -71,6 +70,8 @@ class TableReader:
         ValueError
             If a number does not fit float32, or X is an array although `fit` found categories.
         """
+        if isinstance(X, Partitions):
+            return X.then(self.transform)
         with np.errstate(over="ignore"):  # refused below
             if sp.issparse(X):
                 table = sp.csr_matrix(as_pandas(X), dtype=np.float32, copy=True)
@@ -92,7 +93,6 @@ class TableReader:
     def _numbers(self, X: Any) -> Floats32:
         """Return a data frame as float32, with the number of each category."""
         table = np.empty(X.shape, dtype=np.float32)
-        plain = []  # columns of NumPy's numbers, which are converted together
         for j, (categories, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True)):
             column = X.iloc[:, j]
             if categories is not None:
@@ -101,10 +101,9 @@ class TableReader:
                 numbers.append(np.nan)  # missing values have the code −1, the last
                 table[:, j] = np.array(numbers, dtype=np.float32)[codes]
             elif isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-                plain.append(j)
+                table[:, j] = column.to_numpy()
             else:
                 table[:, j] = column.to_numpy(np.float32, na_value=np.nan)
-        table[:, plain] = X.iloc[:, plain].to_numpy(dtype=np.float32)
         return table
 
     @property
@@ -208,7 +207,7 @@ class OpenTable:
 
     Parameters
     ----------
-    X : data frame, ndarray or sparse matrix of shape (n, d)
+    X : data frame, ndarray, sparse matrix or counted Partitions of shape (n, d)
         The rows.
     """
 
