@@ -199,7 +199,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
                 if not isinstance(learner, HistTreeClassifier):
                     raise TypeError(
                         f"X is a table of partitions, which estimator={learner!r} does not read: give "
-                        "estimator='tree', or the table in memory"
+                        "estimator='tree', or the table in memory, as by its compute()"
                     )
                 self._checked(next(iter(X)), reset=True)
                 X = X.counted()
