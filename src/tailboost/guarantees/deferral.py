@@ -65,12 +65,9 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     rules = np.stack([first, last], axis=2)
 
     possible = fresh.possible(rules)
-    passes = np.ones(len(rules), dtype=bool)
-    for test, is_on_deferral in zip(fresh.tests, on_deferral, strict=True):
-        kept = test.kept(possible)
-        passes &= test.passes(*test.counts(fresh.answered(rules)), kept, WITHIN)
-        if is_on_deferral:
-            passes &= test.passes(*test.counts(of_tests.answered(rules)), kept, level_of_test)
+    every = np.ones_like(on_deferral)
+    passes = fresh.passes(every, fresh.answered(rules), possible, WITHIN)
+    passes &= fresh.passes(on_deferral, of_tests.answered(rules), possible, level_of_test)
     words = f"{AT_RANKS} {ALONG}" if on_deferral.any() else AT_RANKS
     return best_of(case, rules, passes, rules[-1], level_of_test, words)
 
