@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost import metrics
-from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
+from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
 from tailboost.core.tables import LimitLine
 from tailboost.rates import Counts, checked_limits
 from tailboost.rows.judged import answer_shares, final_step
@@ -44,6 +45,7 @@ class _Display:
         return ax
 
 
+@dataclass(eq=False)
 class LimitsDisplay(_Display):
     """Each limit with its verdict: the rate, its interval or certified bound, and the limit as a thick line.
 
@@ -68,11 +70,12 @@ class LimitsDisplay(_Display):
     ('kept on these rows', 0.5)
     """
 
-    def __init__(self, lines: Sequence[LimitLine], *, name: str | None = None) -> None:
-        if not lines:
+    lines: Sequence[LimitLine]
+    name: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.lines:
             raise ValueError("lines: there is no limit to draw")
-        self.lines = list(lines)
-        self.name = name
 
     @classmethod
     def from_certificate(cls, certificate: Any, *, ax: Axes = None) -> Self:
@@ -199,6 +202,7 @@ class LimitsDisplay(_Display):
         return self
 
 
+@dataclass(eq=False)
 class TradeOffDisplay(_Display):
     """A curve of two numbers, such as a limited rate and the error, or the CVaR over the tail mass α.
 
@@ -225,24 +229,18 @@ class TradeOffDisplay(_Display):
     [0.1, 0.2]
     """
 
-    def __init__(
-        self,
-        x: ArrayLike,
-        y: ArrayLike,
-        *,
-        xlabel: str,
-        ylabel: str,
-        limit: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.x: Floats = np.asarray(x, dtype=np.float64)
-        self.y: Floats = np.asarray(y, dtype=np.float64)
+    x: Any
+    y: Any
+    _: KW_ONLY
+    xlabel: str
+    ylabel: str
+    limit: float | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.x, self.y = np.asarray(self.x, np.float64), np.asarray(self.y, np.float64)
         if self.x.shape != self.y.shape:
             raise ValueError(f"x and y differ in shape: {self.x.shape} and {self.y.shape}")
-        self.xlabel = xlabel
-        self.ylabel = ylabel
-        self.limit = limit
-        self.name = name
 
     @classmethod
     def from_curve(cls, curve: Any, *, name: str | None = None, ax: Axes = None) -> Self:
@@ -257,13 +255,7 @@ class TradeOffDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        return cls._of(curve, curve.values, name).plot(ax)
-
-    @classmethod
-    def _of(cls, curve: Any, values: Any, name: str | None) -> Self:
-        """Return the display of the two rates of a curve, with these values."""
-        labels = {"xlabel": str(curve.limited), "ylabel": str(curve.objective)}
-        return cls(*values, limit=curve.bound, name=name, **labels)
+        return cls(*curve.values, **_axes_of(curve), name=name).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -296,7 +288,8 @@ class TradeOffDisplay(_Display):
                 f"estimator: {type(estimator).__name__} has no curve of rates; see from_tail"
             )
         curve = estimator.tradeoff()
-        return cls._of(curve, curve.predicted(X, y, groups=groups), name).plot(ax)
+        values = curve.predicted(X, y, groups=groups)
+        return cls(*values, **_axes_of(curve), name=name).plot(ax)
 
     @classmethod
     def from_tail(
@@ -368,6 +361,12 @@ class TradeOffDisplay(_Display):
         return self
 
 
+def _axes_of(curve: Any) -> Any:
+    """Return the names of the two rates of a curve, and the limit of the first."""
+    return {"xlabel": str(curve.limited), "ylabel": str(curve.objective), "limit": curve.bound}
+
+
+@dataclass(eq=False)
 class MonitorDisplay(_Display):
     """The rates of all batches of a monitor against their bounds; a cross marks the batch of an alarm.
 
@@ -382,11 +381,12 @@ class MonitorDisplay(_Display):
         Axes and figure.
     """
 
-    def __init__(self, monitor: Any) -> None:
-        self.batches = [batch for batch in monitor.batches if batch.labelled]
+    monitor: Any
+
+    def __post_init__(self) -> None:
+        self.batches = [batch for batch in self.monitor.batches if batch.labelled]
         if not self.batches:
             raise ValueError("monitor has no batch with labels to draw")
-        self.monitor = monitor
 
     @classmethod
     def from_monitor(cls, monitor: Any, *, ax: Axes = None) -> Self:

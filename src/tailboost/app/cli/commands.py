@@ -15,7 +15,6 @@ from tailboost.app.cli.frame import ALARM, app, command, file, say, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
 from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option
 from tailboost.core.files import held, write_output
-from tailboost.core.spelling import did_you_mean
 
 __all__ = ["app"]
 
@@ -113,19 +112,16 @@ def _scores(
     names: list[str], positive: list[str] | None, rows: Rows, kind: Any, missing: Any
 ) -> tb.Scores:
     """Return the scores of options, with labels of the table."""
+    from tailboost.core.checks import positions
+
     if positive is None:
         positive = [name.rpartition("_")[2] for name in names]
-    by_text = {str(label): label for label in rows.labels.dropna().unique().tolist()}
-    for label in positive:
-        if label not in by_text:
-            advice = did_you_mean(label, by_text)
-            raise ValueError(
-                f"--positive: name the label of high scores; {label!r} is no label of "
-                f"{rows.roles.target!r}; {advice}it has {list(by_text)[:20]}"
-            )
     if len(positive) != len(names):
         raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
-    labels = [by_text[label] for label in positive]
+    known = rows.labels.dropna().unique().tolist()
+    fault = f"no label of {rows.roles.target!r}, and is the label of high scores"
+    places = positions(positive, list(map(str, known)), "--positive", fault)
+    labels = [known[place] for place in places]
     if len(names) == 1:
         return tb.Scores(names[0], labels[0], kind=kind, missing=missing)
     return tb.Scores(names, labels, kind=kind, missing=missing)
@@ -259,8 +255,7 @@ def calibrate(
     """
     groups = _columns(by_group, group)
     selected: Any = ()
-    options: dict[str, Any] = {"limits": limit, "confidence": confidence}
-    selecting = {"by_group": by_group, "objective": objective}
+    settings: dict[str, Any] = {}
     if score:
         if data is not None:
             raise ValueError("--score: give one table and no model")
@@ -268,7 +263,6 @@ def calibrate(
         roles = Roles(target, tuple(groups), cluster, tuple(score))
         rows = reader.read(model, roles)
         classifier: Any = _scores(score, positive, rows, kind, missing)
-        options |= selecting
     else:
         if data is None:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
@@ -282,12 +276,10 @@ def calibrate(
         if stored.scores is not None:
             classifier = stored.scores
             selected = stored.classifier.records_.used
-            options |= stored.settings
-        options |= {
-            name: value for name, value in (selecting | {"limits": limit}).items() if value
-        }
-    stated = {name: value for name, value in options.items() if value is not None}
-    rule = calibrated(classifier, rows, selected, **stated)
+            settings = stored.settings
+    stated = {"limits": limit, "by_group": by_group, "objective": objective}
+    settings = settings | {name: value for name, value in stated.items() if value}
+    rule = calibrated(classifier, rows, selected, confidence=confidence, **settings)
     facts = [("certified on", rows.words), *(about or [])]
     write(rule, out, roles.given(about=facts))
     say(rule.certificate_, as_json)

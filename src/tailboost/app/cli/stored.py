@@ -59,7 +59,8 @@ class Stored:
             tuple(selection["scores"]),
             about=document.get("about", {}),  # older files have none
         )
-        settings = {name: selection[name] for name in ("limits", "by_group", "objective")}
+        names = ("limits", "by_group", "objective")
+        settings = {name: selection[name] for name in names if selection[name]}
         return cls(rule, roles, rule.scores_, settings)
 
     def sql(self) -> dict[str, Any]:
@@ -158,12 +159,13 @@ def _record(
     certified: bool,
 ) -> None:
     """Write the new attempts of a call into the ledger."""
-    recorded = {each.attempt.key for each in entries}
-    new = [_Entry(target, certified, each) for each in attempts if each.key not in recorded]
-    documents = [
-        each._asdict() | {"attempt": each.attempt.to_dict()} for each in (*entries, *new)
-    ]
-    if new:
+    by_key = {each.attempt.key: each for each in entries}
+    for attempt in attempts:
+        by_key.setdefault(attempt.key, _Entry(target, certified, attempt))
+    if len(by_key) > len(entries):
+        documents = [
+            each._asdict() | {"attempt": each.attempt.to_dict()} for each in by_key.values()
+        ]
         write_output(path, json.dumps(documents) + "\n")
 
 
