@@ -231,3 +231,16 @@ def test_equal_rows_go_to_one_side_only_where_rows_hardly_repeat():
     assert kept_together(hash_rows(rng.integers(5, size=(1000, 1)))) is None
     one_value = np.r_[distinct, np.repeat(distinct[:1], 100)]  # an atom is drawn by row
     assert kept_together(one_value) is None
+
+
+def test_a_rule_of_scores_inside_a_model_of_other_columns_knows_none_of_its_rows():
+    rng = np.random.default_rng(0)
+    p = rng.random(600)
+    y = (rng.random(600) < p).astype(int)
+    model = Threshold()
+    model.inside = tb.tune(tb.Scores("s", 1), pd.DataFrame({"s": p}), y, limits=["miss(1) <= 60%"])
+    with pytest.warns(UserWarning, match="not checked"):
+        certificate = tb.certify(model, np.c_[p / 2, p], y, limits=["miss(1) <= 99%"])
+    assert certificate.n_rows == 600
+    with pytest.raises(tb.LeakageError, match="selected"):
+        tb.certify(model, pd.DataFrame({"s": p}), y, limits=["miss(1) <= 99%"])

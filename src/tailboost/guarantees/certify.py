@@ -239,7 +239,7 @@ def certificate_of(
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
     rule, compared = fresh.rule, fresh.compared
-    only_scores = fresh.used.by == "columns"
+    only_scores = fresh.used.of_scores
     if not (fresh.scored is None or compared.complete or only_scores):
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "

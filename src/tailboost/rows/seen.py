@@ -73,9 +73,9 @@ class Seen:
         All rows with a digest of at most this are included.
     use : str
         What the rows were used for, as the start of a sentence.
-    by : {"features", "columns", "names"}
-        What digests have: features; or scores, where different rows may be equal, with the column of the
-        label, whatever it is called. Earlier versions wrote digests of scores with the name of the label.
+    of_scores : bool or "columns"
+        Whether the rows are scores, where different rows may be equal: then digests have the column of the
+        label, whatever it is called. True in files of earlier versions, which wrote the name of the label.
     named : Seen or None
         Rows of scores as earlier versions wrote them.
     """
@@ -83,7 +83,7 @@ class Seen:
     digests: NDArray[np.uint32]
     limit: int = 2**32 - 1
     use: str = ""
-    by: str = "features"
+    of_scores: bool | str = False
     named: Seen | None = None
 
     @classmethod
@@ -95,14 +95,15 @@ class Seen:
         Of scores ``score_labels`` are the labels of the columns, and ``labels`` those of the rows: other
         names of them make no other rows.
         """
-        if len(score_labels):
+        if len(score_labels) and len(hashes):
             names, place = distinct_and_places(np.asarray(labels))
             columns = [[*score_labels, name].index(name) for name in names.tolist()]
             by_column = cls.of(
                 hashes_of_pairs(hashes, np.array(columns, np.uint64)[place]), use
             )
             named = cls.of(hashes_of_pairs(hashes, hashes_of_names(labels)), use)
-            return replace(by_column, by="columns", named=replace(named, by="names"))
+            named = replace(named, of_scores=True)
+            return replace(by_column, of_scores="columns", named=named)
         digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))
         rows = cls(digests, use=use)
         if len(digests) > MOST_DIGESTS:
@@ -125,7 +126,7 @@ class Seen:
 
     def beside(self, known: Seen) -> Seen:
         """Return these rows in the form of known rows, up to their limit."""
-        new = self.named if self.named and known.by == "names" else self
+        new = self.named if self.named and known.of_scores is True else self
         return new.up_to(known.limit)
 
     def share_in(self, known: Seen) -> float:
@@ -147,7 +148,7 @@ class Seen:
         """
         new = self.beside(known)
         used = known.up_to(new.limit)
-        if new.by != known.by or not len(new) or not len(used):
+        if new.of_scores != known.of_scores or not len(new) or not len(used):
             return False
         small, large = sorted((new, used), key=len)
         n_common = (Counter(small.digests.tolist()) & Counter(large.digests.tolist())).total()
@@ -169,7 +170,7 @@ class Seen:
     def to_dict(self) -> Document:
         """Return plain types for JSON."""
         digests = base64.b64encode(self.digests.astype("<u4").tobytes()).decode()
-        return {"digests": digests, "limit": self.limit, "use": self.use, "by": self.by}
+        return {**vars(self), "digests": digests, "named": None}
 
     @classmethod
     def from_dict(cls, state: Document) -> Self:
@@ -178,8 +179,7 @@ class Seen:
         digests = np.frombuffer(content, dtype="<u4").astype(np.uint32)
         if (digests[1:] < digests[:-1]).any():
             raise ValueError("digests of rows are damaged")
-        by = state["by"] if "by" in state else ["features", "names"][state["of_scores"]]
-        return cls(digests, int(state["limit"]), str(state["use"]), by)
+        return cls(digests, int(state["limit"]), str(state["use"]), state["of_scores"])
 
 
 def _by_chance(n_repeated: int, ratio: float, n: int) -> float:
