@@ -214,7 +214,9 @@ class Thresholds:
             above, below = (1 + last, 0) if side == 0 else (1, 2)
             rows = np.flatnonzero(self.places[merged.stratum] == place)
             n_passed = np.searchsorted(self.cell[rows], cuts)
-            passed = changes(merged, rows, n_passed, above, np.full_like(merged.stratum, below))
+            passed = changes(
+                merged, rows, n_passed, above, np.broadcast_to(below, merged.stratum.shape)
+            )
             axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
         on_grid = dict(zip(line, np.meshgrid(*taken, indexing="ij"), strict=True))
