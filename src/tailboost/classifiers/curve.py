@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Stated, Table
+from tailboost.core.array_types import Column, Document, Floats, Groups, Stated, Table
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.tables import html_table, text_table
 from tailboost.rates import (
@@ -148,7 +148,7 @@ class Curve:
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         answers = self._loosest.__tailboost__()
-        rows, classes = answers.score(X, groups), answers.classes
+        rows, classes = answers.score(X, groups), self._loosest.classes_
         record = Seen.of(rows.content, SELECTED_ON, y, answers.known[0].score_labels)
         numbers = []
         for _, _, classifier in self:
@@ -164,7 +164,7 @@ class Curve:
                 numbers.append(traded.value(values))
         return np.array(numbers).reshape(-1, 2).T
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """Return the curve as plain types, for JSON."""
         limited, value = self.values.tolist()
         return {
@@ -191,7 +191,7 @@ class Curve:
         return html_table(*self._cells())
 
 
-def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Any, Problem]:
+def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Statistic, Problem]:
     """Return a limited rate, and the problem of another one within the limits on further rates.
 
     Parameters

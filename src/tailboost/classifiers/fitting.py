@@ -20,7 +20,17 @@ from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Table
+from tailboost.core.array_types import (
+    Array,
+    Column,
+    Floats,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Stated,
+    Table,
+)
 from tailboost.core.checks import (
     NAMES_SHOWN,
     check_table,
@@ -57,9 +67,9 @@ from tailboost.selection.outputs import Models
 from tailboost.selection.rule import logs_of
 
 # Classifiers with their names.
-Named = list[tuple[str, Any]]
+Named = list[tuple[str, Model]]
 # A fitted classifier, and the class number of each column of its probabilities.
-Fit = tuple[Any, Ints]
+Fit = tuple[Model, Ints]
 # On tables with more columns trees take a thousand times as long as logistic regression.
 MOST_COLUMNS = 300
 # Out-of-fold log-probabilities are rounded to multiples of this step.
@@ -102,12 +112,12 @@ def estimators_of(training: Rows) -> Named:
     return default_estimators(len(np.unique(labelled)), prod(training.X.shape[1:]))
 
 
-def is_pair(item: Any) -> bool:
+def is_pair(item: object) -> bool:
     """Return whether an item of the parameter ``estimators`` is a pair of a name and anything."""
     return isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
 
 
-def named_models(models: Any) -> Named:
+def named_models(models: Model) -> Named:
     """Return fitted models as (name, model) pairs, in forms that no fit trains (`as_fitted`).
 
     A dict and a list of pairs keep their names. Models without a name are called by their class, function or
@@ -197,7 +207,7 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
     return found
 
 
-def frozen_fit(name: str, frozen: FrozenEstimator, classes: Any) -> Fit:
+def frozen_fit(name: str, frozen: FrozenEstimator, classes: Labels) -> Fit:
     """Return a copy of a frozen model, called ``name``, with the class number of each of its ``classes_``.
 
     A later fit of the given model changes no rule. A model that cannot be copied, such as a client of a
@@ -236,7 +246,7 @@ def fit_models(
     training: Rows,
     split: Split,
     *,
-    class_weight: Any = None,
+    class_weight: Stated = None,
     weighted: bool,
     seed: int,
     n_jobs: int | None,
@@ -365,7 +375,7 @@ def _fits_on_table(
     return [(session.fit(training.weight, seed, rows), columns) for rows in parts]
 
 
-def _seeded(estimator: Model, seed: int) -> Any:
+def _seeded(estimator: Model, seed: int) -> Model:
     """Return a clone with drawn values of the parameters ``random_state`` without a value, from ``seed``."""
     estimator = clone(estimator)
     stated_seeds = {}
@@ -429,7 +439,7 @@ def refuse_validation(given: Rows, validation: Rows, cv: object) -> None:
 
 def checked_table(
     classifier: Model, X: Table, argument: str = "X", *, reset: bool = False
-) -> Any:
+) -> Table:
     """Return a table as models read it; with ``reset`` the classifier learns its columns, which others need.
 
     A classifier that trains no model gives its models the rows as they are, of a data frame with the columns
@@ -471,7 +481,7 @@ def checked_table(
     return X
 
 
-def class_factors(class_weight: Any, classes: Array, y: Ints, weight: Floats) -> Floats:
+def class_factors(class_weight: Stated, classes: Array, y: Ints, weight: Floats) -> Floats:
     """Return the factor of each class, shape (K,).
 
     "balanced" divides the total of the sample weights by K times the total of each class: a row of weight 2
@@ -548,7 +558,7 @@ class Columns:
     categories: Mapping[int, set[str]]
 
     @classmethod
-    def of(cls, frame: Table) -> tuple[Columns, Any]:
+    def of(cls, frame: Table) -> tuple[Columns, Table]:
         """Return the columns of a training table, and the table with numbers in objects as floats.
 
         Raises
@@ -575,7 +585,7 @@ class Columns:
                 categories[place] = known
         return cls(numbers, categories), _as_floats(frame, numbers)
 
-    def read(self, frame: Table) -> Any:
+    def read(self, frame: Table) -> Table:
         """Return a later table with numbers in objects as floats; columns are found by their places.
 
         Raises
@@ -627,7 +637,7 @@ def _kind(column: Column) -> str:
     return kind
 
 
-def _as_floats(frame: Table, numbers: Sequence[int]) -> Any:
+def _as_floats(frame: Table, numbers: Sequence[int]) -> Table:
     """Return a data frame with the numbers in columns of objects as floats; the given frame is unchanged."""
     objects = [name for name in frame.columns[numbers] if frame[name].dtype == object]
     return frame.astype(dict.fromkeys(objects, np.float64)) if objects else frame

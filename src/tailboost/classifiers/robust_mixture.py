@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -30,6 +30,7 @@ from tailboost.core.array_types import (
     Column,
     Constraints,
     Groups,
+    Model,
     Seed,
     Stated,
     Table,
@@ -208,7 +209,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
 
     def __init__(
         self,
-        estimators: Any = None,
+        estimators: Model = None,
         *,
         objective: Stated = None,
         limits: Stated = (),
@@ -216,7 +217,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         cv: Any = "auto",
         by_group: bool | str = False,
         infer_groups: bool = False,
-        class_weight: Any = None,
+        class_weight: Stated = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: int = 0,
@@ -434,14 +435,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
     @classmethod
     def from_probabilities(
         cls,
-        probabilities: Mapping[str, Any],
+        probabilities: Mapping[str, Table],
         y: Column,
         *,
         objective: Stated = None,
         groups: Groups = None,
         costs: Table = None,
         sample_weight: Column = None,
-        classes: Any = None,
+        classes: Column = None,
         **params: Any,
     ) -> Self:
         """Return a classifier for models with available probabilities alone.
@@ -509,7 +510,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         return tags
 
     @property
-    def _given_models(self) -> Any:
+    def _given_models(self) -> Sequence[Model]:
         if isinstance(self.estimators, list):  # not checked yet
             return self.estimators
         return default_estimators()

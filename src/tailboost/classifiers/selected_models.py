@@ -40,6 +40,7 @@ from tailboost.core.array_types import (
     Groups,
     Hashes,
     Ints,
+    Label,
     Labels,
     Mask,
     Model,
@@ -134,14 +135,14 @@ class TunedClassifier(OfAnyTable):
     _trains: ClassVar[bool] = False
     classes_: Labels
     evidence_: Evidence
-    group_combinations_: Any = ()
+    group_combinations_: Sequence[tuple[Label, ...]] = ()
     _columns: Columns | None = None
     _column_read: int | None = None
     _group_names: GroupNames = GroupNames((), ())
 
     def __init__(
         self,
-        models: Any = None,
+        models: Model = None,
         *,
         objective: Stated = None,
         limits: Stated = (),
@@ -173,7 +174,7 @@ class TunedClassifier(OfAnyTable):
                 )
 
     @property
-    def _given_models(self) -> Any:
+    def _given_models(self) -> Sequence[Model]:
         return self.models or []
 
     def _html_repr(self) -> str:
@@ -526,7 +527,7 @@ class TunedClassifier(OfAnyTable):
         return self.evidence_.selected.written
 
     @property
-    def estimators_(self) -> list[Any]:
+    def estimators_(self) -> list[Model]:
         """The fitted models, on class numbers, in the order of `estimators`."""
         check_is_fitted(self)
         return self._models.fitted
@@ -563,7 +564,7 @@ class TunedClassifier(OfAnyTable):
         return [self._models.names[i] for i in self._models.used]
 
     @property
-    def objective_(self) -> Any:
+    def objective_(self) -> Statistic:
         """The minimised rate."""
         return self.evidence_.selected.problem.objective
 
@@ -958,7 +959,7 @@ class TunedClassifier(OfAnyTable):
 
     # -- answers of the models -------------------------------------------------------------------------
 
-    def _read(self, X: Table) -> tuple[Models, Any]:
+    def _read(self, X: Table) -> tuple[Models, Table]:
         """Return the models, and a table as they read it: in the form of the fit.
 
         Given probabilities of the models become an array of shape (n, M, K).
@@ -977,7 +978,7 @@ class TunedClassifier(OfAnyTable):
             )
         return models, checked_table(self, X)
 
-    def _rows_of(self, X: Table) -> Any:
+    def _rows_of(self, X: Table) -> Table:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
         X, _ = unpack(X)
         if not self._models.reads_scores:
@@ -1036,7 +1037,7 @@ class TunedClassifier(OfAnyTable):
         check_is_fitted(self)
         self.evidence_.refuse_changed()
         selection = self.evidence_.selected
-        made_by: Any = selection.models.logs
+        made_by: Sequence[object] = selection.models.logs
         if self._models.reads_scores:
             scores = [model.estimator for model in selection.models.fitted]
             made_by = [[s.column_list, s.label_list, s.kind, s.missing] for s in scores]
@@ -1060,7 +1061,7 @@ class TunedClassifier(OfAnyTable):
             ),
             self._scored,
             self.evidence_.certificate,
-            Identity("", self.evidence_.identity.unknown),
+            partial(Identity, "", self.evidence_.identity.unknown),
         )
 
     def _scored(self, X: Table, groups: Groups = None) -> Scored:
@@ -1135,7 +1136,7 @@ class TunedClassifier(OfAnyTable):
 
 
 def tune(
-    models: Any,
+    models: Model,
     X: Table,
     y: Column,
     *,
@@ -1215,7 +1216,7 @@ def tune(
 RuleClassifier = TunedClassifier
 
 
-def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
+def batched(X: Table) -> Iterator[tuple[Ints, Table]]:
     """Yield a table in batches, each with its row numbers; a table with few rows, or none, is one batch."""
     numbers = np.arange(n_rows_of(X))
     if len(numbers) <= ROWS_OF_BATCH:

@@ -37,7 +37,8 @@ from tailboost.rates.strata import GROUP
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import EqualRows, checked_equal_rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
-from tailboost.selection.door import Answering, answering
+from tailboost.selection.answering import Decided
+from tailboost.selection.door import answering
 
 EXACT = "Clopper–Pearson"
 BETTING = "betting"
@@ -216,7 +217,7 @@ def certify(
     return replace(certificate, model=None if answers is None else model)
 
 
-def _answering(model: Model, X: Table) -> Answering | None:
+def _answering(model: Model, X: Table) -> Decided | None:
     """Return what answers rows; None for an array of answers, which goes with ``X=None``."""
     refuse_rule_alone(model)
     if hasattr(model, "predict"):  # a model of any library

@@ -40,8 +40,7 @@ from tailboost.rows.seen import (
     refuse_repeated,
     share_of_copies,
 )
-from tailboost.selection.answering import NO_RULE, Decision, Scored
-from tailboost.selection.door import Answering
+from tailboost.selection.answering import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -120,7 +119,7 @@ class Compared:
     @classmethod
     def of(
         cls,
-        model: Answering,
+        model: Decided,
         scored: Scored,
         given: Rows,
         equal_rows: EqualRows = "copies",
@@ -240,7 +239,7 @@ class Fresh:
     @classmethod
     def of_model(
         cls,
-        model: Answering,
+        model: Decided,
         given: Rows,
         rates: Sequence[Rate],
         equal_rows: EqualRows = "copies",
@@ -251,7 +250,7 @@ class Fresh:
 
         Parameters
         ----------
-        model : Answering
+        model : Decided
             What answers.
         given : Rows
             The rows.

@@ -18,7 +18,7 @@ from tailboost.core.checks import label_column, positions
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest, digest_of_rule
 from tailboost.rows.seen import Records
-from tailboost.selection.identity import NOTHING, Identity
+from tailboost.selection.identity import Identity
 from tailboost.selection.rule import Rule, ThresholdRule
 
 if TYPE_CHECKING:  # the rule of a file answers without scikit-learn
@@ -54,7 +54,7 @@ class Decision:
     by_group: bool | str = False
     groups: GroupsByColumn = field(default_factory=dict)
     combinations: Sequence[tuple[Any, ...]] = ()
-    made_by: Sequence[Any] = ()
+    made_by: Sequence[object] = ()
 
     def by(self, selection: Selection) -> Decision:
         """Return another rule on the same scores."""
@@ -66,8 +66,8 @@ class Decision:
         """Digest of the rule and of what makes its scores; copies, pickles and files keep it."""
         if self.written is None:
             return None
-        if all(isinstance(each, np.ndarray) for each in self.made_by):
-            outputs = (each.tobytes() for each in self.made_by)
+        outputs = [each.tobytes() for each in self.made_by if isinstance(each, np.ndarray)]
+        if len(outputs) == len(self.made_by):
             return digest(digest_of_rule(self.written).encode(), *outputs)
         return digest_of_rule(self.written, self.made_by)
 
@@ -174,8 +174,8 @@ class Decided:
 
     Attributes
     ----------
-    classes : ndarray of shape (K,)
-        The labels.
+    classes : ndarray of shape (K,) or None
+        The labels, if they are known.
     rule : Decision
         The rule on scores that answers.
     limits : tuple of Limit
@@ -186,17 +186,22 @@ class Decided:
         Returns rows and groups as `Scored`; nothing is computed yet.
     certificate : object
         The certificate of the rule; None without one.
-    identity : Identity
-        What is fitted and no digest of the rule covers: steps before the rule.
+    identify : callable
+        Returns `identity`.
     """
 
-    classes: Labels
+    classes: Labels | None
     rule: Decision
     limits: tuple[Limit, ...]
     known: tuple[Known, ...]
     read: Callable[[Table, Groups], Scored]
     certificate: object
-    identity: Identity = NOTHING
+    identify: Callable[[], Identity] = Identity
+
+    @property
+    def identity(self) -> Identity:
+        """The content now of what is fitted and no digest of the rule covers: steps before the rule."""
+        return self.identify()
 
     def score(self, X: Table, groups: Groups = None) -> Scored:
         """Return rows with their scores."""

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from types import MethodType
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.core.array_types import Array, Groups, Hashes, Labels, Model, Table
+from tailboost.core.array_types import Array, Groups, Hashes, Model, Table
 from tailboost.core.checks import as_table, check_answers, label_column
 from tailboost.learners.scores import Scores
-from tailboost.rates import Limit
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.judged import answer_shares, inside, predicted_labels, transformed
 from tailboost.rows.seen import Records
-from tailboost.selection.answering import NO_RULE, Answers, Decided, Decision, Known, Scored
-from tailboost.selection.identity import Identity, identity_of
+from tailboost.selection.answering import NO_RULE, Answers, Decided, Known, Scored
+from tailboost.selection.identity import identity_of
 
 
-def answering(model: Model) -> Answering:
+def answering(model: Model) -> Decided:
     """Return a model of any library as certificates read it: nothing else asks a model anything.
 
     Raises
@@ -33,21 +31,32 @@ def answering(model: Model) -> Answering:
         If it is a classifier of tailboost without a fit.
     """
     final, steps = inside(model)
-    if not isinstance(final, Answers):
-        return OtherModel(model)
-    found = final.__tailboost__()
-    if final is model:
-        return found
-    return replace(
-        found,
-        known=tuple(_behind(each, steps) for each in found.known),
-        read=partial(_read_behind, model, steps, found),
-        identity=identity_of(steps).beside(found.identity.unknown),
+    if isinstance(final, Answers):
+        found = final.__tailboost__()
+        if final is model:
+            return found
+        return replace(
+            found,
+            known=tuple(_behind(each, steps) for each in found.known),
+            read=partial(_read_behind, model, steps, found),
+            identify=lambda: identity_of(steps).beside(found.identity.unknown),
+        )
+    classes = getattr(model, "classes_", None)
+    labels = model.label_list if isinstance(model, Scores) else ()
+    return Decided(
+        None if classes is None else label_column(classes, "classes_"),
+        NO_RULE,
+        (),
+        # The training rows are not known, those of models inside may be.
+        (Known(Records(), score_labels=labels), *known_within(model)),
+        partial(read_answers, model),
+        None,
+        partial(identity_of, model),
     )
 
 
 def known_within(
-    model: Any, steps: tuple[Any, ...] = (), passed: tuple[Any, ...] = ()
+    model: Model, steps: tuple[Model, ...] = (), passed: tuple[Model, ...] = ()
 ) -> Iterator[Known]:
     """Yield the known rows of each fitted classifier of tailboost inside a model, at any depth.
 
@@ -102,7 +111,7 @@ def _content(found: Decided, X: Table) -> Hashes:
         return np.zeros(0, dtype=np.uint64)
 
 
-def _behind(known: Known, steps: tuple[Any, ...]) -> Known:
+def _behind(known: Known, steps: tuple[Model, ...]) -> Known:
     """Return known rows of a model behind transformers."""
     read = known.hashes
     if read is None or not steps:
@@ -111,62 +120,35 @@ def _behind(known: Known, steps: tuple[Any, ...]) -> Known:
 
 
 def _read_behind(
-    model: Model, steps: tuple[Any, ...], found: Decided, X: Table, groups: Groups
+    model: Model, steps: tuple[Model, ...], found: Decided, X: Table, groups: Groups
 ) -> Scored:
     """Return rows of a pipeline or search around a rule, which reads them after the steps."""
     read = found.score(transformed(X, steps), groups)
     return replace(read, hashes_given=partial(hashes_of_table, model, X))
 
 
-# -- a model of another library ---------------------------------------------------------------------------
+def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
+    """Return rows with the answers of ``predict`` of a model of another library.
 
+    Columns of scores have none: reading them raises ValueError.
+    """
 
-@dataclass(frozen=True, eq=False)
-class OtherModel:
-    """A model of another library, or columns of scores without a rule, read as a `Decided` rule."""
-
-    model: Model
-    rule: Decision = NO_RULE
-    limits: tuple[Limit, ...] = ()
-    certificate: None = None
-
-    @property
-    def classes(self) -> Labels | None:
-        """The labels; raise ValueError for columns of scores, which have no thresholds."""
-        if isinstance(self.model, Scores):
+    def answers() -> Array:
+        if isinstance(model, Scores):
             raise ValueError(
-                f"{self.model!r} has no thresholds yet: give the rule of tune or calibrate, as in "
+                f"{model!r} has no thresholds yet: give the rule of tune or calibrate, as in "
                 "certify(tune(scores, X, y, limits=…), X_fresh, y_fresh)"
             )
-        classes = getattr(self.model, "classes_", None)
-        return None if classes is None else label_column(classes, "classes_")
+        labels = predicted_labels(model, X)
+        check_answers(labels, X, f"predict of {type(model).__name__}")
+        return labels
 
-    @cached_property
-    def known(self) -> tuple[Known, ...]:
-        """The training rows are not known, those of models inside may be."""
-        labels = self.model.label_list if isinstance(self.model, Scores) else ()
-        return (Known(Records(), score_labels=labels), *known_within(self.model))
-
-    @property
-    def identity(self) -> Identity:
-        """The content of the model now."""
-        return identity_of(self.model)
-
-    def score(self, X: Table, groups: Groups = None) -> Scored:
-        """Return rows with the answers of ``predict``."""
-        model = self.model
-
-        def answers() -> Array:
-            labels = predicted_labels(model, X)
-            check_answers(labels, X, f"predict of {type(model).__name__}")
-            return labels
-
-        hashes, shares = partial(hashes_of_table, model, X), None
-        if hasattr(
-            inside(model)[0], "predict_distribution"
-        ):  # of boosting, which draws its answers
-            shares = partial(answer_shares, model, X)
-        return Scored(groups, hashes, answers, shares_of=shares)
+    hashes, shares = partial(hashes_of_table, model, X), None
+    if hasattr(
+        inside(model)[0], "predict_distribution"
+    ):  # of boosting, which draws its answers
+        shares = partial(answer_shares, model, X)
+    return Scored(groups, hashes, answers, shares_of=shares)
 
 
 def hashes_of_table(model: Model, X: Table) -> Hashes:
@@ -181,7 +163,3 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
     if names is None and not hasattr(model, "n_features_in_"):
         names = sorted(getattr(table, "columns", ()), key=str)
     return hash_rows(as_table(table, names), rounded=True)
-
-
-#: What answers rows.
-Answering = Decided | OtherModel

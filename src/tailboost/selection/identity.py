@@ -13,6 +13,8 @@ from zlib import crc32
 
 import numpy as np
 
+from tailboost.core.array_types import Model
+
 #: Functions of these packages read nothing but their arguments.
 LIBRARIES = ("numpy", "scipy", "sklearn", "tailboost")
 # Draws change their state, and so does no fit.
@@ -40,7 +42,7 @@ class Identity(NamedTuple):
 NOTHING = Identity()
 
 
-def identity_of(models: Any) -> Identity:
+def identity_of(models: Model) -> Identity:
     """Return the content of fitted models in memory: the same until somebody changes them, as by a fit.
 
     It is that of a pickle. Values that are computed when they are first read, and the states of random draws,
@@ -96,9 +98,9 @@ class _Writer(pickle.Pickler):
         return _part, (make.__qualname__, given), (state, entries)  # which may have the value
 
 
-def _part(*content: Any) -> None:
+def _part(*content: object) -> None:
     """Stand for what makes a part of its content."""
 
 
-def _is_computed(kind: type, name: Any) -> bool:
+def _is_computed(kind: type, name: object) -> bool:
     return isinstance(getattr(kind, str(name), None), cached_property)

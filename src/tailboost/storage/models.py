@@ -114,7 +114,7 @@ def save_model(
     write_output(path, content.getvalue())
 
 
-def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
+def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     """Read a model written by `save_model`.
 
     skops makes objects of the types that it trusts, of the classes of tailboost and scikit-learn, of a few
@@ -165,7 +165,7 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Any:
     return model
 
 
-def _model_of(content: bytes, trusted: Collection[str]) -> Any:
+def _model_of(content: bytes, trusted: Collection[str]) -> Model:
     """Return the model of a file; raise ValueError if it has types that are not trusted."""
     import skops.io
 
