@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.fitting import (
-    checked_table,
     default_estimators,
     estimators_of,
     final_models,
@@ -26,6 +25,7 @@ from tailboost.classifiers.fitting import (
     usable,
 )
 from tailboost.classifiers.selected_models import TunedClassifier
+from tailboost.classifiers.tables import checked_table
 from tailboost.core.array_types import (
     Column,
     Constraints,

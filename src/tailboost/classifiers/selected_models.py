@@ -1,67 +1,52 @@
-"""Fitted models and a rule selected on their scores: answers, reports, and other selections without a fit."""
+"""`tune`: selects a rule on the scores of fitted models, and other rules later, without a fit."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from html import escape
-from itertools import chain
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, estimator_html_repr
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.classifiers.answering import SelectedClassifier
 from tailboost.classifiers.curve import Curve, bound_of, points_along, traded
 from tailboost.classifiers.fitting import (
-    Columns,
     Fit,
     answering,
-    checked_table,
     compared,
     final_models,
     frozen_fit,
     named_models,
     usable,
 )
+from tailboost.classifiers.tables import checked_table
 from tailboost.core.array_types import (
-    Array,
     Column,
     Constraints,
-    Floats,
     Groups,
     Hashes,
     Ints,
-    Label,
-    Labels,
-    Mask,
     Model,
     Stated,
     Table,
 )
 from tailboost.core.checks import (
     check_costs,
-    columns_of,
-    has_named_columns,
-    n_rows_of,
     positions,
-    take,
     unpack,
 )
-from tailboost.core.exceptions import DeferredRowsWarning, warn_user
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
-from tailboost.learners.scores import OfAnyTable, Scores
+from tailboost.learners.scores import Scores
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,
@@ -72,27 +57,18 @@ from tailboost.rates import (
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import FEWEST_TRAINED, TRAINED_ON, Ledger, Records, Seen
-from tailboost.rows.subgroups import (
-    HUMAN_REVIEW,
-    group_columns,
-    group_numbers,
-    warn_of_other_groups,
-    with_missing_group,
-)
-from tailboost.selection.answering import Decided, Decision, Known, Scored
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
-from tailboost.selection.outputs import LogProbabilities, Models, averaging
-from tailboost.selection.rule import Rule, ThresholdRule, stacked
+from tailboost.selection.outputs import Models, averaging
+from tailboost.selection.rule import (
+    Rule,
+    ThresholdRule,
+)
 from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection, StoredSelection
-from tailboost.selection.table import RateTable
-
-# Maximum number of rows in a batch of a prediction, which limits memory.
-ROWS_OF_BATCH = 65_536
 
 
-class TunedClassifier(OfAnyTable):
+class TunedClassifier(SelectedClassifier):
     """A classifier of fitted models and a rule on their scores, selected within limits on rates.
 
     `tune`, `calibrate` and `load_rule` return it. `fit` selects the rule on given rows and trains nothing;
@@ -131,14 +107,8 @@ class TunedClassifier(OfAnyTable):
         "infer_groups": ["boolean"],
     }
 
-    #: Whether a fit trains models: then these read numbers and categories in checked tables.
-    _trains: ClassVar[bool] = False
-    classes_: Labels
-    evidence_: Evidence
-    group_combinations_: Sequence[tuple[Label, ...]] = ()
-    _columns: Columns | None = None
+    # Number of the column of groups that the rule reads; None for a group-blind rule.
     _column_read: int | None = None
-    _group_names: GroupNames = GroupNames((), ())
 
     def __init__(
         self,
@@ -176,37 +146,6 @@ class TunedClassifier(OfAnyTable):
     @property
     def _given_models(self) -> Sequence[Model]:
         return self.models or []
-
-    def _html_repr(self) -> str:
-        """Return the text of a fitted classifier, and scikit-learn's diagram."""
-        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
-        return text + estimator_html_repr(self)
-
-    def __str__(self) -> str:
-        """Return limits with their verdict, the overall error and the rule of a fitted classifier.
-
-        They are certified if the rule has a certificate, otherwise measured on the selection data.
-        """
-        if not self.__sklearn_is_fitted__():
-            return repr(self)
-        certificate = self.certificate_
-        if certificate is not None:
-            source, lines = certificate.title, certificate.limit_lines()
-            errors = certificate.lines()[:1]
-        elif isinstance(self.evidence_.selection, StoredSelection):
-            source, lines = "of a file, without a certificate", []
-            errors = [f"limits as stated: {self.limits}"]
-        else:
-            source = f"measured on {self.rates_.words.partition(' (')[0]}"
-            lines = self.rates_.limit_lines()
-            selection = self.selection_
-            *_, overall = selection.rates([*selection.problem.limits, error()])
-            errors = [overall.texts[2]]
-        texts = [f"limit  {e.name} {e.limit}  {e.verdict} ({e.numbers})" for e in lines]
-        texts += [f"error  {line.strip()}" for line in errors]
-        texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
-        models = ", ".join(self.used_models_)
-        return "\n".join([f"{type(self).__name__} of {models}, {source}", *texts])
 
     # -- selection ---------------------------------------------------------------------------------------
 
@@ -262,8 +201,7 @@ class TunedClassifier(OfAnyTable):
                 f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
                 "weight; a classifier needs at least two classes"
             )
-        units = X
-        words = f"the {len(given):,} training rows"
+        units, words = X, f"the {len(given):,} training rows"
         if given.clusters is not None:
             units = given.clusters[:, None]
             n_clusters = len(np.unique(units))
@@ -341,345 +279,6 @@ class TunedClassifier(OfAnyTable):
         if are_new:
             records = records.using(used)
         self._select(problem, averaging(models), selecting, records, identity)
-
-    # -- answers ---------------------------------------------------------------------------------------
-
-    def predict(
-        self, X: Table, groups: Groups = None, *, deferred: Any = None, default: Any = ...
-    ) -> Array:
-        """Return the label of each row.
-
-        The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
-        rows, `defers` tells which. `predict` gives them ``deferred`` or, with a warning, the label that would
-        be answered; a certified rule on scores, and a rule of a file, answers "human review". Limits and
-        certificates count these rows as deferred, not with this label.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows, as in `fit`, or a dict of the models' probabilities of the rows; models without weight (see
-            ``used_models_``) may be left out. Of `Scores` a table with their columns, or the single column.
-        groups : array-like of shape (n,), or table, optional
-            Group of each row, one of the groups in `fit`; needed with ``by_group`` alone, unless the table of
-            `Scores` has the column.
-        deferred : str or number, optional
-            Value for deferred rows, as "human review"; none of the labels.
-        default : label, "human review" or None, optional
-            Answer to rows without a score or of an unknown group, which no limit and no certificate counts.
-            Without it they are an error.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in ``classes_``; of dtype object if ``deferred`` is of another kind.
-
-        Raises
-        ------
-        ValueError
-            If groups are missing, not used, or not among the groups of `fit`; if ``deferred`` is a label.
-
-        Warns
-        -----
-        DeferredRowsWarning
-            Counts the deferred rows, if ``deferred`` is not given.
-        UncertifiedGroupsWarning
-            Counts the rows of a table in groups that the certificate does not name.
-        """
-        check_is_fitted(self)
-        X = self._rows_of(X)
-        certificate = self.evidence_.certificate
-        if certificate is not None:
-            warn_of_other_groups(certificate.groups_named, X, groups)
-        if default is not ...:
-            return self._with_default(X, groups, deferred, default)
-        labels, is_deferred = self._answers(X, groups)
-        labels = self.classes_[labels]
-        is_final = certificate is not None or isinstance(
-            self.evidence_.selection, StoredSelection
-        )
-        is_label = HUMAN_REVIEW in self.classes_.tolist()
-        if deferred is None and is_final and self._models.reads_scores and not is_label:
-            deferred = HUMAN_REVIEW  # nobody selects another rule with these scores
-        if deferred is None:
-            n_deferred = np.count_nonzero(is_deferred)
-            if n_deferred:
-                counting = "The limits and rates of the rule count"
-                if certificate is not None:
-                    counting = "The certificate counts"
-                warn_user(
-                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. "
-                    f"{counting} them as deferred, not with the labels given here. predict(X, "
-                    "deferred='human review') marks them; defers(X) tells which they are",
-                    DeferredRowsWarning,
-                )
-            return labels
-        if not np.isscalar(deferred) or deferred in self.classes_.tolist():
-            raise ValueError(f"deferred={deferred!r} must be one value, and no label")
-        marks = np.asarray(deferred)
-        if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
-            marks = np.array(deferred, dtype=object)
-            labels = labels.astype(object)
-        return np.where(is_deferred, marks, labels)
-
-    def _with_default(self, X: Table, groups: Groups, deferred: Any, default: Any) -> Array:
-        """Return answers with a default for rows without a score or of an unknown group."""
-        if default not in (*self.classes_.tolist(), HUMAN_REVIEW, None):
-            raise ValueError(
-                f"default={default!r} is no answer of this rule: give one of "
-                f"{self.classes_.tolist()}, {HUMAN_REVIEW!r} or None"
-            )
-        groups = group_columns(groups, "groups", X) or None
-        is_answered = (self._places(X, groups, unknown=True) >= 0) & ~self._without_score(X)
-        answers = np.full(len(is_answered), default, dtype=object)
-        if is_answered.any():
-            rows, of_rows = take(X, is_answered), take(groups, is_answered)
-            answers[is_answered] = self.predict(rows, of_rows, deferred=deferred)
-        return answers
-
-    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
-        """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            All False if the rule never defers.
-        """
-        check_is_fitted(self)
-        _, is_deferred = self._answers(self._rows_of(X), groups)
-        return is_deferred
-
-    def predict_log_proba(self, X: Table) -> Floats:
-        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows, as in `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of `classes_`.
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict_proba(self, X: Table) -> Floats:
-        """Return P(y | x): that of a single model of two labels, or the average of models on the log scale.
-
-        The weights of the models and an offset for each class minimise the log loss on the selection data,
-        which the models were not fitted on. They do not depend on objective, limits or groups. `predict`
-        applies the decision rule: its label need not be the most likely one. Of a single model of two labels
-        the rule is a threshold on these probabilities, which are the model's own.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`, or a dict of the models' probabilities of the rows.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1.
-        """
-        check_is_fitted(self)
-        models, table = self._read(X)
-        return np.concatenate(
-            [models.transform(rows).probabilities for _, rows in batched(table)]
-        )
-
-    def score(
-        self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
-    ) -> float:
-        """Return the accuracy of `predict`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            As in `predict`.
-        y : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
-        groups : array-like of shape (n,), optional
-            As in `predict`. With scikit-learn's metadata routing,
-            ``set_score_request(groups=True)`` has cross-validation pass them.
-
-        Returns
-        -------
-        float
-            From 0 to 1.
-        """
-        answers = self.predict(X, groups=groups)
-        return float(accuracy_score(y, answers, sample_weight=sample_weight))
-
-    # -- the rule and its rates ------------------------------------------------------------------------
-
-    @property
-    def rule_(self) -> Rule | ThresholdRule:
-        """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
-        check_is_fitted(self)
-        return self.evidence_.selected.written
-
-    @property
-    def estimators_(self) -> list[Model]:
-        """The fitted models, on class numbers, in the order of `estimators`."""
-        check_is_fitted(self)
-        return self._models.fitted
-
-    @property
-    def groups_(self) -> Array:
-        """Names of the groups of the fit; empty without groups."""
-        return self._group_names.names
-
-    @property
-    def _models(self) -> Models:
-        return self.evidence_.selection.models
-
-    @property
-    def scores_(self) -> Scores | None:
-        """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
-        models = self._models
-        return (
-            models.fitted[0].estimator
-            if models.reads_scores and len(models.fitted) == 1
-            else None
-        )
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted models by name."""
-        names = self._models.names
-        return Bunch(**dict(zip(names, self.estimators_, strict=False)))
-
-    @property
-    def used_models_(self) -> list[str]:
-        """Names of the models in the rule."""
-        check_is_fitted(self)
-        return [self._models.names[i] for i in self._models.used]
-
-    @property
-    def objective_(self) -> Statistic:
-        """The minimised rate."""
-        return self.evidence_.selected.problem.objective
-
-    @property
-    def gap_(self) -> float:
-        """By how much a mixture of the candidates could lower the objective, on the selection data."""
-        return self.selection_.gap
-
-    # -- the evidence ----------------------------------------------------------------------------------
-
-    @property
-    def selection_(self) -> Selection:
-        """The selected rule among its candidates, with its rates on the selection data.
-
-        Raise ValueError for a rule of a file, which has none.
-        """
-        check_is_fitted(self)
-        selection = self.evidence_.selection
-        if isinstance(selection, StoredSelection):
-            raise ValueError(
-                "this rule was read from a file, without its selection data: select again, "
-                "as by reweight(X, y) with rows that no model was fitted on"
-            )
-        assert isinstance(selection, Selection)
-        return selection
-
-    @property
-    def certificate_(self) -> Certificate | None:
-        """The certificate of `tailboost.calibrate` for this rule; None without one.
-
-        Raise ValueError if a fitted model was changed after the selection, as by a fit of its own.
-        """
-        check_is_fitted(self)
-        self.evidence_.refuse_changed()
-        certificate = self.evidence_.certificate
-        return certificate and replace(certificate, model=self)
-
-    @property
-    def records_(self) -> Records:
-        """The rows that the classifier has read, by their use, and the attempts to calibrate it."""
-        return self.evidence_.records
-
-    # -- the rows of the fit ---------------------------------------------------------------------------
-
-    @property
-    def ledger_(self) -> Ledger:
-        """The attempts to calibrate this fit."""
-        return self.records_.ledger
-
-    def seen_share(self, X: Table) -> float:
-        """Return the share of rows equal to training rows; errors on such rows are too small.
-
-        Rows are compared by content, without labels, with the fingerprints in the model and its file
-        (``records_.trained``): of up to 50,000 distinct training rows, or of a sample of this size.
-        Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
-        compared as float32, fractions to 16 significant bits. So rows are recognised after a file, another
-        type or a column of objects, but not after scaling or noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows. In a table with few different values fresh rows equal training rows by chance.
-
-        Returns
-        -------
-        float
-            From 0 to 1, each row counts once; NaN if the sample contains none of the rows.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from tailboost import RobustMixtureClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> clf = RobustMixtureClassifier([("bayes", GaussianNB())]).fit(X[::2], y[::2])
-        >>> clf.seen_share(X[::2])
-        1.0
-        """
-        check_is_fitted(self)
-        rows, trained = Seen.of(self._row_hashes(X)), self.records_.trained
-        return float("nan") if trained is None else rows.share_in(trained)
-
-    # -- errors on the selection data ------------------------------------------------------------------
-
-    @property
-    def rates_(self) -> RateTable:
-        """The rates of the objective and of the limits by subgroup, on the selection data."""
-        selection = self.selection_
-        if self.evidence_.certificate is None:
-            return selection.estimates
-        return selection.stated_within(selection.problem.limits).estimates
-
-    @property
-    def limits_met_(self) -> bool | None:
-        """Whether all limits are certified, or without a certificate kept on the selection data.
-
-        It is about `predict`, and None without limits.
-        """
-        certificate = self.certificate_
-        if certificate is not None:
-            return certificate.certified
-        program = self.selection_.program
-        is_limited = (program.limit_of_row >= 0).any()
-        return program.keeps(self.selection_.counts) if is_limited else None
-
-    @property
-    def subgroup_errors_(self) -> dict[Any, float]:
-        """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
-        return {line.subgroup: line.value for line in self.selection_.errors}
-
-    @property
-    def subgroup_intervals_(self) -> Floats:
-        """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
-        lines = self.selection_.errors
-        return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
 
     # -- other selections ------------------------------------------------------------------------------
 
@@ -839,12 +438,6 @@ class TunedClassifier(OfAnyTable):
             loosest,
         )
 
-    @property
-    def _engine(self) -> Engine:
-        """The candidates on the selection data; of models without a rule too."""
-        selection = self.evidence_.selection
-        return selection if isinstance(selection, Engine) else self.selection_.engine
-
     def _answering(self, selection: Selection) -> Self:
         """Return a copy with another selection of the same candidates, and the limits that it states."""
         new = copy.copy(self)
@@ -957,145 +550,6 @@ class TunedClassifier(OfAnyTable):
             )
         self._column_read = titles.index(*read) if self.by_group else None
 
-    # -- answers of the models -------------------------------------------------------------------------
-
-    def _read(self, X: Table) -> tuple[Models, Table]:
-        """Return the models, and a table as they read it: in the form of the fit.
-
-        Given probabilities of the models become an array of shape (n, M, K).
-        """
-        models = self._models
-        if self._models.reads_scores:  # each of its own column
-            return models, X
-        if has_named_columns(X):
-            given = Models.from_given(models.names, self.classes_)
-            given = replace(given, weights=models.weights, offset=models.offset)
-            return given, stacked(X, self.classes_, models.names)
-        if models.are_given:
-            raise AttributeError(
-                "this classifier is made from_probabilities and has no models: give a dict of "
-                "their probabilities of the new rows"
-            )
-        return models, checked_table(self, X)
-
-    def _rows_of(self, X: Table) -> Table:
-        """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
-        X, _ = unpack(X)
-        if not self._models.reads_scores:
-            return X
-        if has_named_columns(X):
-            return {name: np.atleast_1d(column) for name, column in X.items()}
-        if columns_of(X) or self.scores_ is None or np.shape(X)[1:] not in ((), (1,)):
-            return X
-        return dict.fromkeys(self.scores_.column_list, np.ravel(X))
-
-    def _groups_of(self, X: Table, groups: Groups) -> Groups:
-        """Return the columns of groups; of scores by default those of the table."""
-        columns = group_columns(groups, "groups", X)
-        if not self._models.reads_scores:
-            return columns
-        if not columns:
-            columns = {
-                name: X[name] for name in self._group_names.titles if name in columns_of(X)
-            }
-        return with_missing_group(columns, list(chain(*self._group_names.values)))
-
-    def _places(self, X: Table, groups: Groups, *, unknown: bool = False) -> Ints:
-        """Return the number of each row's group, 0 for a group-blind rule.
-
-        Raises
-        ------
-        ValueError
-            If ``by_group`` was changed after the selection, or groups are missing, unknown or not used.
-        """
-        values, title = self.evidence_.selected.groups_read
-        if bool(self.by_group) != (values is not None):
-            raise ValueError(
-                f"by_group={self.by_group!r} was set after the selection of the rule: tune "
-                "again"
-            )
-        columns = group_columns(groups, "groups", X)
-        if values is not None:
-            columns = self._groups_of(X, columns)
-        return group_numbers(columns, values, n_rows_of(X), title, unknown=unknown)
-
-    def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
-        """Return the number of each row's label, and which rows are deferred."""
-        numbers = self._places(X, groups)
-        models, table = self._read(X)
-        found = [
-            self.evidence_.selected.answers(models.transform(rows, numbers[place]))
-            for place, rows in batched(table)
-        ]
-        labels, deferred = map(np.concatenate, zip(*found, strict=True))
-        return labels, deferred
-
-    # -- what other parts of the library read ----------------------------------------------------------
-
-    def __tailboost__(self) -> Decided:
-        """Return the rule with the models that make its scores, and all rows that are known to them."""
-        check_is_fitted(self)
-        self.evidence_.refuse_changed()
-        selection = self.evidence_.selected
-        made_by: Sequence[object] = selection.models.logs
-        if self._models.reads_scores:
-            scores = [model.estimator for model in selection.models.fitted]
-            made_by = [[s.column_list, s.label_list, s.kind, s.missing] for s in scores]
-        names = self._group_names
-        each = zip(names.titles, (values.tolist() for values in names.values), strict=True)
-        rule = Decision(
-            selection.written,
-            selection.defers,
-            self.by_group,
-            dict(each),
-            self.group_combinations_,
-            made_by,
-        )
-        return Decided(
-            self.classes_,
-            rule,
-            selection.problem.limits,
-            (
-                Known(self.records_, score_labels=self._models.score_labels),
-                *known_within(selection.models.fitted),
-            ),
-            self._scored,
-            self.evidence_.certificate,
-            partial(Identity, "", self.evidence_.identity.unknown),
-        )
-
-    def _scored(self, X: Table, groups: Groups = None) -> Scored:
-        """Return rows with the models' log-probabilities, computed once for all rules."""
-        X, _ = unpack(X)
-        groups = self._groups_of(X, groups) or None
-        selection = self.evidence_.selected
-
-        def outputs() -> LogProbabilities:
-            places = self._places(X, groups if self.by_group else None)
-            models, table = self._read(X)
-            return models.transform(table, places)
-
-        def answer(opened: LogProbabilities) -> Ints:
-            labels, is_deferred = selection.answers(opened)
-            return np.where(is_deferred, len(self.classes_), labels)
-
-        hashes, lacks = partial(self._row_hashes, X), partial(self._without_score, X)
-        return Scored(groups, hashes, answer, outputs, lacks)
-
-    def _without_score(self, X: Table) -> Mask:
-        """Return which rows lack a score that the rule reads; given probabilities are no scores."""
-        lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
-        if not has_named_columns(X) or self._models.reads_scores:
-            for model in self._models.fitted:
-                if isinstance(model, FrozenEstimator) and isinstance(model.estimator, Scores):
-                    lacking |= model.estimator.without_score(X)
-        return lacking
-
-    def _row_hashes(self, X: Table) -> Hashes:
-        """Return the hashes of rows: of the scores that the rule reads, or features."""
-        models, table = self._read(X)
-        return models.row_hashes(table)
-
     # -- rules of files --------------------------------------------------------------------------------
 
     @classmethod
@@ -1127,12 +581,6 @@ class TunedClassifier(OfAnyTable):
             certificate = replace(certificate, columns=names.titles)
         new.evidence_ = Evidence(selection, records, certificate)
         return new
-
-    # -- scikit-learn ----------------------------------------------------------------------------------
-
-    def __sklearn_is_fitted__(self) -> bool:
-        evidence = vars(self).get("evidence_")
-        return evidence is not None and not isinstance(evidence.selection, Engine)
 
 
 def tune(
@@ -1195,11 +643,6 @@ def tune(
     >>> clf.limits_met_
     True
     """
-    if isinstance(limits, (Mapping, Real)):
-        raise TypeError(
-            "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) "
-            f"<= 0.4], got {limits!r}"
-        )
     classifier = TunedClassifier(
         named_models(models),
         objective=objective,
@@ -1214,14 +657,3 @@ def tune(
 
 #: The name in files of the version before.
 RuleClassifier = TunedClassifier
-
-
-def batched(X: Table) -> Iterator[tuple[Ints, Table]]:
-    """Yield a table in batches, each with its row numbers; a table with few rows, or none, is one batch."""
-    numbers = np.arange(n_rows_of(X))
-    if len(numbers) <= ROWS_OF_BATCH:
-        yield numbers, X
-        return
-    for start in range(0, len(numbers), ROWS_OF_BATCH):
-        rows = numbers[start : start + ROWS_OF_BATCH]
-        yield rows, take(X, rows)

@@ -1,0 +1,180 @@
+"""Tables of a fit and after it, as the models of a classifier read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+from sklearn.utils import get_tags
+from sklearn.utils.validation import validate_data
+
+from tailboost.core.array_types import (
+    Column,
+    Model,
+    Table,
+)
+from tailboost.core.checks import (
+    check_table,
+    columns_of,
+    has_named_columns,
+    unpack,
+)
+from tailboost.core.exceptions import TableChangedWarning, warn_user
+from tailboost.core.spelling import listed, text
+
+# Number of categories up to which later tables are compared. A column of more has names or free text.
+CATEGORIES_COMPARED = 1000
+# Fraction of new categories above which a warning is given.
+UNKNOWN = 0.1
+# Rows from which a column without any known category is an error.
+ROWS_WITHOUT_KNOWN = 20
+# What pandas calls columns of numbers, and of categories.
+NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
+NAMES = ("string", "mixed-integer", "mixed", "categorical", "empty")
+
+
+def checked_table(
+    classifier: Model, X: Table, argument: str = "X", *, reset: bool = False
+) -> Table:
+    """Return a table as models read it; with ``reset`` the classifier learns its columns, which others need.
+
+    A classifier that trains no model gives its models the rows as they are, of a data frame with the columns
+    in the order of the fit. ``argument`` is the name of the table in messages.
+    """
+    X, _ = unpack(X)
+    if has_named_columns(X):
+        raise TypeError(f"{argument} is a dict: give a data frame, pd.DataFrame({argument})")
+    is_frame = bool(columns_of(X))
+    names = list(getattr(classifier, "feature_names_in_", ()))
+    tags = get_tags(classifier).input_tags
+    try:
+        if is_frame or (hasattr(X, "iloc") and (names or classifier._trains)):
+            check_table(X)
+        elif names and np.ndim(X) < 2:
+            raise ValueError(f"got {type(X).__name__}")
+        if is_frame and {*X.columns} == {*names}:
+            X = X[names]
+        X = validate_data(
+            classifier,
+            X,
+            reset=reset,
+            skip_check_array=is_frame or not classifier._trains,
+            ensure_2d=classifier._trains or np.ndim(X) > 1,
+            accept_sparse=["csr", "csc"] if tags.sparse else False,
+            ensure_all_finite="allow-nan" if tags.allow_nan else True,
+        )
+    except ValueError as failure:
+        if not names:
+            raise
+        raise ValueError(
+            f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
+            f"{failure}"
+        ) from failure
+    if reset and is_frame and classifier._trains:
+        classifier._columns, X = Columns.of(X)
+    elif is_frame and classifier._columns is not None:
+        X = classifier._columns.read(X)
+    return X
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a training table by their places, for later tables.
+
+    Attributes
+    ----------
+    numbers : sequence of int
+        The columns of numbers.
+    categories : mapping of int to set of str
+        The categories of the columns in which values repeat, by their spelling.
+    """
+
+    numbers: Sequence[int]
+    categories: Mapping[int, set[str]]
+
+    @classmethod
+    def of(cls, frame: Table) -> tuple[Columns, Table]:
+        """Return the columns of a training table, and the table with numbers in objects as floats.
+
+        Raises
+        ------
+        ValueError
+            If a column has dates or other objects.
+        """
+        numbers = []
+        categories = {}
+        for place, name in enumerate(frame.columns):
+            column = frame.iloc[:, place].dropna()
+            kind = _kind(column)
+            if kind in NUMBERS:
+                numbers.append(place)
+                continue
+            if kind not in NAMES:
+                raise ValueError(
+                    f"column {name!r} has values that are neither numbers nor text, such as "
+                    f"{column.iloc[0]!r:.80}: convert or drop it"
+                )
+            known = set(map(text, column.unique()))
+            # A column in which most values occur once has names or free text.
+            if len(known) <= min(CATEGORIES_COMPARED, len(column) / 2):
+                categories[place] = known
+        return cls(numbers, categories), _as_floats(frame, numbers)
+
+    def read(self, frame: Table) -> Table:
+        """Return a later table with numbers in objects as floats; columns are found by their places.
+
+        Raises
+        ------
+        ValueError
+            If a column of numbers has other values, or at least 20 values of a column are all unknown.
+
+        Warns
+        -----
+        TableChangedWarning
+            If more than a tenth of the values of a column are new categories.
+        """
+        for place in self.numbers:
+            column = frame.iloc[:, place].dropna()
+            if len(column) and _kind(column) not in NUMBERS:
+                numbers = import_module("pandas").to_numeric(column, errors="coerce")
+                odd = column.iloc[int(numbers.isna().to_numpy().argmax())]
+                raise ValueError(
+                    f"column {column.name!r} had numbers in the fit, and now has {odd!r}: make "
+                    "it a number or missing"
+                )
+        changes = []
+        for place, known in self.categories.items():
+            column = frame.iloc[:, place].dropna()
+            new = [value for value in column.unique() if text(value) not in known]
+            n_new = int(column.isin(new).sum())
+            if n_new <= UNKNOWN * len(column):
+                continue
+            change = (
+                f"column {column.name!r}: {n_new:,} of {len(column):,} values, such as "
+                f"{new[0]!r}, were not in the fit ({', '.join(sorted(known)[:4])} …)"
+            )
+            if n_new == len(column) >= ROWS_WITHOUT_KNOWN:
+                raise ValueError(f"{change}: give the columns in the coding of the fit")
+            changes.append(change)
+        if changes:
+            warn_user(
+                f"the table differs from the one fitted on: {'; '.join(changes)}",
+                TableChangedWarning,
+            )
+        return _as_floats(frame, self.numbers)
+
+
+def _kind(column: Column) -> str:
+    """Return pandas' name of the kind of the values; "other" beside text and numbers."""
+    kind: str = import_module("pandas").api.types.infer_dtype(column)
+    if kind == "mixed" and not column.map(lambda value: isinstance(value, str | float)).all():
+        return "other"
+    return kind
+
+
+def _as_floats(frame: Table, numbers: Sequence[int]) -> Table:
+    """Return a data frame with the numbers in columns of objects as floats; the given frame is unchanged."""
+    objects = [name for name in frame.columns[numbers] if frame[name].dtype == object]
+    return frame.astype(dict.fromkeys(objects, np.float64)) if objects else frame
