@@ -135,19 +135,17 @@ class ModelCard:
                 tables[heading] = html_table(*tested.cells())
         sections["Assumptions"] = certificate.assumptions
         not_tested = [
-            "whether the recorded rows and labels are correct",
-            "rows unlike the measured ones",
-            "the consequences of the answers",
+            "Whether the recorded rows and labels are correct.",
+            "Rows unlike the measured ones.",
+            "The consequences of the answers.",
         ]
         if monitor is None:
-            not_tested.append("later rows: the card has no monitor")
+            not_tested.append("Later rows: the card has no monitor.")
         if groups is None:
-            not_tested.append("groups of rows: the rows have none")
+            not_tested.append("Groups of rows: the rows have none.")
         if "purpose" not in stated:
-            not_tested.append("fitness for a purpose: none was stated")
-        sections["Not tested"] = "\n".join(
-            f"{line[0].upper()}{line[1:]}." for line in not_tested
-        )
+            not_tested.append("Fitness for a purpose: none was stated.")
+        sections["Not tested"] = "\n".join(not_tested)
         sections["If rows change"] = DRIFT
         present = {heading: content for heading, content in sections.items() if content}
         title = title or f"Model card of {name}"

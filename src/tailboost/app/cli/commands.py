@@ -127,11 +127,6 @@ def _scores(
     return tb.Scores(names, labels, kind=kind, missing=missing)
 
 
-def _columns(by_group: str | None, group: list[str] | None) -> list[str]:
-    """Return the columns of groups."""
-    return list(dict.fromkeys(filter(None, [*(group or []), by_group])))
-
-
 @command
 def example(
     folder: Annotated[Path, typer.Argument(help="Folder for the files.")] = Path("."),
@@ -174,7 +169,8 @@ def fit(
 ) -> None:
     """Train models, select a rule within the limits, and write both."""
     check_output(out, [MODEL], data)
-    roles = Roles(target, tuple(_columns(by_group, group)), cluster, drop=tuple(drop or ()))
+    groups = [*(group or []), by_group]
+    roles = Roles(target).given(groups=groups, cluster=cluster, drop=drop)
     rows = reader.read(data, roles)
     labels = rows.labels
     features = rows.features
@@ -210,7 +206,7 @@ def tune(
 ) -> None:
     """Select thresholds on a column of scores within limits; nothing is trained or certified."""
     check_output(out, [RULE], data)
-    roles = Roles(target, tuple(_columns(by_group, group)), features=tuple(score or ()))
+    roles = Roles(target).given(groups=[*(group or []), by_group], features=score)
     rows = reader.read(data, roles)
     rule = tb.tune(
         _scores(score or [], positive, rows, kind, missing),
@@ -253,15 +249,14 @@ def calibrate(
 
     MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
     """
-    groups = _columns(by_group, group)
+    columns = {"target": target, "groups": [*(group or []), by_group], "cluster": cluster}
     selected: Any = ()
     settings: dict[str, Any] = {}
     if score:
         if data is not None:
             raise ValueError("--score: give one table and no model")
         check_output(out, [RULE], model)
-        roles = Roles(target, tuple(groups), cluster, tuple(score))
-        rows = reader.read(model, roles)
+        rows = reader.read(model, Roles().given(**columns, features=score))
         classifier: Any = _scores(score, positive, rows, kind, missing)
     else:
         if data is None:
@@ -270,8 +265,7 @@ def calibrate(
             raise ValueError("--positive, --kind and --missing describe a --score")
         stored = Stored.read(model)
         check_output(out, [model.suffix], model, data)
-        roles = stored.roles.given(target=target, groups=groups, cluster=cluster)
-        rows = reader.read(data, roles, stored.known)
+        rows = stored.rows(reader, data, **columns)
         classifier = stored.classifier
         if stored.scores is not None:
             classifier = stored.scores
@@ -281,7 +275,7 @@ def calibrate(
     settings = settings | {name: value for name, value in stated.items() if value}
     rule = calibrated(classifier, rows, selected, confidence=confidence, **settings)
     facts = [("certified on", rows.words), *(about or [])]
-    write(rule, out, roles.given(about=facts))
+    write(rule, out, rows.roles.given(about=facts))
     say(rule.certificate_, as_json)
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
 
@@ -301,8 +295,7 @@ def certify(
 ) -> None:
     """Compute confidence bounds on the rates of a rule from fresh rows."""
     stored = Stored.read(model)
-    roles = stored.roles.given(target=target, groups=group, cluster=cluster)
-    rows = reader.read(data, roles, stored.known)
+    rows = stored.rows(reader, data, target=target, groups=group, cluster=cluster)
     certificate = tb.certify(
         stored.classifier,
         rows.features,
@@ -338,7 +331,7 @@ def predict(
         check_output(out, [], model, data)
     stored = Stored.read(model)
     classifier = stored.classifier
-    rows = reader.read(data, stored.roles, stored.known)
+    rows = stored.rows(reader, data)
     options: dict[str, Any] = {}
     if getattr(classifier, "by_group", False):
         options["groups"] = rows.groups
@@ -418,10 +411,9 @@ def monitor(
     state = out or model.with_suffix(".monitor.json")
     check_output(state, [RULE], model, data)
     stored = Stored.read(model)
-    roles = stored.roles.given(target=target, cluster=cluster)
-    rows = reader.read(data, roles, stored.known)
+    rows = stored.rows(reader, data, target=target, cluster=cluster)
     labels = ids = None
-    if id is None or roles.target in rows.table:
+    if id is None or rows.roles.target in rows.table:
         labels = rows.labels
     if id is not None:
         rows.columns([id])
@@ -457,7 +449,7 @@ def card(
     """Write the model card, measured on further fresh rows."""
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
-    rows = reader.read(data, stored.roles.given(target=target, cluster=cluster), stored.known)
+    rows = stored.rows(reader, data, target=target, cluster=cluster)
     file = f"sha256sum {model.name} gives {hashlib.sha256(model.read_bytes()).hexdigest()}"
     tb.ModelCard.of(
         stored.classifier,

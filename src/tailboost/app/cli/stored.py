@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import tailboost as tb
-from tailboost.app.cli.tables import Roles, Rows
+from tailboost.app.cli.tables import Reader, Roles, Rows
 from tailboost.core.files import held, write_output
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ class Stored:
         columns = {"columns": scores.column_list, "label": scores.label_list}
         return {**columns, "group": self.classifier.by_group or None}
 
-    @property
-    def known(self) -> tuple[Any, list[Any]]:
-        """The labels and the groups that the classifier knows."""
+    def rows(self, reader: Reader, path: Path, **stated: Any) -> Rows:
+        """Return the rows of a file by the roles of the classifier and those of options."""
         groups = getattr(self.classifier, "groups_", [])
-        return self.classifier.classes_, [each[1] for each in groups if isinstance(each, tuple)]
+        known = [each[1] for each in groups if isinstance(each, tuple)]
+        return reader.read(path, self.roles.given(**stated), (self.classifier.classes_, known))
 
 
 def write(classifier: Any, path: Path, roles: Roles) -> None:

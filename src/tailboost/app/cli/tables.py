@@ -57,9 +57,10 @@ class Roles:
     about: Mapping[str, str] = field(default_factory=dict)
 
     def given(self, **stated: Any) -> Self:
-        """Return the roles with those that options state; groups and facts are added."""
+        """Return the roles with those that options state, not None; groups and facts are added."""
         stated["about"] = {**self.about, **dict(stated.get("about") or ())}
-        stated["groups"] = tuple(dict.fromkeys([*self.groups, *(stated.get("groups") or [])]))
+        groups = [*self.groups, *(stated.get("groups") or [])]
+        stated["groups"] = tuple(dict.fromkeys(filter(None, groups)))
         return replace(self, **{name: value for name, value in stated.items() if value})
 
 
