@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import tailboost as tb
 from tailboost import published
@@ -132,6 +133,13 @@ def test_many_values_in_a_column_make_other_bins_and_nearly_the_same_losses():
     assert abs(clf.fit(da.from_array(X, chunks=(900, 3)), y).weighted_losses_ - loss).max() < 0.01
 
 
+def test_a_constant_answers_where_no_hypothesis_is_better():
+    X, y = da.ones((100, 2), chunks=(30, 2)), np.arange(100) % 2
+    with pytest.warns(UserWarning, match="constant"):
+        clf = tb.AdaBoostClassifier("tree", random_state=0).fit(X, y)
+    assert (clf.predict(X) == clf.predict(np.ones((100, 2)))).all()
+
+
 def test_a_partition_that_fails_is_named_and_the_fit_before_stays():
     """In each read of a fit: of the first partition, of the count of the rows, and of XGBoost's passes."""
     frame, y, _ = rows()
@@ -205,6 +213,9 @@ def test_what_is_no_table_of_partitions_is_refused_by_name():
             clf.fit(lazy, y_wrong)
     with pytest.raises(ValueError, match="no rows"):
         clf.fit(lazy[lazy["count"] > 99], y)
+    blocks = da.from_array(frame[["count"]].to_numpy(), chunks=(90, 1)).map_blocks(sp.csr_matrix)
+    with pytest.raises(RuntimeError, match=r"partition 0 .*sparse"):
+        clf.fit(blocks, y)
     with pytest.raises(TypeError, match="radius="):
         published.dro_boost("tree").fit(lazy, y)
     with pytest.raises(ValueError, match="yet now missing"):

@@ -53,11 +53,11 @@ class Partitions:
         for number, compute in enumerate(self.parts):
             try:
                 part = as_pandas(compute())
+                start, end = end, end + len(part)
             except Exception as error:  # any library, and any worker, may fail
                 raise RuntimeError(
                     f"partition {number} of X cannot be read: {error!r}"
                 ) from error
-            start, end = end, end + len(part)
             if self.n_rows:
                 inside = slice(*np.searchsorted(self.used, [start, end]))
                 part = take(part, self.used[inside] - start)

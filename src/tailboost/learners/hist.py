@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +32,8 @@ from tailboost.learners.table import FittedModel, OpenTable, OpenTableSession, T
 MOST_TREES = 300
 WAIT = 15
 LEAST_GAIN = 1e-4
+# Rows of partitions whose probabilities, of 8 bytes each, are in memory together.
+ROWS_TOGETHER = 100_000
 # XGBoost computes in float32: the largest penalty, times the factor of the weights.
 MOST_PENALTY = 1e30
 
@@ -113,7 +116,9 @@ class TreeSession(OpenTableSession):
         """Return class numbers of the session's rows, of partitions from their bins."""
         if isinstance(self.opened.table, Partitions):
             margin = model.booster_.predict(self.data, output_margin=True)
-            return model._probabilities(margin).argmax(axis=1)
+            blocks = gen_batches(len(margin), ROWS_TOGETHER)
+            answers = [model._probabilities(margin[rows]).argmax(axis=1) for rows in blocks]
+            return np.concatenate(answers)
         return super().predict(model)
 
     def _start(

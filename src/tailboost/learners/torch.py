@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -473,10 +474,7 @@ class TorchClassifier(SessionClassifier):
             )
         return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
 
-    @property
-    def net_(self) -> FittedNet:
-        """The fitted net."""
-        return self.model_
+    net_ = property(attrgetter("model_"))
 
     def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities (softmax), shape (n, K), columns in the order of ``classes_``."""

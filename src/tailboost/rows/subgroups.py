@@ -14,6 +14,7 @@ from tailboost.core.checks import (
     as_pandas,
     check_indexes,
     check_length,
+    columns_of,
     is_missing,
     label_column,
     n_rows_of,
@@ -63,10 +64,8 @@ def warn_of_other_groups(
     """
     if not named:
         return
-    columns: dict[Any, Any] = {}
     table = as_pandas(table)
-    if isinstance(table, Mapping) or hasattr(table, "columns"):
-        columns = {name: table[name] for name in table}
+    columns: dict[Any, Any] = {name: table[name] for name in columns_of(table)}
     columns |= named_columns(groups, table, named)
     for name in columns.keys() & named.keys():
         names = list(map(unit_name, named[name]))
