@@ -63,6 +63,8 @@ class Hedge(Player[Cumulated]):
         is Theorem 1 of Saito et al. 2024 before its last step, to the vote.
         """
         losses = game.losses.mean(axis=0)
+        largest = float(losses.max())
+        quantity = "largest mean loss of a unit under the even mixture"
         T = len(game.losses)
         V = float(game.weighted_losses.mean())
         log_n = math.log(game.units.count)
@@ -73,12 +75,9 @@ class Hedge(Player[Cumulated]):
 
         bounds = []
         if game.alpha:
-            bound = by_regret(-math.log(game.alpha))
+            of_even = "CVaR_α of the even mixture", "V + log(1/α)/(ηT) + η/8"
             tail = cvar(losses, game.alpha, game.units.p)
-            formula = "V + log(1/α)/(ηT) + η/8"
-            bounds.append(Bound("CVaR_α of the even mixture", formula, bound, tail))
-        quantity = "largest mean loss of a unit under the even mixture"
-        largest = float(losses.max())
+            bounds.append(Bound(*of_even, by_regret(-math.log(game.alpha)), tail))
         bounds.append(Bound(quantity, "V + log n/(ηT) + η/8", by_regret(log_n), largest))
         if self.T:
             g = float(game.weighted_losses.max())

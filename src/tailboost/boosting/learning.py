@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -280,21 +279,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
             raise ValueError(f"estimator={learner!r} is a regressor; a classifier is needed")
         session = open_session(learner, rows.X, rows.y, self.classes_, rows.weight, seed)
         return Learner(session, rows, Units.rows(rows.weight), seed, judged)
-
-    def _without_folds(self, learn: Learner, cv: Any) -> Iterator[tuple[Mask, Learner]]:
-        """Yield the mask of each fold, and the learner on the other rows, which is judged on the fold.
-
-        Splits are among the rows of positive weight.
-        """
-        rows = learn.rows
-        numbers = np.arange(len(rows.y))
-        if isinstance(cv, Integral):
-            cv = StratifiedKFold(int(cv), shuffle=True, random_state=learn.seed)
-        folds = [np.isin(numbers, held) for _, held in check_cv(cv).split(numbers, rows.y)]
-        if not (np.sum(folds, axis=0) == 1).all():
-            raise ValueError(f"cv={cv!r} does not hold out each row once")
-        for held in folds:
-            yield held, self._learner_on(rows.part(~held), rows.part(held), learn.seed)
 
     def _set_game(self, learn: Learner, rounds: Sequence[Hypothesis]) -> None:
         """Set what is known of the game."""

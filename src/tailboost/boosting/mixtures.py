@@ -6,14 +6,16 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units
 from tailboost.boosting.learning import Boosting, Learner, RowBoosting
-from tailboost.core.array_types import Array, Column, Floats, Ints, Model, Seed, Table
+from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import check_length
 from tailboost.core.exceptions import BoundNotMetWarning, warn_user
 from tailboost.core.partitions import Partitions
@@ -104,7 +106,7 @@ class MixtureClassifier(Boosting):
             rounds.pop()  # after an equal hypothesis all are equal: the last one has their votes
         answers = self._answers(learn, rounds)
         if learn.judged is learn.rows and self.cv != "train":
-            for held, part in self._without_folds(learn, self.cv):  # games without these rows
+            for held, part in self._without_folds(learn):  # games without these rows
                 answers[:, held] = self._answers(part, self._play(part))
         self._set_game(learn, rounds)
         self.estimators_ = [h.model for h in rounds]
@@ -114,6 +116,22 @@ class MixtureClassifier(Boosting):
         self.candidate_losses_ = answers != self.judged_y_
         self.losses_ = self.candidate_losses_[-len(rounds) :]
         self._set_weights(self._mix(self.candidate_losses_))
+
+    def _without_folds(self, learn: Learner) -> Iterator[tuple[Mask, Learner]]:
+        """Yield the mask of each fold, and the learner on the other rows, which is judged on the fold.
+
+        Splits are among the rows of positive weight.
+        """
+        rows = learn.rows
+        numbers = np.arange(len(rows.y))
+        cv = self.cv
+        if isinstance(cv, Integral):
+            cv = StratifiedKFold(int(cv), shuffle=True, random_state=learn.seed)
+        folds = [np.isin(numbers, held) for _, held in check_cv(cv).split(numbers, rows.y)]
+        if not (np.sum(folds, axis=0) == 1).all():
+            raise ValueError(f"cv={cv!r} does not hold out each row once")
+        for held in folds:
+            yield held, self._learner_on(rows.part(~held), rows.part(held), learn.seed)
 
     @abstractmethod
     def _start(self, units: Units) -> tuple[Player[Any], int]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from sklearn.metrics import recall_score
@@ -37,9 +38,27 @@ class Voting(HedgeClassifier):
     _default_learner = HistBoostClassifier(n_estimators=20, max_depth=3)
     _parameter_constraints = ROUNDS_OR_AUTO
 
-    def _voters(self, learn: Learner, **units: Any) -> Learner:
-        """Return the learner of voters that meet w·ℓ ≤ ½ − γ, for rows or other ``units`` and ``loss``."""
-        return replace(learn, target=0.5 - self.gamma_, grows=not self.whole, **units)
+    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
+        """Play the game.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Training rows, labels of any type, and non-negative weights.
+
+        Raises
+        ------
+        ValueError
+            If the parameter p gives γ ≤ 0.
+        """
+        with fitting_apart(self) as clf:
+            learn = clf._against_units(clf._open(X, y, sample_weight))
+            clf._run(replace(learn, target=0.5 - clf.gamma_, grows=not clf.whole))
+        return self
+
+    @abstractmethod
+    def _against_units(self, learn: Learner) -> Learner:
+        """Set γ; return the learner against the units."""
 
     @property
     def bounds_(self) -> list[Bound]:
@@ -119,36 +138,19 @@ class WorstClassBoostClassifier(Voting):
         self.whole = whole
         self.random_state = random_state
 
-    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
-        """Play the game over the classes.
+    def _against_units(self, learn: Learner) -> Learner:
+        K = len(self.classes_)
+        self.gamma_ = self.gamma
+        if self.gamma == "auto":
+            self.gamma_ = math.floor(self.p * K + 1e-9) / K - 0.5 - 5e-4
+        if self.gamma_ <= 0:
+            raise ValueError(f"p={self.p} gives γ = {self.gamma_:.4g} ≤ 0: give a larger p")
+        classes = Units.groups(learn.rows.y, learn.rows.weight)
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            Training rows, labels of any type, and non-negative weights.
+        def too_large(losses: Array) -> Array:  # (6)
+            return classes.means(losses).round(9) >= round(1 - self.theta, 9)
 
-        Raises
-        ------
-        ValueError
-            If p gives γ ≤ 0.
-        """
-        with fitting_apart(self) as clf:
-            learn = clf._open(X, y, sample_weight)
-            rows = learn.rows
-            K = len(clf.classes_)
-            gamma: Any = clf.gamma
-            if gamma == "auto":
-                gamma = math.floor(clf.p * K + 1e-9) / K - 0.5 - 5e-4
-            if gamma <= 0:
-                raise ValueError(f"p={clf.p} gives γ = {gamma:.4g} ≤ 0: give a larger p")
-            classes = Units.groups(rows.y, rows.weight)
-
-            def too_large(losses: Array) -> Array:
-                return classes.means(losses).round(9) >= round(1 - clf.theta, 9)
-
-            clf.gamma_ = gamma
-            clf._run(clf._voters(learn, units=classes, loss=too_large))
-        return self
+        return replace(learn, units=classes, loss=too_large)
 
 
 def first_voters(
@@ -243,19 +245,9 @@ class OCOBoostClassifier(Voting):
         self.whole = whole
         self.random_state = random_state
 
-    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
-        """Play the game over the rows.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Training rows, labels of any type, and non-negative weights.
-        """
-        with fitting_apart(self) as clf:
-            clf.gamma_ = clf.gamma
-            learn = clf._open(X, y, sample_weight)
-            clf._run(clf._voters(learn))
-        return self
+    def _against_units(self, learn: Learner) -> Learner:
+        self.gamma_ = self.gamma
+        return learn
 
 
 class GroupDROBoostClassifier(HedgeClassifier):

@@ -454,7 +454,7 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
     distance = np.abs(combined - eta)
     n_nearest = FEW_FREE_UNITS * n_candidates  # fewer than the units
     near = distance <= np.partition(distance, n_nearest)[n_nearest]
-    best = None
+    optimum = None
     while near.sum() < min(4 * n_nearest, n_units / 2):  # else the boundary is another one
         above = combined > eta
         free = _free_units(game, near, above, shift)
@@ -465,15 +465,13 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
         weights = free.weights.copy()
         weights[free.units] = w
         optimum = game.optimum(lam, weights, shift)
-        if best is None or optimum.gap < best.gap:
-            best = optimum
         combined = optimum.combined
         eta = optimum.threshold
         on_wrong_side = ~near & (above != (combined > eta))
         if optimum.gap <= CLOSED or not on_wrong_side.any():
             break
         near = near | on_wrong_side
-    return best
+    return optimum
 
 
 def mixture_program(

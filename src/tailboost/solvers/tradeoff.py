@@ -68,46 +68,27 @@ class _Point(NamedTuple):
     mixture: Floats  # of the distinct candidates
 
 
+@dataclass(frozen=True)
 class _Frontier:
-    """The curve of a game: evaluates mixtures, and finds supporting lines."""
+    """The curve of a game for mean losses of its candidates: evaluates mixtures, finds supporting lines."""
 
-    def __init__(
-        self, losses: ArrayLike, means: ArrayLike, alpha: float | None, base: ArrayLike | None
-    ) -> None:
-        matrix = as_losses(losses)
-        all_means = finite(means, "means")
-        if all_means.shape != matrix.shape[:1]:
-            raise ValueError(f"means must be {len(matrix)} numbers, one for each row of losses")
-        if alpha is None:  # the CVaR is the largest loss
-            p = measure(base, matrix.shape[1])
-            alpha = float(p[p > 0].min())
-        # Of candidates with equal losses the game keeps the first: the one of least mean.
-        self.order = np.argsort(all_means, kind="stable")
-        self.game = TailGame.build(matrix[self.order], alpha, base)
-        self.means = all_means[self.order][self.game.candidates]
-
-    def mixture(self, point: _Point) -> Floats:
-        """Return the mixture of all candidates, in their order."""
-        mixture = np.zeros(self.order.size)
-        mixture[self.order], _ = self.game.expand(point.mixture, self.game.p)
-        return mixture
+    game: TailGame
+    means: Floats
 
     def point(self, lam: Floats) -> _Point:
         """Return the point of a mixture."""
         game = self.game
         combined = combine(game.losses, lam)
         worst, _ = tail(combined, game.alpha, game.p)
-        return _Point(
-            float(self.means @ lam), game.offset + game.scale * float(worst @ combined), lam
-        )
+        cvar = game.offset + game.scale * float(worst @ combined)
+        return _Point(float(self.means @ lam), cvar, lam)
 
     def touching(self, slope: float, start: Floats | None = None) -> tuple[_Point, float]:
         """Return a point of the curve, and the height at mean 0 of its line of slope ``−slope``."""
         game = self.game
         optimum = solve(game, slope / game.scale * self.means, start)
         expected = game.offset + game.scale * expectations(game.losses, optimum.w)
-        height = float((expected + slope * self.means).min())
-        return self.point(optimum.lam), height
+        return self.point(optimum.lam), float((expected + slope * self.means).min())
 
     def start(self) -> _Point:
         """Return the best mixture of the candidates with the smallest mean loss."""
@@ -163,15 +144,21 @@ def worst_mean_curve(
     >>> curve.mean.round(6).tolist(), curve.worst.round(6).tolist()
     ([0.1, 0.242857], [0.5, 0.285714])
     """
-    frontier = _Frontier(losses, means, alpha, base)
-    chain, gap = _chain(frontier, tolerance, max_points)
+    matrix = as_losses(losses)
+    mean = finite(means, "means")
+    if mean.shape != matrix.shape[:1]:
+        raise ValueError(f"means must be {len(matrix)} numbers, one for each row of losses")
+    if alpha is None:  # the CVaR is the largest loss
+        p = measure(base, matrix.shape[1])
+        alpha = float(p[p > 0].min())
+    # Of candidates with equal losses the game keeps the first: the one of least mean.
+    order = np.argsort(mean, kind="stable")
+    game = TailGame.build(matrix[order], alpha, base)
+    chain, gap = _chain(_Frontier(game, mean[order][game.candidates]), tolerance, max_points)
     points = _corners(chain)
-    return MixtureCurve(
-        np.array([point.mean for point in points]),
-        np.array([point.worst for point in points]),
-        np.array([frontier.mixture(point) for point in points]),
-        gap,
-    )
+    mixture = np.zeros((len(points), mean.size))
+    mixture[:, order] = [game.expand(point.mixture, game.p)[0] for point in points]
+    return MixtureCurve(*np.array([point[:2] for point in points]).T, mixture, gap)
 
 
 def _chain(
