@@ -92,14 +92,12 @@ def entropic_weights(
     beta = check_number(beta, "beta", 0)
     game = TailGame.build(losses, alpha, base)
     lam = game.first(start)
-    scaled = min(beta * game.scale, FIRST_BETA)
-    while True:  # the solution for a smaller β is a good start
+    scaled = 0.0
+    while scaled < beta * game.scale:  # the solution for a smaller β is a good start
+        scaled = min(beta * game.scale, max(5.0 * scaled, FIRST_BETA))
         best_weights = Entropic(game.p, game.alpha, scaled)
         solution = newton(game.losses, best_weights, lam, TARGET)
-        if scaled == beta * game.scale:
-            break
         lam = solution.lam
-        scaled = min(beta * game.scale, 5.0 * scaled)
     mixture, w = game.expand(solution.lam, solution.w)
     penalty = divergence(solution.w / game.p - 1.0, game.p) / beta
     value = 1.0 - float(expectations(game.full, w).min()) + penalty

@@ -270,15 +270,15 @@ def mixture_path(
     """
     tail_masses = [check_alpha(alpha) for alpha in alphas]
     game = TailGame.build(losses, max(tail_masses, default=1.0), base)
-    solutions: dict[int, MixtureSolution] = {}
+    solutions: dict[float, MixtureSolution] = {}
     # From the largest α on: the solution of an α is a good start for the next smaller one.
     start = None
-    for i in np.argsort(tail_masses)[::-1]:
-        game = replace(game, alpha=tail_masses[i])
+    for alpha in sorted(set(tail_masses), reverse=True):
+        game = replace(game, alpha=alpha)
         optimum = _of_least_mean(game, start)
         start = optimum.lam
-        solutions[i] = _certified(game, optimum)
-    return [solutions[i] for i in range(len(tail_masses))]
+        solutions[alpha] = _certified(game, optimum)
+    return [solutions[alpha] for alpha in tail_masses]
 
 
 def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:

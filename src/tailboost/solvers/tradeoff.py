@@ -145,20 +145,21 @@ def worst_mean_curve(
     ([0.1, 0.242857], [0.5, 0.285714])
     """
     matrix = as_losses(losses)
-    mean = finite(means, "means")
-    if mean.shape != matrix.shape[:1]:
+    of_each = finite(means, "means")
+    if of_each.shape != matrix.shape[:1]:
         raise ValueError(f"means must be {len(matrix)} numbers, one for each row of losses")
     if alpha is None:  # the CVaR is the largest loss
         p = measure(base, matrix.shape[1])
         alpha = float(p[p > 0].min())
     # Of candidates with equal losses the game keeps the first: the one of least mean.
-    order = np.argsort(mean, kind="stable")
+    order = np.argsort(of_each, kind="stable")
     game = TailGame.build(matrix[order], alpha, base)
-    chain, gap = _chain(_Frontier(game, mean[order][game.candidates]), tolerance, max_points)
+    chain, gap = _chain(_Frontier(game, of_each[order][game.candidates]), tolerance, max_points)
     points = _corners(chain)
-    mixture = np.zeros((len(points), mean.size))
+    mixture = np.zeros((len(points), of_each.size))
     mixture[:, order] = [game.expand(point.mixture, game.p)[0] for point in points]
-    return MixtureCurve(*np.array([point[:2] for point in points]).T, mixture, gap)
+    mean, worst = np.array([point[:2] for point in points]).T
+    return MixtureCurve(mean, worst, mixture, gap)
 
 
 def _chain(
