@@ -60,10 +60,9 @@ def test_a_table_says_how_many_splits_each_row_has():
 def test_cells_of_the_records_are_those_of_today():
     stumps = common.Cells(FOLDER, "variance-stumps", 2000).values()["twonorm"][0]
     assert variance.cell(variance.twonorm, "stumps", 0, 2000) == stumps
-    hidden, epochs = (1024, 512), 1000
-    squares = common.Cells(FOLDER, "worst_class-squares", *hidden, epochs).values()[worst_class.HALF][1]
-    computed = worst_class.cell(worst_class.HALF, worst_class.CASES["squares"], 1, hidden, epochs)
-    assert {name: computed[name] for name in squares} == squares
+    settings = (1024, 512), 1000
+    squares = common.Cells(FOLDER, "worst_class-squares", *settings[0], settings[1]).values()["naive"][2]
+    assert worst_class.cell("naive", worst_class.CASES["squares"], 2, *settings) == squares
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
@@ -141,6 +140,14 @@ def test_drawn_rows_lie_where_the_paper_has_them():
     radius = np.linalg.norm(X - worst_class.DISCS[y], axis=1)
     assert radius.max() <= 1
     assert np.mean(radius**2) == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_reading_plays_its_rounds():
+    case = worst_class.Case(worst_class.discs, 10, 100, 0.2, {})
+    reading = worst_class.Reading(by_row=True, whole=True, same=True)
+    found = worst_class.read(worst_class.BOOSTING, reading, case, 0, (16,), 2)
+    assert found["rounds"] == 2
+    assert found["mean"] == pytest.approx(np.average(found["test"], weights=[10, 10, 10, 1]), abs=1e-3)
 
 
 def test_best_errors_of_generators():
