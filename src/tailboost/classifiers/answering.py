@@ -29,21 +29,12 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import (
-    columns_of,
-    has_named_columns,
-    n_rows_of,
-    take,
-    unpack,
-)
+from tailboost.core.checks import columns_of, has_named_columns, n_rows_of, take, unpack
 from tailboost.core.exceptions import DeferredRowsWarning, warn_user
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
-from tailboost.rates import (
-    Statistic,
-    error,
-)
+from tailboost.rates import Statistic, error
 from tailboost.rows.rows import GroupNames
 from tailboost.rows.seen import Ledger, Records, Seen
 from tailboost.rows.subgroups import (

@@ -26,12 +26,7 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import (
-    as_table,
-    check_number,
-    columns_of,
-    distinct_and_places,
-)
+from tailboost.core.checks import as_table, check_number, columns_of, distinct_and_places
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     InfeasibleLimitsError,
@@ -49,11 +44,7 @@ from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
 from tailboost.rates import Counts, Limit, Statistic, checked_limits
-from tailboost.rows.fingerprints import (
-    digest,
-    hash_rows,
-    selecting_numbers,
-)
+from tailboost.rows.fingerprints import digest, hash_rows, selecting_numbers
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, kept_together, share_of_copies
 from tailboost.rows.subgroups import HUMAN_REVIEW

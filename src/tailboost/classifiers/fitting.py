@@ -28,12 +28,7 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import (
-    NAMES_SHOWN,
-    coded,
-    positions,
-    take,
-)
+from tailboost.core.checks import NAMES_SHOWN, coded, positions, take
 from tailboost.core.exceptions import ResubstitutionWarning, warn_user
 from tailboost.core.long_work import noticing_interrupts
 from tailboost.learners import HistBoostClassifier

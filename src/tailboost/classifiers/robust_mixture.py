@@ -26,19 +26,8 @@ from tailboost.classifiers.fitting import (
 )
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.classifiers.tables import checked_table
-from tailboost.core.array_types import (
-    Column,
-    Constraints,
-    Groups,
-    Model,
-    Seed,
-    Stated,
-    Table,
-)
-from tailboost.core.checks import (
-    check_indexes,
-    check_length,
-)
+from tailboost.core.array_types import Column, Constraints, Groups, Model, Seed, Stated, Table
+from tailboost.core.checks import check_indexes, check_length
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.foreign import first_step

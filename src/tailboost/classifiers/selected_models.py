@@ -37,33 +37,20 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import (
-    check_costs,
-    positions,
-    unpack,
-)
+from tailboost.core.checks import check_costs, positions, unpack
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import Scores
-from tailboost.rates import (
-    InfeasibleLimitsError,
-    Limit,
-    Rate,
-    Statistic,
-    error,
-)
+from tailboost.rates import InfeasibleLimitsError, Limit, Rate, Statistic, error
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import FEWEST_TRAINED, TRAINED_ON, Ledger, Records, Seen
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.rule import (
-    Rule,
-    ThresholdRule,
-)
+from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 

@@ -10,17 +10,8 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import (
-    Column,
-    Model,
-    Table,
-)
-from tailboost.core.checks import (
-    check_table,
-    columns_of,
-    has_named_columns,
-    unpack,
-)
+from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.checks import check_table, columns_of, has_named_columns, unpack
 from tailboost.core.exceptions import TableChangedWarning, warn_user
 from tailboost.core.spelling import listed, text
 
