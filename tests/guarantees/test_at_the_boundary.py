@@ -162,24 +162,33 @@ def test_a_sequence_serves_limits_on_some_groups_alone():
 
 
 def deferring(seed, values, limits, monkeypatch):
-    """Return rules on one score that defer, and the chain within ranks with the rules that pass all tests."""
-    found = []
-    own = deferral.best_of
-    monkeypatch.setattr(deferral, "best_of", lambda *given: found.append(given[:3]) or own(*given))
+    """Return a case of rules that defer, its chain within ranks, and which rules pass, for each part."""
+    cases, found = [], []
+    own, own_parts = deferral.passing, deferral.parts_of
+    monkeypatch.setattr(deferral, "parts_of", lambda case: cases.append(case) or own_parts(case))
+
+    def passing(rules, *given):
+        found.append((rules, own(rules, *given)))
+        return found[-1][1]
+
+    monkeypatch.setattr(deferral, "passing", passing)
     rng = np.random.default_rng(seed)
     g, y = rng.choice(list("abc"), 1500), (rng.random(1500) < 0.4).astype(int)
     s = 1 / (1 + np.exp(-(2.2 * y - 1.1 + rng.normal(size=1500))))
     X = (np.floor(s * values) / values + 0.5 / values)[:, None]
     with suppress(tb.NotCertifiedError):
         tb.calibrate(tb.Scores(0, 1), X, y, groups={"g": g}, by_group="g", limits=limits)
-    return found[0]
+    return cases[0], found[0][0], [passes for _, passes in found]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("by", ["g", "class"])
 @pytest.mark.parametrize("label", [0, 1])
 def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch):
-    """Beside a count by hand: ranks at half of .045 for three groups, each test of deferral at half."""
+    """Beside a count by hand: ranks at half of .045 for three groups, each test of deferral at half.
+
+    Three groups with limits of their own take steps of their own, and divide the half.
+    """
     n_stopped = n_failed = 0
     for seed in range(4):
         limits = [f"miss({label}, by=g) <= 15%", f"deferred(by={by}) <= 45%"]
@@ -200,17 +209,33 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
                     assert (case.cell[mine] >= last - 1).sum() > most
                     n_stopped += 1
         parts = labels if by == "class" else case.places
-        for rule, has_passed in zip(rules, passes, strict=True):
-            low, high = rule[case.places].T
-            is_deferred = (low <= case.cell) & (case.cell < high)
-            p_values = [
-                binom.cdf(is_deferred[own].sum(), own.sum(), 0.45)
-                for own in (tests & (parts == number) for number in np.unique(parts))
-            ]
-            everywhere = max(is_deferred[parts == number].mean() for number in np.unique(parts))
-            assert has_passed == (max(p_values) <= 0.0225 and everywhere <= 0.45)
-            n_failed += not has_passed
+        numbers = [[0, 1]] if by == "class" else [[0], [1], [2]]
+        assert len(passes) == len(numbers) or not passes[-1].any()
+        for of_part, these in zip(passes, numbers, strict=False):
+            for rule, has_passed in zip(rules, of_part, strict=True):
+                low, high = rule[case.places].T
+                is_deferred = (low <= case.cell) & (case.cell < high)
+                p_values = [
+                    binom.cdf(is_deferred[own].sum(), own.sum(), 0.45)
+                    for own in (tests & (parts == number) for number in these)
+                ]
+                everywhere = max(is_deferred[parts == number].mean() for number in these)
+                assert has_passed == (max(p_values) <= 0.0225 / len(numbers) and everywhere <= 0.45)
+                n_failed += not has_passed
     assert n_stopped > 0 < n_failed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_groups_with_limits_of_their_own_defer_at_a_step_of_their_own():
+    """A group that is easy to answer defers as much as its limit lets it, beside one that is hard."""
+    rng = np.random.default_rng(0)
+    n = 12_000
+    g, y = rng.choice(list("ab"), n, p=[0.7, 0.3]), (rng.random(n) < 0.4).astype(int)
+    s = 1 / (1 + np.exp(-np.where(g == "a", 3.0, 1.2) * (y - 0.5) - rng.normal(size=n)))
+    limits = ["miss(1, by=g) <= 20%", "deferred(by=g) <= 30%"]
+    rule = tb.calibrate(tb.Scores(0, 1), s[:, None], y, groups={"g": g}, by_group="g", limits=limits)
+    deferred = rule.defers(s[:, None], groups={"g": g})
+    assert min(deferred[g == "a"].mean(), deferred[g == "b"].mean()) > 0.2
 
 
 def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):

@@ -106,8 +106,10 @@ def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
 def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(monkeypatch):
     """Misses of all rows are counted at the thresholds without stops, of each group up to its own stop."""
     cases = []
-    own_best = deferral.best_of
-    monkeypatch.setattr(deferral, "best_of", lambda *given: cases.append(given) or own_best(*given))
+    own_parts, own_passing = deferral.parts_of, deferral.passing
+    monkeypatch.setattr(deferral, "parts_of", lambda case: cases.append(case) or own_parts(case))
+    chains = []
+    monkeypatch.setattr(deferral, "passing", lambda *given: chains.append(given[0]) or own_passing(*given))
     n_stopped_together = 0
     for seed in range(4):
         X, y, groups = drawn(seed, 900, "abc")
@@ -115,7 +117,7 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
         limits = ["miss(1, by=g) <= 30%", "miss(1) <= 9%", "deferred() <= 45%"]
         with suppress(tb.NotCertifiedError):
             tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits)
-        case, rules, *_ = cases.pop()
+        case, rules = cases.pop(), chains.pop()
         of_ranks = ~deferral.drawn_to_test(case.fresh, deferral.TESTING)
         is_ill = (case.fresh.answered.strata.y[case.fresh.answered.stratum] == 1) & of_ranks
 

@@ -13,19 +13,32 @@ Along it fewer and fewer rows are deferred. Let r be the last rule that breaks a
 before it break this limit, too, and have no fewer deferred rows. So if a rule that breaks a limit passes all
 tests, r passes the test of this limit: with a probability of at most the level of one test. ∎
 
+If each limit is on rows with one threshold for each answer, as by group, each of m groups takes a step of its
+own: it has the proof above for itself, with its tests at the level divided by m (union bound).
+
 The page "How it works" shows why the same rows cannot do both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tailboost.core.array_types import Ints, Mask
-from tailboost.guarantees.chain import ALONG, best_of, with_ranks
-from tailboost.guarantees.exact_tests import DEFERRED, FIRST, SECOND, Share, most_reached
+from tailboost.guarantees.chain import ALONG, METHOD, NONE, with_ranks
+from tailboost.guarantees.exact_tests import (
+    DEFERRED,
+    FIRST,
+    SECOND,
+    LimitTests,
+    Share,
+    most_reached,
+)
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
 from tailboost.guarantees.ranks import AT_RANKS, windows
+from tailboost.guarantees.sequence import parts_of
 from tailboost.rows.fingerprints import random_numbers
 
 # Of two cuts for each answer: the one with fewer rows of this answer.
@@ -64,12 +77,34 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     last = np.maximum(np.maximum(freely[..., SECOND], stops[:, SECOND]), first)
     rules = np.stack([first, last], axis=2)
 
-    possible = fresh.possible(rules)
-    every = np.ones_like(on_deferral)
-    passes = fresh.passes(every, fresh.answered(rules), possible, WITHIN)
-    passes &= fresh.passes(on_deferral, of_tests.answered(rules), possible, level_of_test)
+    parts = parts_of(case)
+    level_of_test /= len(parts)
+    chosen = rules[-1].copy()
+    for places, table, tests in parts:
+        passes = passing(rules, tests, fresh, of_tests, level_of_test)
+        if not passes.any():
+            return case.refused(rules[-1], level_of_test, NONE)
+        losses = np.where(passes, table.loss(rules[:, places]), np.inf)
+        chosen[places] = rules[losses.argmin(), places]
     words = f"{AT_RANKS} {ALONG}" if on_deferral.any() else AT_RANKS
-    return best_of(case, rules, passes, rules[-1], level_of_test, words)
+    return case.certified(chosen, METHOD, words)
+
+
+def passing(
+    rules: Ints,
+    tests: Sequence[LimitTests],
+    fresh: CountTable,
+    of_tests: CountTable,
+    level: float,
+) -> Mask:
+    """Return which rules are within all limits on the fresh rows, and pass the tests of deferral, (K,)."""
+    passes = np.ones(len(rules), dtype=np.bool_)
+    for test in tests:
+        kept = test.kept(fresh.possible(rules))
+        passes &= test.passes(*test.counts(fresh.answered(rules)), kept, WITHIN)
+        if test.wrong[..., DEFERRED].any():
+            passes &= test.passes(*test.counts(of_tests.answered(rules)), kept, level)
+    return passes
 
 
 def drawn_to_test(fresh: Fresh, fraction: float) -> Mask:
