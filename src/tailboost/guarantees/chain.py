@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailboost.core.array_types import Ints, Mask
+from tailboost.core.array_types import Mask
 from tailboost.guarantees.exact_tests import FIRST
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.one_score import OneScore, one_cut
@@ -52,7 +52,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     )
     passes &= (least <= largest).all()
     likeliest = rules[0 if shares[0].answer == FIRST else -1]
-    return best_of(case, rules, passes, likeliest, PART * level, f"{AT_RANKS} {ALONG}")
+    if not passes.any():
+        return case.refused(likeliest, PART * level, NONE)
+    losses = np.where(passes, selecting.loss(rules), np.inf)
+    return case.certified(rules[losses.argmin()], METHOD, f"{AT_RANKS} {ALONG}")
 
 
 def with_ranks(case: OneScore) -> Mask | None:
@@ -64,13 +67,3 @@ def with_ranks(case: OneScore) -> Mask | None:
             return None
         ranked.append(list(map(is_ranked, table.shares)))
     return np.array(ranked[0]) if ranked[0] == ranked[1] else None
-
-
-def best_of(
-    case: OneScore, rules: Ints, passes: Mask, likeliest: Ints, level: float, words: str
-) -> Certified | Refused:
-    """Return the rule of least loss among those that pass, or else the refusal of the likeliest one."""
-    if not passes.any():
-        return case.refused(likeliest, level, NONE)
-    losses = np.where(passes, case.selecting.loss(rules), np.inf)
-    return case.certified(rules[losses.argmin()], METHOD, words)

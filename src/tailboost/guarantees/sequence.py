@@ -73,7 +73,8 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         for rule in rules:
             tried = cuts.copy()
             tried[places] = rule
-            if not passes(case, tests, tried, level_of_each):
+            answered, possible = case.answered_by(tried), case.certifying.possible(tried[None])
+            if not all(test.pass_on(answered, possible, level_of_each) for test in tests):
                 break
             has_passed, cuts = True, tried
         if not has_passed:
@@ -93,12 +94,6 @@ def parts_of(case: OneScore) -> list[Part]:
         (slice(place, place + 1), selecting.alone(place), certifying.alone(place).tests)
         for place in range(selecting.n_places)
     ]
-
-
-def passes(case: OneScore, tests: list[LimitTests], cuts: Ints, level: float) -> bool:
-    """Return whether the rule of some cuts passes tests on the fresh rows."""
-    answered, possible = case.answered_by(cuts), case.certifying.possible(cuts[None])
-    return all(test.pass_on(answered, possible, level) for test in tests)
 
 
 # -- the search on the selecting rows ------------------------------------------------------------------------
