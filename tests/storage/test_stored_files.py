@@ -72,10 +72,11 @@ def test_stored_models_answer_as_they_did():
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.ModelVersionWarning")
-@pytest.mark.parametrize("name", ["mixture", "stumps", "tree"])
+@pytest.mark.parametrize("name", ["mixture", "of_frame", "stumps", "tree"])
 def test_learners_that_were_their_own_fitted_models_answer_as_they_did(name):
     """Also after another save of what was read."""
     X, _ = fitted.drawn(1)
+    X = fitted.frame(X) if name == "of_frame" else X
     answers = json.loads((FOLDER / "fitted" / "answers.json").read_text())[name]
     model = tb.load_model(FOLDER / "fitted" / f"{name}.model")
     assert model.predict(X).tolist() == answers

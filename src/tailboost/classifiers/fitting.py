@@ -17,6 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
+# Model files of version 0.1 name `Columns` here.
+from tailboost.classifiers.tables import Columns as Columns
 from tailboost.core.array_types import (
     Array,
     Column,

@@ -181,14 +181,16 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
 
 
 def _is_known_class(name: str) -> bool:
-    """Return whether a full name is that of a class defined there in tailboost or scikit-learn.
+    """Return whether a full name is that of a class of tailboost or scikit-learn.
 
-    A function is none, and neither is a class that such a module imports from elsewhere.
+    A function is none, and neither is a class that such a module imports from elsewhere. A class that has
+    moved within its library is one under its earlier name, too.
     """
     module, _, attribute = name.rpartition(".")
-    is_ours = module.startswith(("tailboost.", "sklearn.")) and ".tests" not in module
+    library = module.partition(".")[0]
+    is_ours = library in ("tailboost", "sklearn") and ".tests" not in module
     found = is_ours and getattr(import_module(module), attribute, None)
-    return isinstance(found, type) and found.__module__ == module
+    return isinstance(found, type) and found.__module__.partition(".")[0] == library
 
 
 def read_notes(path: FilePath) -> Document:
