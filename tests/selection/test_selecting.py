@@ -262,6 +262,26 @@ def test_a_budget_limits_the_mean_error():
     assert errors[0] >= errors[1] >= errors[2]
 
 
+@pytest.mark.parametrize(("K", "seed"), [(2, 3), (3, 3), (3, 4)])
+def test_within_an_overall_error_the_best_first_rule_is_selected(K, seed):
+    """Errors are counted from the confusion counts; the pool gets no further rule."""
+    table, _ = atoms(seed, K, 1, 12)
+    program = Program(table.data.strata, rates.largest(rates.error(by="class")), [])
+    pool = first_rules(table, program)
+    counts = np.array(pool.counts)
+    right = np.diagonal(counts, axis1=1, axis2=2)
+    overall, worst = 1 - right.sum(axis=1), (1 - right / counts.sum(axis=2)).max(axis=1)
+    chosen = set()
+    for budget in (0.0, 0.01, 0.05, 0.2, 1.0):
+        number, _ = select(pool, within_budget(pool, program, budget))
+        within = overall <= overall.min() + budget + 1e-9
+        assert within[number]
+        assert worst[number] == pytest.approx(worst[within].min(), abs=1e-3)  # of near ones the most accurate
+        chosen.add(number)
+    assert len(pool.rules) == len(counts)
+    assert len(chosen) == 3
+
+
 def test_a_row_is_answered_alike_alone_and_in_its_table():
     rng = np.random.default_rng(0)
     belief = rng.dirichlet(np.ones(12), 500).T.astype(np.float32)
