@@ -1,7 +1,8 @@
-"""Linear rates of decisions: errors, costs, selection rates and deferral rates, and limits on them.
+"""Rates of decisions: errors, costs, selection rates, deferral, predictive values, and limits on them.
 
-A rate is a mean over rows that depends only on the answers. The same expression serves as objective, limit,
-report and certificate. Rates are values: they compare equal, and can be hashed, pickled and written as text.
+A rate is a ratio of counts of rows by true label and answer, or a mean of their costs or losses. The same
+expression serves as objective, limit, report and certificate. Rates are values: they compare equal, and can
+be hashed, pickled and written as text.
 """
 
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError

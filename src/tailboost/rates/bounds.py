@@ -7,7 +7,6 @@ are at most 1, and 1 without rows.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import beta, binom
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Array, Floats, Ints
 
 # Powers of √½ from 1 to a thousandth: the stakes of the bets against a bound, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
@@ -167,7 +166,7 @@ def pair_p_value(
     if largest_p2 <= 0.0:  # no rates satisfy the hypothesis
         return 0.0
 
-    def statistic(x1: Any, x2: Any) -> Floats:
+    def statistic(x1: Array, x2: Array) -> Floats:
         """Return the distance of counts from the hypothesis in standard errors, negative outside of it.
 
         The distance is ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at a point near the counts on the

@@ -19,6 +19,7 @@ from tailboost.core.checks import check_alpha, check_number, finite, in_class_or
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates.rate import (
     AT_LEAST,
+    AT_MOST,
     COMPARISONS,
     EACH,
     GAP,
@@ -788,20 +789,12 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
                 f"limits: {limit!r} is no limit; write for example rates.error(by='class') <= "
                 "0.3"
             )
+        if not to_keep:
+            continue
         rate = limit.rate
-        if to_keep:
-            rate.refuse_uncounted()
-        turned = rate.is_gain
-        if limit.form == AT_LEAST:
-            turned = (
-                rate.complement
-                or rate.kind == "deferred"
-                or all(
-                    label is not None and answer not in (None, HUMAN_REVIEW, label)
-                    for label, answer in rate.counted
-                )
-            )
-        if to_keep and turned and not limit.compares:
+        rate.refuse_uncounted()
+        is_turned = {AT_MOST: rate.is_gain, AT_LEAST: rate.counts_faults}
+        if is_turned.get(limit.form):
             raise ValueError(
                 f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
             )

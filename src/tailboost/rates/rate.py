@@ -1,4 +1,4 @@
-"""Linear rates of a decision rule and limits on them: pairs of label and answer, counts, names, words."""
+"""Rates of a decision rule and limits on them: what they count, over strata and over rows, and their words."""
 
 from __future__ import annotations
 
@@ -204,8 +204,20 @@ class Rate:
         return not (self.complement or RIGHT.isdisjoint(self.counted))
 
     @property
+    def counts_faults(self) -> bool:
+        """Whether it counts wrong answers by name or deferred rows alone, or is one minus a gain."""
+        return (
+            self.complement
+            or self.kind == "deferred"
+            or all(
+                label is not None and answer not in (None, HUMAN_REVIEW, label)
+                for label, answer in self.counted
+            )
+        )
+
+    @property
     def needs_deferral(self) -> bool:
-        """Whether it counts deferred rows, beside no right answers, or has a cost of deferral."""
+        """Whether it has a cost of deferral, or counts deferred rows without right answers."""
         matrix = self.mean.matrix
         if matrix is not None:
             return len(matrix[0]) > len(matrix)
@@ -290,25 +302,25 @@ class Rate:
             )
         names, is_in_subgroup = strata.subgroups(self.by)
         inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
-        by_class = self.tables(strata)
-        top = inside * by_class[0][strata.y]
-        bottom = (inside | (self.kind == "representation")) * by_class[1][strata.y]
+        numerator, denominator = self.tables(strata)
+        top = inside * numerator[strata.y]
+        bottom = (inside | (self.kind == "representation")) * denominator[strata.y]
         weight_of_stratum = bottom.max(axis=2)  # shape (m, S)
         if self.is_ratio:  # all rows that some answer brings into the denominator
             weight_of_stratum = weight_of_stratum > 0
         mass = weight_of_stratum @ strata.mass
+        low, high = 0.0, 1.0
+        if self.kind == "cost":
+            low, high = float(numerator.min()), float(numerator.max())
         if strata.mean_costs is not None:
             # Confusion counts have costs after weights: a rate of costs has its numerator there.
-            halves = [top, np.zeros_like(top)]
-            bottom = np.concatenate([bottom, halves[1]], axis=1)
+            n_strata = len(strata.mass)
+            before = 0
             if self.needs_costs:
-                halves.reverse()
-            top = np.concatenate(halves, axis=1)
-        low, high = 0.0, 1.0
-        if self.needs_costs:
-            low, high = strata.cost_range
-        elif self.kind == "cost":
-            low, high = float(by_class[0].min()), float(by_class[0].max())
+                before = n_strata
+                low, high = strata.cost_range
+            top = np.pad(top, ((0, 0), (before, n_strata - before), (0, 0)))
+            bottom = np.pad(bottom, ((0, 0), (0, n_strata), (0, 0)))
         scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0
         return Terms(self, names, top, bottom, mass, low, high, scale)
 
@@ -319,16 +331,19 @@ class Rate:
         ``shares`` are probabilities of the answers, shape (n, A); then values are expected.
         """
         terms = self.terms(answered.strata)
+        costs = answered.costs if self.needs_costs else None
         samples = []
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
             among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
-            of_answers, number = top, answered.stratum
-            if self.needs_costs and answered.costs is not None:
-                of_answers, number = answered.costs, np.arange(len(among))
-            values = of_answers[number[rows], answered.actions[rows]]
-            if shares is not None:
-                values = (of_answers[number[rows]] * shares[rows]).sum(axis=1)
+            if costs is None:
+                of_answers = top[answered.stratum[rows]]
+            else:
+                of_answers = costs[rows]
+            if shares is None:
+                values = of_answers[np.arange(len(rows)), answered.actions[rows]]
+            else:
+                values = (of_answers * shares[rows]).sum(axis=1)
             samples.append(Sample(name, rows, values, terms.low, terms.high, among[rows]))
         return samples
 
@@ -584,15 +599,14 @@ class Limit(Statistic):
         Raise ValueError with all named subgroups with a bound that do not exist.
         """
         bound_of = dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
-        units = list(map(plain, names))
-        unknown = list(bound_of.keys() - {None, *units})
+        unknown = list(bound_of.keys() - {None, *names})
         if unknown:
             raise ValueError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "
-                f"{units[:NAMES_SHOWN]}"
+                f"{list(map(plain, names[:NAMES_SHOWN]))}"
             )
         rest = bound_of.get(None, np.nan)
-        return np.array([bound_of.get(unit, rest) for unit in units], dtype=np.float64)
+        return np.array([bound_of.get(name, rest) for name in names], dtype=np.float64)
 
     def rows(self, terms: Terms) -> list[tuple[Floats, float, float]]:
         """Return the inequalities ``⟨matrix, N⟩ + free z ≤ bound`` of the limit over confusion counts N.

@@ -22,6 +22,7 @@ from tailboost.core.checks import (
     label_column,
     plain,
     positions,
+    take,
 )
 from tailboost.rows.rows import GroupNames
 from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
@@ -82,17 +83,17 @@ class Strata:
                 "class another name, or leave out deferral"
             )
 
-    @property
+    @cached_property
     def n_classes(self) -> int:
         """K."""
         return len(self.classes)
 
-    @property
+    @cached_property
     def n_combinations(self) -> int:
         """G."""
         return len(self.combinations)
 
-    @property
+    @cached_property
     def n_actions(self) -> int:
         """A: the labels, and deferral if allowed."""
         return self.n_classes + self.defers
@@ -133,46 +134,50 @@ class Strata:
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
         values = [self.classes, *self.values, (EVERYTHING,)]
-        numbers = {name: j for j, name in enumerate(self.columns, 1)} | {
-            CLASS: 0,
-            EVERYTHING: -1,
-        }
-        # Families of subgroups, each of some columns of the numbers of strata.
-        if by in (GROUP, CELL):
-            families = [[j, 0][: 1 + (by == CELL)] for j in range(1, len(values) - 1)]
-        else:
-            named = by if isinstance(by, tuple) else (by,)
-            for name in named:
-                if name not in numbers:
-                    raise ValueError(
-                        f"by={name!r}: groups= has no column of this name; there are "
-                        f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
-                        "selects the rule"
-                    )
-            families = [[numbers[name] for name in named]]
-        if not families:
-            raise ValueError(f"by={by!r} needs groups; pass groups=")
         crosses = isinstance(by, tuple)
+        families = self._families(by)
         names: list[Name] = []
         masks = []
         for family in families:
-            keys = list(product(*(values[j] for j in family)))
-            sizes = [len(values[j]) for j in family]
-            key_of = np.ravel_multi_index(tuple(self.numbers[:, family].T), sizes)
-            kept = set(range(len(keys)))
+            axes = [values[j] for j in family]
+            cells = list(product(*axes))
+            numbers = tuple(self.numbers[:, family].T)
+            cell_of_stratum = np.ravel_multi_index(numbers, list(map(len, axes)))
+            existing = set(cells)
             if crosses and self.known is not None:
-                known = [
-                    (y, *groups, EVERYTHING) for y, groups in product(self.classes, self.known)
-                ]
-                kept = {keys.index(tuple(each[j] for j in family)) for each in known}
-                kept.update(key_of[self.mass > 0].tolist())
-            masks.append(np.equal.outer(sorted(kept), key_of))
-            for key in map(keys.__getitem__, sorted(kept)):
-                name = key if crosses else key[0]
+                existing = {cells[i] for i in cell_of_stratum[self.mass > 0]}
+                for label, groups in product(self.classes, self.known):
+                    stratum = (label, *groups, EVERYTHING)
+                    existing.add(tuple(stratum[j] for j in family))
+            for i, cell in enumerate(cells):
+                if cell not in existing:
+                    continue
+                group = cell[0]
                 if len(families) > 1:
-                    name = (self.columns[family[0] - 1], name)
-                names.append((key[1], name) if by == CELL else name)
-        return names, np.concatenate(masks)
+                    group = (self.columns[family[0] - 1], group)
+                name = (cell[1], group) if by == CELL else group
+                names.append(cell if crosses else name)
+                masks.append(cell_of_stratum == i)
+        return names, np.array(masks, dtype=bool).reshape(len(names), len(self.mass))
+
+    def _families(self, by: Name) -> list[list[int]]:
+        """Return the columns of `numbers` that divide rows into the subgroups of each family of ``by``."""
+        columns = range(1, len(self.columns) + 1)
+        number_of = dict(zip(self.columns, columns, strict=True)) | {CLASS: 0, EVERYTHING: -1}
+        families = {GROUP: [[j] for j in columns], CELL: [[j, 0] for j in columns]}
+        if by not in families:
+            named = by if isinstance(by, tuple) else (by,)
+            try:
+                return [[number_of[name] for name in named]]
+            except KeyError as unknown:
+                raise ValueError(
+                    f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
+                    f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
+                    "selects the rule"
+                ) from None
+        if not columns:
+            raise ValueError(f"by={by!r} needs groups; pass groups=")
+        return families[by]
 
 
 def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:
@@ -393,8 +398,7 @@ class Counts:
         shares = np.asarray(in_class_order(answers, "answers", classes))
         row, actions = np.indices(shares.shape).reshape(2, -1)
         weights = rows.weights[row] * shares.ravel()
-        of_rows = None if rows.costs is None else rows.costs[row]
-        return cls(rows.strata, rows.stratum[row], weights, of_rows, actions)
+        return cls(rows.strata, rows.stratum[row], weights, take(rows.costs, row), actions)
 
     def sums(self, cell: Ints, n_cells: int, action: Ints | int) -> Floats:
         """Return the weight of the rows by cell and stratum, then their costs, shape (n_cells, W).
