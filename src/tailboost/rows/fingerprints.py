@@ -59,7 +59,7 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
         kept_bits = KEPT_BITS_ALONE if X.shape[1:] == (1,) else KEPT_BITS
     if len(X.shape) > 2:  # images
         X = X.reshape(len(X), -1)
-    factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
+    factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | 1
     sums = np.zeros(X.shape[0], dtype=np.uint64)
     if hasattr(X, "tocsr"):
         entries = as_pandas(X).tocoo()  # one for each place
@@ -93,11 +93,11 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
         x[np.isnan(x)] = np.nan  # NaN has many bit patterns
         return x.view(np.uint64)
     with np.errstate(over="ignore"):  # float32 has a smaller range
-        y = np.array(column, dtype=np.float32) + np.float32(0)
+        y = np.array(column, dtype=np.float32) + 0
     y[np.isnan(y)] = np.nan
     bits = y.view(np.uint32)
-    cut = np.uint32(24 - kept_bits)
-    half = np.uint32(1) << (cut - np.uint32(1))
+    cut = 24 - kept_bits
+    half = 1 << (cut - 1)
     rounded = ((bits + half) >> cut) << cut
     return np.where(np.rint(y) == y, bits, rounded).astype(np.uint64)
 
@@ -170,7 +170,7 @@ def random_numbers(hashes: Hashes, ties: Ints | None = None) -> Floats:
     place_among_equal = np.empty(len(hashes), dtype=np.uint64)
     place_among_equal[order] = np.arange(len(hashes)) - first
     words = hashes_of_pairs(hashes, place_among_equal + _mix(hashes).sum(dtype=np.uint64))
-    return (words >> np.uint64(11)).astype(np.float64) / 2.0**53
+    return (words >> 11).astype(np.float64) / 2.0**53
 
 
 def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
@@ -209,7 +209,7 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     count for the heavier one. The result is the place of each row, shape (n,), from 0 to the number of
     distinct rows − 1. Equal rows have the same place.
     """
-    contents, content_of_row = np.unique(hashes, return_inverse=True)
+    _, content_of_row = np.unique(hashes, return_inverse=True)
     n_strata = int(strata.max()) + 1
     # Only pairs with rows: a table of all pairs would be large for crossed groups.
     pairs, pair_of_row = distinct_and_places(content_of_row * n_strata + strata)
@@ -219,6 +219,6 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     heaviest_first = np.lexsort((stratum, -mass, content))
     _, first_of_content = np.unique(content[heaviest_first], return_index=True)
     stratum_of_content = stratum[heaviest_first][first_of_content]
-    place = np.empty(len(contents), dtype=np.intp)
-    place[np.argsort(stratum_of_content, kind="stable")] = np.arange(len(contents))
-    return place[content_of_row]
+    in_order = np.argsort(stratum_of_content, kind="stable")
+    place_of_content = np.argsort(in_order)
+    return place_of_content[content_of_row]

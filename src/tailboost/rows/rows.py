@@ -33,7 +33,7 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
-from tailboost.rows.subgroups import GROUP_OF_MISSING, group_columns
+from tailboost.rows.subgroups import GROUP_OF_MISSING, column_words, group_columns
 
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
@@ -61,13 +61,10 @@ class GroupNames:
         Groups are sorted, or in the order of pandas' categories. The ``columns`` are those of
         `tailboost.rows.subgroups.group_columns`. Messages call the groups ``argument`` and the table ``of``.
         """
-        titles = []
         values = []
         numbers = []
         for title, column in columns.items():
-            words = argument
-            if title is not None:
-                words += f" column {title!r}"
+            words = column_words(argument, title)
             check_length(column, words, n, of)
             names, place = coded(column, words, GROUP_OF_MISSING)
             dtype: Any = getattr(column, "dtype", None)
@@ -75,11 +72,11 @@ class GroupNames:
                 order = dtype.categories.get_indexer(names).argsort()
                 names = names[order]
                 place = order.argsort()[place]
-            titles.append(title)
             values.append(names)
             numbers.append(place)
         # By column, as rates count the rows of one after the other.
-        return cls(tuple(values), tuple(titles)), np.reshape(numbers, (-1, n)).astype(np.intp).T
+        of_rows = np.reshape(numbers, (-1, n)).astype(np.intp).T
+        return cls(tuple(values), tuple(columns)), of_rows
 
     @property
     def names(self) -> Array:
@@ -113,15 +110,13 @@ class GroupNames:
         found = []
         for title, values in zip(known.titles, known.values, strict=True):
             j = titles.index(title)
-            words = argument
-            if title is not None:
-                words += f" column {title!r}"
+            words = column_words(argument, title)
             places = positions(self.values[j], values, words, "groups not seen in fit")
             found.append(places[numbers[:, j]])
         return np.column_stack(found)
 
 
-# -- rows
+# -- rows ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +217,11 @@ class Rows:
         if clusters is not None:
             _, clusters = coded(clusters, "clusters")
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
-        words = f"the {n:,} given rows"
         rows = cls(
             y,
             weight,
             numbers,
-            words,
+            f"the {n:,} given rows",
             n_given=n,
             X=X,
             clusters=clusters,
@@ -246,12 +240,16 @@ class Rows:
         return None if self.classes is None else self.classes[self.y]
 
     @property
+    def _by_column(self) -> list[tuple[Any, Labels, Ints]]:
+        """Name and values of each column of groups, and the number of each row's value, shape (n,)."""
+        if self.names is None or self.groups is None:
+            return []
+        return list(zip(self.names.titles, self.names.values, self.groups.T, strict=True))
+
+    @property
     def columns(self) -> dict[Any, Labels]:
         """The group of each row by column; empty without groups."""
-        if self.names is None or self.groups is None:
-            return {}
-        each = zip(self.names.titles, self.names.values, self.groups.T, strict=True)
-        return {title: values[numbers] for title, values, numbers in each}
+        return {title: values[numbers] for title, values, numbers in self._by_column}
 
     def hashes(self, contents: Hashes) -> Hashes:
         """Return the hashes of the rows with their labels and groups, shape (n,).
@@ -259,11 +257,9 @@ class Rows:
         ``contents`` are hashes of their values. The order of the columns of groups has no effect.
         """
         hashes = hashes_of_pairs(contents, hashes_of_names(self.classes)[self.y])
-        if self.names is not None and self.groups is not None:
-            each = zip(self.names.titles, self.names.values, self.groups.T, strict=True)
-            for title, values, numbers in each:
-                of_title = hashes_of_names(np.array([str(title)]))
-                hashes = hashes + hashes_of_pairs(hashes_of_names(values), of_title)[numbers]
+        for title, values, numbers in self._by_column:
+            of_title = hashes_of_names(np.array([str(title)]))
+            hashes = hashes + hashes_of_pairs(hashes_of_names(values), of_title)[numbers]
         return hashes
 
     @property
@@ -283,21 +279,16 @@ class Rows:
 
     def occurring(self) -> Self:
         """Return the rows with the labels and groups that have a row alone, numbered anew."""
-        classes = self.classes
-        y = self.y
+        classes, names = self.classes, self.names
+        y, groups = self.y, self.groups
         if classes is not None:
             found, y = distinct_and_places(y)
             classes = classes[found]
-        if self.names is None or self.groups is None:
-            return replace(self, classes=classes, y=y)
-        values = []
-        numbers = []
-        for of_column, column in zip(self.names.values, self.groups.T, strict=True):
-            found, place = distinct_and_places(column)
-            values.append(of_column[found])
-            numbers.append(place)
-        names = replace(self.names, values=tuple(values))
-        groups = np.column_stack(numbers)
+        if names is not None and groups is not None:
+            columns = [distinct_and_places(numbers) for numbers in groups.T]
+            pairs = zip(names.values, columns, strict=True)
+            names = replace(names, values=tuple(values[found] for values, (found, _) in pairs))
+            groups = np.column_stack([place for _, place in columns])
         return replace(self, classes=classes, y=y, names=names, groups=groups)
 
     def refuse_many_numbers(self, columns: Iterable[int]) -> None:

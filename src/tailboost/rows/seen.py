@@ -101,8 +101,8 @@ class Seen:
             by_column = cls.of(
                 hashes_of_pairs(hashes, np.array(columns, np.uint64)[place]), use
             )
-            named = cls.of(hashes_of_pairs(hashes, hashes_of_names(labels)), use)
-            named = replace(named, of_scores=True)
+            by_name = cls.of(hashes_of_pairs(hashes, hashes_of_names(labels)), use)
+            named = replace(by_name, of_scores=True)
             return replace(by_column, of_scores="columns", named=named)
         digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))
         rows = cls(digests, use=use)
@@ -139,12 +139,9 @@ class Seen:
     def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
         """Return whether these rows repeat known rows beyond chance.
 
-        Independent rows of a population equal one of n rows as often as these equal one another: the share of
-        rows that repeat estimates it (Good and Turing). So each of two tables predicts how many rows of the
-        smaller one are in the larger one, and the smaller prediction counts: copies that somebody made within
-        one table do not widen it. Where no row repeats, three rows or one in a thousand are chance.
-
-        Equal rows by nature may not be the other table or, unless chance makes so small a part, a part of it.
+        If equal rows are "copies", the tables repeat if they have more rows in common than `_most_by_chance`.
+        For either reason they repeat if they are the same table, or if one is a part of the other and is so
+        large that chance hardly makes it one.
         """
         new = self.beside(known)
         used = known.up_to(new.limit)
@@ -152,16 +149,8 @@ class Seen:
             return False
         small, large = sorted((new, used), key=len)
         n_common = (Counter(small.digests.tolist()) & Counter(large.digests.tolist())).total()
-        if equal_rows == "copies":
-            n, ratio = len(small), len(small) / len(large)
-            allowed = max(A_FEW, SMALL_SHARE * n)
-            if small.n_repeated or large.n_repeated:
-                by_large = _by_chance(large.n_repeated, ratio, n)
-                allowed = max(
-                    allowed, min(by_large, _by_chance(small.n_repeated, 1 / ratio, n))
-                )
-            if n_common > allowed:
-                return True
+        if equal_rows == "copies" and n_common > _most_by_chance(small, large):
+            return True
         if n_common < len(small):
             return False
         repeated = max(large.n_repeated, 1) / len(large)
@@ -180,6 +169,23 @@ class Seen:
         if (digests[1:] < digests[:-1]).any():
             raise ValueError("digests of rows are damaged")
         return cls(digests, int(state["limit"]), str(state["use"]), state["of_scores"])
+
+
+def _most_by_chance(small: Seen, large: Seen) -> float:
+    """Return how many rows of the smaller of two independent tables may be in the larger one.
+
+    Independent rows of a population equal one of n rows as often as these equal one another: the share of
+    rows that repeat estimates it (Good and Turing). So each table predicts the number, and the smaller
+    prediction counts: copies that somebody made within one table do not widen it. Where no row repeats, three
+    rows or one in a thousand are chance.
+    """
+    n = len(small)
+    ratio = n / len(large)
+    few = max(A_FEW, SMALL_SHARE * n)
+    if not small.n_repeated + large.n_repeated:
+        return few
+    by_large = _by_chance(large.n_repeated, ratio, n)
+    return max(few, min(by_large, _by_chance(small.n_repeated, 1 / ratio, n)))
 
 
 def _by_chance(n_repeated: int, ratio: float, n: int) -> float:

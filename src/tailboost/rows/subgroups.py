@@ -96,8 +96,9 @@ def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
         value: MISSING_GROUP if is_missing(value) else unit_name(value)
         for value in set(entries)
     }
-    is_other = np.array([names[value] not in known for value in entries], dtype=bool)
-    counts = Counter(names[value] for value in compress(entries, is_other))
+    group_of_row = [names[value] for value in entries]
+    is_other = np.array([group not in known for group in group_of_row], dtype=bool)
+    counts = Counter(compress(group_of_row, is_other))
     words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)
 
@@ -113,6 +114,35 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
     check_indexes(X=X, **{name: groups})
     if groups is None or (isinstance(groups, Mapping) and not groups):
         return {}
+    groups = with_interval_names(as_pandas(_columns_of_X(groups, name, X)))
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        names = list(groups)
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"{name} must have columns with different names, got {names}")
+        for column in names:
+            if column in ("class", "cell") or (column == "group" and len(names) > 1):
+                raise ValueError(
+                    f"{name}: a column is named {column!r}, which has another meaning in by=; "
+                    "give the column another name"
+                )
+        names.sort(key=str)
+        return {column: with_interval_names(groups[column]) for column in names}
+    # NumPy would turn 1 beside "a" into "1".
+    array = groups if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
+    if array.ndim == 1:
+        title = getattr(groups, "name", None)
+        if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):
+            title = None
+        return {title: array}
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
+    if array.shape[1] == 1:
+        return {None: array[:, 0]}
+    return dict(enumerate(array.T))
+
+
+def _columns_of_X(groups: Groups, name: str, X: Table) -> Groups:
+    """Return the columns of a data frame that ``groups`` names, by one name or a list; other groups stay."""
     known = list(getattr(X, "columns", ()))
     if isinstance(groups, str):
         if groups not in known:
@@ -121,38 +151,17 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
                 f"{name}={groups!r}: {near}X has the columns {listed(known)}; give one of "
                 f"these, or the column itself, as in {name}=X[{groups!r}]"
             )
-        groups = as_pandas(X)[[groups]]
+        return as_pandas(X)[[groups]]
     # A list with an entry for each row has groups, even if these are called like columns.
     is_list = known and isinstance(groups, (list, tuple)) and len(groups) != n_rows_of(X)
     if is_list and all(isinstance(each, str) and each in known for each in groups):
-        groups = as_pandas(X)[list(groups)]
-    groups = with_interval_names(as_pandas(groups))
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        names = list(groups)
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"{name} must have columns with different names, got {names}")
-        columns = {}
-        for column in sorted(names, key=str):
-            if column in ("class", "cell") or (column == "group" and len(names) > 1):
-                raise ValueError(
-                    f"{name}: a column is named {column!r}, which has another meaning in by=; "
-                    "give the column another name"
-                )
-            columns[column] = with_interval_names(groups[column])
-        return columns
-    # NumPy would turn 1 beside "a" into "1".
-    column = groups if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
-    if column.ndim == 1:
-        title = getattr(groups, "name", None)
-        is_name = isinstance(title, (str, int)) and title not in ("class", "group", "cell")
-        if not is_name:
-            title = None
-        return {title: column}
-    if column.ndim != 2:
-        raise ValueError(f"{name} must be a 1d array or a table, got shape {column.shape}")
-    if column.shape[1] == 1:
-        return {None: column[:, 0]}
-    return dict(enumerate(column.T))
+        return as_pandas(X)[list(groups)]
+    return groups
+
+
+def column_words(argument: str, title: Name) -> str:
+    """Return what messages call a column of groups."""
+    return argument if title is None else f"{argument} column {title!r}"
 
 
 # -- groups of a rule -------------------------------------------------------------------------------------
@@ -219,6 +228,6 @@ def group_numbers(
         number = {group: place for place, group in enumerate(rule_groups)}
         labels = np.asarray(entries, dtype=object).tolist()
         return np.array([number.get(label, -1) for label in labels], dtype=np.intp)
-    words = "groups" if column is None else f"groups column {column!r}"
+    words = column_words("groups", column)
     labels = label_column(entries, words)
     return positions(labels, np.asarray(rule_groups), words, "groups not seen in fit")
