@@ -1,4 +1,4 @@
-"""Rates of a decision rule and limits on them: what they count, over strata and over rows, and their words."""
+"""Rates of a decision rule and limits on them: what they count, over strata and over rows, and words."""
 
 from __future__ import annotations
 
