@@ -96,9 +96,9 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
         y = np.array(column, dtype=np.float32) + 0
     y[np.isnan(y)] = np.nan
     bits = y.view(np.uint32)
-    cut = 24 - kept_bits
-    half = 1 << (cut - 1)
-    rounded = ((bits + half) >> cut) << cut
+    n_dropped = 24 - kept_bits
+    half = 1 << (n_dropped - 1)
+    rounded = ((bits + half) >> n_dropped) << n_dropped
     return np.where(np.rint(y) == y, bits, rounded).astype(np.uint64)
 
 
@@ -219,6 +219,6 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     heaviest_first = np.lexsort((stratum, -mass, content))
     _, first_of_content = np.unique(content[heaviest_first], return_index=True)
     stratum_of_content = stratum[heaviest_first][first_of_content]
-    in_order = np.argsort(stratum_of_content, kind="stable")
-    place_of_content = np.argsort(in_order)
+    # The places of contents are the inverse of their order.
+    place_of_content = np.argsort(np.argsort(stratum_of_content, kind="stable"))
     return place_of_content[content_of_row]

@@ -204,16 +204,17 @@ class Rows:
         check_indexes(**given, **{f"sample_weight{suffix}": sample_weight})
         if not given:
             raise ValueError(f"X{suffix} and y{suffix} are needed")
-        columns = group_columns(given.pop(f"groups{suffix}", None), f"groups{suffix}", X)
+        of_groups = f"groups{suffix}"
+        columns = group_columns(given.pop(of_groups, None), of_groups, X)
         classes = names = numbers = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
-        first, values = next(iter(given.items()), ("groups", columns))
-        n = n_rows_of(values)
+        first, measured = next(iter(given.items()), (of_groups, columns))
+        n = n_rows_of(measured)
         for name, values in given.items():
             check_length(values, name, n, first)
         if columns:
-            names, numbers = GroupNames.of(columns, f"groups{suffix}", n, first)
+            names, numbers = GroupNames.of(columns, of_groups, n, first)
         if clusters is not None:
             _, clusters = coded(clusters, "clusters")
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
