@@ -166,7 +166,7 @@ def test_one_of_two_optima_that_a_degenerate_vertex_hides():
 def test_small_zero_one_games_have_the_least_mean():
     rng = np.random.default_rng(0)
     for _ in range(150):
-        losses = rng.random((rng.integers(2, 4), rng.integers(3, 9))) < 0.4
+        losses = rng.random((rng.integers(2, 6), rng.integers(3, 9))) < 0.4
         check_least_mean(losses, float(rng.choice([0.2, 0.3, 0.5])), None)
 
 

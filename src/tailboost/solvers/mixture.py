@@ -294,17 +294,11 @@ def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:
 
 
 def _of_least_mean(game: TailGame, start: Floats | None) -> Optimum:
-    """Return the mixture of least CVaR, of several that of nearly the least mean loss.
-
-    It is the only one if all candidates that may enter do so, and as many weights are between 0 and the cap:
-    then their losses determine λ.
-    """
+    """Return the mixture of least CVaR, of several that of nearly the least mean loss."""
     best = solve(game, np.zeros(len(game.losses)), start)
     expected = expectations(game.losses, best.w)
     possible = np.flatnonzero(expected <= expected.min() + TIED)
-    share = best.w * game.alpha / game.p
-    n_between = ((share > TIED) & (share < 1 - TIED)).sum()
-    if possible.size > min(np.count_nonzero(best.lam), n_between):
+    if not _is_determined(game, possible, best.w):
         part = replace(game, losses=game.losses[possible])
         lam = np.zeros(len(expected))
         lam[possible] = solve(part, TIE * expectations(part.losses, game.p)).lam
@@ -312,6 +306,21 @@ def _of_least_mean(game: TailGame, start: Floats | None) -> Optimum:
         if tied.gap <= CLOSED:
             return tied._replace(is_closest=best.is_closest)
     return best
+
+
+def _is_determined(game: TailGame, possible: Ints, w: Floats) -> bool:
+    """Return whether there is one optimal mixture λ, of the candidates that may enter.
+
+    In any optimum, units with weights between 0 and their cap have the loss η: Σ_t λ_t ℓ_i^t − η = 0. If
+    these equations, or some of them, leave (λ, η) one direction, Σ_t λ_t = 1 determines λ.
+    """
+    share = w * game.alpha / game.p
+    between = np.flatnonzero((share > TIED) & (share < 1 - TIED))
+    some = between[:: max(1, between.size // (FEW_FREE_UNITS * possible.size))]
+    equations = np.ones((possible.size + 1, some.size))
+    equations[1:] = game.losses[np.ix_(possible, some)]
+    rank = np.linalg.matrix_rank(equations @ equations.T, tol=TIED * some.size, hermitian=True)
+    return bool(rank == possible.size)
 
 
 def _closest(game: TailGame, optimum: Optimum) -> Floats:
