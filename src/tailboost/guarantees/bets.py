@@ -1,7 +1,8 @@
 """Bets against the bounds of a certificate on later rows, which hold after any number of batches.
 
-A bet has numbers in [0, 1] and a limit on their mean. Its `Wealth` grows if the mean is above the limit.
-`Bets` are those against one bound: its evidence is their mean wealth.
+A bet is that numbers in [0, 1] have a mean above a limit. If the mean is at most the limit, its `Wealth` is a
+nonnegative supermartingale that starts at 1. So is the mean wealth of the bets against one bound, which is
+the evidence against it (`Bets`).
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ LARGEST_WEALTH = 1e300
 class Wealth:
     """Wealth of bets on a mean above a bound.
 
-    If the bound is true, the wealth ever reaches 1/δ with probability at most δ.
+    If the bound is true, the wealth ever reaches 1/δ with probability at most δ (Ville's inequality): it may
+    be looked at after each batch.
 
-    Batches may be added one by one, with a look after each. The j-th batch brings 1/(j (j + 1)) of the first
-    wealth into play; these fractions sum to one. Bets lost before a change therefore do not hide the
-    change: a late rise of the mean is found about as soon as a mean above the bound from the start. A mixture
-    of bets with different starts is a fair game, because each of them is a fair game.
+    The j-th batch brings 1/(j (j + 1)) of the initial wealth into play; these fractions sum to one. So what
+    was lost before a change does not hide the change: a late rise of the mean is found about as soon as a
+    mean above the bound from the start. Each start is a fair game, and so is their mixture.
 
     Examples
     --------
@@ -57,7 +58,7 @@ class Wealth:
         if not len(values):
             return self
         j = self.batches + 1
-        # The batch brings a further part of the first wealth into play.
+        # The batch brings a further part of the initial wealth into play.
         logs = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
         if self.bound > 0.0:
             with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
@@ -106,14 +107,16 @@ class Bets:
     @property
     def n(self) -> int:
         """Number of rows; for a gap or ratio those of the smallest subgroup."""
-        return int(self.sums[:, 0].min())
+        rows, _, _ = self.sums.T
+        return int(rows.min())
 
     @property
     def rate(self) -> float | None:
         """The bounded rate, gap or ratio of the rows; None without rows."""
         if not self.n:
             return None
-        rates = self.sums[:, 2] / self.sums[:, 1]
+        _, among, counted = self.sums.T
+        rates = counted / among
         if self.bound.subgroups:
             return Statistic(str(self.bound.subgroup), self.bound.rate).value(rates)
         return float(rates[0])

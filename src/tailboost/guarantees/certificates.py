@@ -230,10 +230,16 @@ def _tuples(name: Any) -> Any:
 
 
 #: The attributes that a file has as they are.
-STORED = (
-    *("confidence", "n_rows", "n_clusters", "compared"),
-    *("deferred", "rule", "equal_rows", "date"),
-)
+STORED = [
+    "confidence",
+    "n_rows",
+    "n_clusters",
+    "compared",
+    "deferred",
+    "rule",
+    "equal_rows",
+    "date",
+]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import takewhile
 
 import numpy as np
 
@@ -290,15 +291,11 @@ def certificate_of(
 
 
 def upper_bound(rate: Rate, sample: Sample, level: float, *, counts: bool) -> float:
-    """Return an upper bound on the mean of a subgroup, or of an F score on its ratio of sums; or on a tail.
+    """Return an upper bound on the rate of a subgroup: on a mean, the ratio of an F score, a tail or a shift.
 
-    A tail or shift of losses of two values is a rising function of their mean. Shares of rows have
-    Clopper–Pearson bounds, other means betting bounds. If a ratio E top / E bottom, with 0 ≤ top ≤ bottom ≤
-    1, is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t. The bound
-    is the smallest t of a grid with a rejection at t and at all larger t. It fails only if the test rejects
-    at the largest t of the grid up to the true ratio.
+    Shares of rows have Clopper–Pearson bounds, other means betting bounds. A tail or shift of losses of two
+    values is a rising function of their mean.
     """
-    width = sample.high - sample.low
     scaled = sample.scaled()  # the bounds are for numbers in [0, 1]
     if counts:
         share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
@@ -309,12 +306,23 @@ def upper_bound(rate: Rate, sample: Sample, level: float, *, counts: bool) -> fl
     elif (sample.among == 1.0).all():
         share = betting_upper(scaled, level)
     else:
-        share = 1.0
-        for t in (np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS).tolist():
-            if betting_p_value(sample.scaled(t), t, level) > level:
-                break
-            share = t
-    return sample.low + width * share
+        share = ratio_upper(sample, level)
+    return sample.low + (sample.high - sample.low) * share
+
+
+def ratio_upper(sample: Sample, level: float) -> float:
+    """Return an upper bound on a scaled ratio E top / E bottom, 0 ≤ top ≤ bottom ≤ 1.
+
+    If the ratio is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t:
+    this is tested. The bound is the smallest t of a grid with a rejection at t and at all larger t. It fails
+    only if the test rejects at the largest t of the grid up to the true ratio.
+    """
+
+    def is_rejected(t: float) -> bool:
+        return betting_p_value(sample.scaled(t), t, level) <= level
+
+    grid = np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS
+    return min(takewhile(is_rejected, grid.tolist()), default=1.0)
 
 
 def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
@@ -344,15 +352,15 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
                 upper = upper_bound(rate, sample, level, counts=counts)
         method = EXACT if counts else BETTING
         bound = CertifiedBound(
-            rate,
-            sample.name,
-            stated.sense if len(stated.sides) == 1 else "",
-            number_or_none(target),
-            number_or_none(estimate),
-            lower,
-            upper,
-            n,
-            method if n else "no rows",
+            rate=rate,
+            subgroup=sample.name,
+            sense=stated.sides if len(stated.sides) == 1 else "",
+            target=number_or_none(target),
+            estimate=number_or_none(estimate),
+            lower=lower,
+            upper=upper,
+            n=n,
+            method=method if n else "no rows",
             in_percent=limit is not None and limit.in_percent,
             deferred=deferred.get(sample.name),
         )
@@ -373,17 +381,17 @@ def compared_bound(
     # NaN without rows, and so is the estimate.
     means = np.array([sample.mean for sample in samples])
     return CertifiedBound(
-        limit.rate,
-        limit.form,
-        limit.sense,
-        limit.bound,
-        number_or_none(limit.value(means) + 0.0 * means.sum()),
-        lower,
-        upper,
-        min(bound.n for bound in bounds),
-        f"bounds of {len(bounds)} subgroups",
-        tuple(sample.name for sample in samples),
-        limit.in_percent,
+        rate=limit.rate,
+        subgroup=limit.form,
+        sense=limit.sense,
+        target=limit.bound,
+        estimate=number_or_none(limit.value(means) + 0.0 * means.sum()),
+        lower=lower,
+        upper=upper,
+        n=min(bound.n for bound in bounds),
+        method=f"bounds of {len(bounds)} subgroups",
+        subgroups=tuple(sample.name for sample in samples),
+        in_percent=limit.in_percent,
     )
 
 
@@ -415,18 +423,25 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
     """
     bounds = []
     for limit in limits:
-        bounds += bounds_of(limit, fresh, level / len(limit.sides))
+        of_limit = bounds_of(limit, fresh, level / len(limit.sides))
         samples = fresh.samples(limit.rate)
-        if not (limit.compares and limit.rate.is_share and fresh.votes.are_apart(samples)):
-            continue
-        counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
-        bound = bounds[-1].at_target(PAIRS)
-        if not all_pairs_pass(counts, limit.pair, level):  # beyond the limit, as printed
-            lower = min(bounds[-1].lower, limit.bound - VISIBLE)
-            upper = max(bounds[-1].upper, limit.bound + VISIBLE)
-            bound = replace(bound, lower=lower, upper=upper)
-        bounds[-1] = bound
+        if limit.compares and limit.rate.is_share and fresh.votes.are_apart(samples):
+            counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
+            *_, compared = of_limit
+            of_limit[-1] = by_pairs(limit, compared, counts, level)
+        bounds += of_limit
     return bounds
+
+
+def by_pairs(
+    limit: Limit, bound: CertifiedBound, counts: Sequence[tuple[int, int]], level: float
+) -> CertifiedBound:
+    """Return the bound on a gap or ratio that the exact tests of pairs give in the place of another one."""
+    if all_pairs_pass(counts, limit.pair, level):
+        return bound.at_target(PAIRS)
+    lower = min(bound.lower, limit.bound - VISIBLE)
+    upper = max(bound.upper, limit.bound + VISIBLE)
+    return replace(bound, lower=lower, upper=upper, method=PAIRS)
 
 
 def joint_bounds(

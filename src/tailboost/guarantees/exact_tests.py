@@ -1,8 +1,8 @@
 """Exact tests of limits, and the power that selecting rows predict for them.
 
 A test reads numbers of rows by stratum and answer: first label, second label, deferred. So the tests of one
-limit are two tables over strata and answers, of wrong rows and of the rows among which they count. The test
-passes if so few wrong rows have a probability of at most the level where the limit is just broken.
+limit are two tables over strata and answers, of wrong rows and of the rows among which they count. At the
+largest allowed share, so few wrong rows have a probability: the test passes if it is at most the level.
 
 Axes of arrays: K rules, T subgroups with a test each, S strata, 3 answers.
 """
@@ -130,10 +130,9 @@ class LimitTests:
 
     def counts(self, answered: Floats) -> tuple[Floats, Floats]:
         """Return wrong rows and all rows by rule and subgroup, (K, T) each, of rows by stratum and answer."""
-        axes = ((1, 2), (1, 2))
-        return np.tensordot(answered, self.wrong, axes), np.tensordot(
-            answered, self.among, axes
-        )
+        over = ((1, 2), (1, 2))
+        wrong = np.tensordot(answered, self.wrong, over)
+        return wrong, np.tensordot(answered, self.among, over)
 
     def kept(self, possible: Floats) -> Mask:
         """Return which tests rules pass by construction, (K, T), or (K, 1) for pairs.

@@ -27,35 +27,36 @@ from tailboost.rows.subgroups import unit_name
 
 
 def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, int]:
-    """Return the rows that a test at a level needs, by words for each limited subgroup that has fewer.
-
-    One answer may keep a limit by construction where the rule reads groups or defers, so few rows are no
-    reason to refuse there.
-    """
-    may_keep = fresh.rule.by_group or fresh.answered.strata.defers
+    """Return the rows that a test at a level needs, by a clause about each limited subgroup with fewer."""
+    # There one answer may keep a limit by construction, without a test.
+    may_keep = bool(fresh.rule.by_group) or fresh.answered.strata.defers
     found = {}
     for limit in limits:
         rate = limit.rate
         # The rows of a ratio depend on the answers.
         samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
         allowed = limit.against(limit.levels([sample.name for sample in samples]))
-        is_tested = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
         for sample, share in zip(samples, allowed.tolist(), strict=True):
-            n = len(sample.rows)
-            is_free = math.isnan(share) or (rate.kind == "representation" and limit.from_above)
-            needed = int(not is_free)
-            if is_tested and 0.0 < share < 1.0:
-                # So many rows are all right with at most the probability of the level.
-                needed = math.ceil(math.log(level) / math.log1p(-share))
+            n, needed = len(sample.rows), fewest(limit, share, level, may_keep=may_keep)
             if n < needed:
-                words = (
-                    f"{limit}"
-                    if sample.name is None
-                    else f"{limit} of {unit_name(sample.name)}"
-                )
+                of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"
                 has = f"has {n:,} rows, and needs at least {needed:,}" if n else "has no rows"
-                found[f"{words} {has}"] = needed
+                found[f"{limit}{of_subgroup} {has}"] = needed
     return found
+
+
+def fewest(limit: Limit, share: float, level: float, *, may_keep: bool) -> int:
+    """Return the fewest rows of a subgroup without which no test of a limit passes; 0 if nothing is tested.
+
+    At the largest allowed share n rows are all right with a probability of (1 − share)ⁿ. A test passes only
+    if that is at most the level. Other limits need a row alone.
+    """
+    rate = limit.rate
+    is_count = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
+    if is_count and 0.0 < share < 1.0:
+        return math.ceil(math.log(level) / math.log1p(-share))
+    is_free = math.isnan(share) or (rate.kind == "representation" and limit.from_above)
+    return 0 if is_free else 1
 
 
 def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
@@ -63,7 +64,7 @@ def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
     if fresh.n_units < needed:
         return True
     strata = fresh.answered.strata
-    kinds = set()  # which labels count, and what divides their rows
+    kinds = set()  # of subgroups: which labels count, and what divides their rows
     for limit in limits:
         _, among = limit.rate.tables(strata)
         is_across = limit.rate.kind == "representation"
@@ -73,4 +74,5 @@ def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
         return divided == (None,)
     if len(strata.columns) > 1 and not {GROUP, CELL}.isdisjoint(divided):  # of each column
         return False
-    return bool(np.count_nonzero(labels, axis=0).max() <= 1)
+    n_kinds_of_label = np.count_nonzero(labels, axis=0)
+    return bool(n_kinds_of_label.max() <= 1)

@@ -1,7 +1,7 @@
 """Fresh rows with an answer to each, made once at the door: of a model, or given as an array.
 
-`Fresh` has the rows that certify, with the `Votes` of clusters. A
-procedure of `calibrate` gets fresh rows, and returns `Certified` or `Refused`.
+`Fresh` has the rows that certify, with the `Votes` of clusters. A procedure of `calibrate` gets fresh rows,
+and returns `Certified` or `Refused`.
 """
 
 from __future__ import annotations
@@ -433,10 +433,10 @@ def _counted(
 def _groups(
     given: Rows, rule: Decision
 ) -> tuple[tuple[Name, ...], list[list[Name]], tuple[tuple[Name, ...], ...] | None]:
-    """Return the columns of groups, their values, and the combinations that exist, also without rows.
+    """Return the columns of groups, their values, and the combinations that exist also without rows.
 
-    A column of the fit counts if one of its groups occurs among the rows, and the combinations of several
-    columns of the fit if all of them count.
+    A column is one of the fit if it has a group of that column: then all groups of the fit are values. Of
+    several columns of the fit the combinations of the fit exist. None stands for all values of a single one.
     """
     if given.names is None:
         return (), [], ()
@@ -445,15 +445,16 @@ def _groups(
     of_fit = rule.groups
     if len(of_fit) == len(titles) == 1:  # a single column needs no name
         of_fit = dict(zip(titles, of_fit.values(), strict=True))
-    n_known = 0
+    are_of_fit = True
     for title, groups in zip(titles, values, strict=True):
         known = of_fit.get(title, ())
-        if not set(known).isdisjoint(groups):
-            n_known += 1
+        if set(known).isdisjoint(groups):
+            are_of_fit = False
+        else:
             groups += [group for group in known if group not in groups]
-    if n_known < len(titles):
+    if not are_of_fit:
         return titles, values, ()
-    if n_known == 1:
+    if len(titles) == 1:
         return titles, values, None
     in_order = itemgetter(*map(list(of_fit).index, titles))
     return titles, values, tuple(sorted(set(map(in_order, rule.combinations)), key=repr))

@@ -115,12 +115,13 @@ class Curve:
         return cls(counted[order] / max(len(scores), 1), losses[order], len(scores))
 
     def width(self, rank: int, size: int) -> int:
-        """Return half the longest run of equal scores near a rank among ``size`` rows; 0 without runs."""
+        """Return half the longest run of equal scores near a rank among ``size`` rows; 0 if all differ."""
         near = 3.0 * np.sqrt(0.25 / self.n + 0.25 / size)
         share = rank / size
         is_near = (self.rates[1:] >= share - near) & (self.rates[:-1] <= share + near)
-        run_of_equal = np.diff(self.rates)[is_near].max(initial=0.0)
-        return int(np.ceil(run_of_equal * size / 2.0) * (run_of_equal * self.n > 1.5))
+        longest = np.diff(self.rates)[is_near].max(initial=0.0)  # as a share of the rows
+        has_equal = longest * self.n > 1.5  # a step of one row is 1/n
+        return int(np.ceil(longest * size / 2.0)) if has_equal else 0
 
 
 def chosen(

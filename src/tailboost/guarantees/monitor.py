@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from tailboost.core.array_types import Column, Document, Groups, Hashes, Mask, Model, Table
+from tailboost.core.array_types import (
+    Column,
+    Document,
+    Groups,
+    Hashes,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
 from tailboost.core.checks import (
     as_pandas,
     check_indexes,
@@ -76,10 +85,10 @@ class MonitoredBatch:
 class Monitor:
     """Evidence against the bounds of a certified rule, updated with each batch of later rows.
 
-    Bets test each bound, and their wealth grows if rows break it (`Wealth`). If all
-    m bounds are true, the probability that any wealth ever reaches m/(1 − confidence) is at most
-    1 − confidence, after any number of batches. Rows, or clusters, must be independent draws. The order of
-    rows within a batch has no effect.
+    Bets test each bound, and their wealth grows if rows break it (`Wealth`). If all m bounds are true, the
+    probability that any wealth ever reaches m/(1 − confidence), after any number of batches, is at most
+    1 − confidence. Rows, or clusters, must be independent draws. The order of rows within a batch has no
+    effect.
 
     Labels may come late for rows with ids: give the batch again, with its name. The delay of a label must not
     depend on the correctness of the prediction. It may depend on the class for rates of one class.
@@ -133,10 +142,10 @@ class Monitor:
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of certify: Monitor(rule, certificate)"
             )
-        pairs = [(certificate.rule, answers.rule.digest)]
-        if certificate.identity:
-            pairs.append((certificate.identity, answers.identity.digest))
-        if any(None not in pair and len({*pair}) > 1 for pair in pairs):
+        digest = answers.rule.digest
+        is_other_rule = certificate.rule not in (None, digest) and digest is not None
+        identity = certificate.identity
+        if is_other_rule or (identity and identity != answers.identity.digest):
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
                 f"{type(self.rule).__name__} was fitted again: certify it from fresh rows"
@@ -190,39 +199,30 @@ class Monitor:
         given = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
         given = _part(given, _answered_rows(answers.rule, scored, given))
         id, n = given.pop("id"), n_rows_of(given["X"])
-        values = np.full(n, None)
-        if y is not None:
-            values = column_or_1d(given["y"], dtype=object)
-        # pandas' NaT is missing too, and differs from itself.
-        has_label = np.array(
-            [not is_missing(each) and each == each for each in values.tolist()]
-        )
+        if answers.classes is None:
+            raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
+        given["y"], has_label = _labels(given["y"], n, answers.classes)
         if id is None and not has_label.any():
             raise ValueError("y: no row has a label; give id= with rows whose labels come late")
-        classes = answers.classes
-        if classes is None:
-            raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
-        labels = np.zeros(n, dtype=classes.dtype)
-        labels[has_label] = classes[positions(values[has_label].tolist(), classes, "y")]
 
         names = {batch.name for batch in self.batches}
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
         read = answers.score(given["X"], given["groups"])
+        is_tested, ids, seen = has_label, self.ids, self.seen
         if id is None:
             rows = Seen.of(read.given, name)
             self._refuse_without_ids(rows, has_label)
-            is_tested, ids, seen = has_label, self.ids, (*self.seen, rows)
+            seen = (*seen, rows)
         else:
             hashes = hashes_of_names(label_column(id, "id"))
             is_tested, ids = self._tested_by_id(name, hashes, has_label, given["clusters"])
-            seen = ()
         bets = self.bets
         if is_tested.any():
-            bets = self._bets_after(Rows.read(**_part(given | {"y": labels}, is_tested)))
+            bets = self._bets_after(Rows.read(**_part(given, is_tested)))
         else:  # unreadable rows are refused now, not with their late labels
-            read.numbers(classes)
+            read.numbers(answers.classes)
         if name not in names:
             named = self.certificate.groups_named
             warn_of_other_groups(named, given["X"], given["groups"])
@@ -326,18 +326,19 @@ class Monitor:
         return round(len(self.bets) / (1.0 - self.certificate.confidence), 9)
 
     @property
-    def _since(self) -> list[tuple[Bets, str]]:
-        """The bets against each contradicted bound, with the name of the first batch that contradicts it."""
-        since = []
+    def _contradicted(self) -> list[tuple[CertifiedBound, str]]:
+        """Each contradicted bound, with the name of the first batch that contradicts it."""
+        found = []
         for j, bets in enumerate(self.bets):
             beyond = [each.name for each in self.batches if each.evidence[j] >= self.threshold]
-            since += [(bets, name) for name in beyond[:1]]
-        return since
+            if beyond:
+                found.append((bets.bound, beyond[0]))
+        return found
 
     @property
     def alarms(self) -> list[CertifiedBound]:
         """The contradicted bounds, now or after an earlier batch."""
-        return [bets.bound for bets, _ in self._since]
+        return [bound for bound, _ in self._contradicted]
 
     @property
     def verdict(self) -> str:
@@ -348,14 +349,14 @@ class Monitor:
         n_rows = sum(batch.labelled for batch in self.batches)
         batches = how_many(len({batch.name for batch in self.batches}), "batch", "batches")
         rows = f"{how_many(n_rows, 'row')} of {batches} contradict"
-        since = [
-            f"{bets.bound.title} {bets.bound.bound_text} since {name}"
-            for bets, name in self._since
+        broken = [
+            f"{bound.title} {bound.bound_text} since {name}"
+            for bound, name in self._contradicted
         ]
-        if not since:
+        if not broken:
             return f"No alarm: {rows} none of {of_bounds}."
-        named = joined(since, GROUPS_NOTED, "; ")
-        return f"Alarm: {rows} {len(since)} of {of_bounds}: {named}."
+        named = joined(broken, GROUPS_NOTED, "; ")
+        return f"Alarm: {rows} {len(broken)} of {of_bounds}: {named}."
 
     def cells(self) -> Cells:
         """Return the table of bounds."""
@@ -474,6 +475,16 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> M
                 )
             return has_score & ~is_other
     return has_score
+
+
+def _labels(y: Column, n: int, classes: Labels) -> tuple[Labels, Mask]:
+    """Return labels of n rows, and which rows have one: the others get any label."""
+    values = np.full(n, None) if y is None else column_or_1d(y, dtype=object)
+    # pandas' NaT is missing too, and differs from itself.
+    has_label = np.array([not is_missing(each) and each == each for each in values.tolist()])
+    labels = np.zeros(n, dtype=classes.dtype)
+    labels[has_label] = classes[positions(values[has_label].tolist(), classes, "y")]
+    return labels, has_label
 
 
 def _part(given: dict[str, Table], rows: Mask) -> dict[str, Table]:

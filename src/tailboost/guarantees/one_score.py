@@ -153,8 +153,8 @@ class CountTable:
     def loss_of_place(self, place: int) -> Floats:
         """Return the loss in a place of one threshold at each cut, less that of cut 0, shape (V + 1,)."""
         here = self.place == place
-        beside = (self.losses[here, 0] - self.losses[here, 1]) @ self.rows[here]
-        return np.append(0.0, beside.cumsum())
+        of_first = (self.losses[here, 0] - self.losses[here, 1]) @ self.rows[here]
+        return np.append(0.0, of_first.cumsum())
 
     def log_power(self, cuts: Ints, ratio: float, level: float) -> Floats:
         """Return the log of the predicted probability of passing all tests on other rows, shape (K,)."""

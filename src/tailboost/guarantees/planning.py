@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from tailboost.core.array_types import Document, Floats, Ints, Mask, Name, Stated
+from tailboost.core.array_types import Document, Floats, Ints, Name, Stated
 from tailboost.core.checks import check_number
 from tailboost.guarantees.exact_tests import most_reached
 from tailboost.rates import Limit, checked_limits
@@ -21,6 +22,7 @@ from tailboost.rows.subgroups import unit_name
 MOST_ROWS = 10**9
 # Numbers of counted rows tried after the first sufficient one.
 AHEAD = 4096
+BROKEN = "rates: they break {!r}, so no number of rows certifies it"
 
 
 @dataclass(frozen=True)
@@ -136,69 +138,102 @@ def rows_needed(
     rows_by_limit = []
     totals = []
     for limit, rate, share in zip(stated, rates, shares_by_limit, strict=True):
-        names, expected, parts = _expected(limit, rate, share)
+        expected = Expected.of(limit, rate, share)
         is_by_rank = by_group and not (limit.compares or limit.rate.is_ratio)
-        plan = (limit, names, expected, parts, level / len(names) if is_by_rank else level)
-        totals.append(_rows(*plan, power ** (1.0 / len(stated))))
-        sizes = np.floor(parts * _rows(*plan, power) + 1e-9).astype(int).tolist()
-        rows_by_limit.append(dict(zip(names, sizes, strict=True)))
+        level_of_each = level / len(expected.names) if is_by_rank else level
+        rows_of = rows_of_pairs if limit.compares else rows_of_counts
+        totals.append(rows_of(expected, level_of_each, power ** (1.0 / len(stated))))
+        rows = expected.shares * rows_of(expected, level_of_each, power)
+        sizes = np.floor(rows + 1e-9).astype(int).tolist()
+        rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
     total = None if shares is None else max(totals)
     return RowsNeeded(stated, rows_by_limit, total, power)
 
 
-def _expected(limit: Limit, rate: Stated, share: Stated) -> tuple[list[Name], Floats, Floats]:
-    """Return the subgroups, their expected rates and their shares of the rows, shape (m,) each."""
-    if not limit.rate.is_share:
-        raise ValueError(f"{limit!r}: rows are planned for shares of rows, not for this rate")
-    by_name = rate if isinstance(rate, Mapping) else {None: rate}
-    names = list(by_name)
-    if (limit.rate.by is None) != (names == [None]) or (limit.compares and len(names) < 2):
-        raise ValueError(f"rates: {limit!r} needs a rate for each subgroup, got {rate!r}")
-    if share is None:
-        share = 1.0
-    of_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
-    for name in names:
-        if name not in of_name:
-            raise ValueError(f"shares: {limit!r} needs the share of {name!r}")
-    rates = [check_number(by_name[name], "rates", 0, 1, closed=True) for name in names]
-    shares = [check_number(of_name[name], "shares", 0, 1) for name in names]
-    return names, np.array(rates), np.array(shares)
+class Expected(NamedTuple):
+    """What a caller expects of the m subgroups of a limit.
+
+    Attributes
+    ----------
+    limit : Limit
+        The limit.
+    names : list
+        The subgroups.
+    rates : ndarray of shape (m,)
+        Their true rates under the certified rule.
+    shares : ndarray of shape (m,)
+        Their counted rows, as shares of the rows of the table.
+    """
+
+    limit: Limit
+    names: list[Name]
+    rates: Floats
+    shares: Floats
+
+    @classmethod
+    def of(cls, limit: Limit, rate: Stated, share: Stated) -> Self:
+        """Return stated rates and shares by subgroup; raise ValueError for missing or impossible ones."""
+        if not limit.rate.is_share:
+            raise ValueError(
+                f"{limit!r}: rows are planned for shares of rows, not for this rate"
+            )
+        by_name = rate if isinstance(rate, Mapping) else {None: rate}
+        names = list(by_name)
+        if (limit.rate.by is None) != (names == [None]) or (limit.compares and len(names) < 2):
+            raise ValueError(f"rates: {limit!r} needs a rate for each subgroup, got {rate!r}")
+        if share is None:
+            share = 1.0
+        of_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
+        for name in names:
+            if name not in of_name:
+                raise ValueError(f"shares: {limit!r} needs the share of {name!r}")
+        rates = [check_number(by_name[name], "rates", 0, 1, closed=True) for name in names]
+        shares = [check_number(of_name[name], "shares", 0, 1) for name in names]
+        return cls(limit, names, np.array(rates), np.array(shares))
 
 
-def _rows(
-    limit: Limit, names: list[Name], rates: Floats, shares: Floats, level: float, power: float
-) -> int:
-    """Return the fewest rows of the table with which a limit is certified with a probability."""
-    broken = ValueError(f"rates: they break {limit!r}, so no number of rows certifies it")
-    if limit.compares:
-        is_pair = ~np.eye(len(names), dtype=bool)
-        rooms = limit.rooms(rates, rates)[is_pair]
-        if not (rooms > 0).all():
-            raise broken
-        factor, _ = limit.pair
-        of_row = np.sqrt(rates * (1.0 - rates) / shares)  # deviation of one row of the table
-        noise = limit.deviations(of_row**2)[is_pair]
-        margins = (factor * of_row[:, None] + of_row)[is_pair]
-        probit = ndtri(1.0 - (1.0 - power) / is_pair.sum())  # each pair may fail
-        return int(np.ceil(((probit * noise - ndtri(level) * margins) / rooms).max() ** 2))
+def rows_of_pairs(expected: Expected, level: float, power: float) -> int:
+    """Return the rows of the table with which all pairs of a gap or ratio pass, by normal deviations.
+
+    The room of a pair must have place for the margin of the test at the level, and for the noise of the rates
+    at the power. On n rows both are 1/√n of those of one row.
+    """
+    limit, names, rates, shares = expected
+    is_pair = ~np.eye(len(names), dtype=bool)
+    rooms = limit.rooms(rates, rates)[is_pair]
+    if not (rooms > 0).all():
+        raise ValueError(BROKEN.format(limit))
+    factor, _ = limit.pair
+    of_row = np.sqrt(rates * (1.0 - rates) / shares)  # deviation of one row of the table
+    margins = -ndtri(level) * (factor * of_row[:, None] + of_row)[is_pair]
+    of_power = ndtri(1.0 - (1.0 - power) / is_pair.sum())  # each pair may fail
+    noise = of_power * limit.deviations(of_row**2)[is_pair]
+    return int(np.ceil(((noise + margins) / rooms).max() ** 2))
+
+
+def rows_of_counts(expected: Expected, level: float, power: float) -> int:
+    """Return the rows of the table with which the binomial tests of all limited subgroups pass."""
+    limit, names, rates, shares = expected
     allowed, errors = limit.against(limit.bounds(names)), limit.against(rates)
     limited = ~np.isnan(allowed)
     if not (errors < allowed)[limited].all():
-        raise broken
+        raise ValueError(BROKEN.format(limit))
     tests = np.column_stack([shares, allowed, errors])[limited].tolist()
 
-    def suffices(total: Ints) -> Mask:
-        powers = np.ones(len(total))
+    def powers(sizes: Ints) -> Floats:
+        """Return the probability that all tests pass on tables of some sizes."""
+        found = np.ones(len(sizes))
         for share, bound, error in tests:
-            n = np.floor(share * total + 1e-9).astype(np.intp)
-            powers *= binom.cdf(most_reached(n, bound, level), n, error)
-        return powers >= power
+            n = np.floor(share * sizes + 1e-9).astype(np.intp)
+            found *= binom.cdf(most_reached(n, bound, level), n, error)
+        return found
 
     fewest = 1 + bisect_left(
-        range(1, MOST_ROWS + 1), True, key=lambda n: suffices(np.array([n]))[0]
+        range(1, MOST_ROWS + 1), power, key=lambda n: powers(np.array([n]))[0]
     )
     if fewest > MOST_ROWS:
         raise ValueError(f"{limit!r}: no practical number of rows certifies it")
     # Counts are whole numbers, so the power may fall again a little above.
-    numbers = np.ceil(fewest + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
-    return int(numbers[np.flatnonzero(~suffices(numbers)).max(initial=-1) + 1])
+    sizes = np.ceil(fewest + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
+    last_too_small = np.flatnonzero(powers(sizes) < power).max(initial=-1)
+    return int(sizes[last_too_small + 1])

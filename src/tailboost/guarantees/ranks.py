@@ -88,12 +88,14 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     if (least > largest).any():
         return refused(case, level)
     losses = case.certifying.losses
-    beside = (losses[:, 0] - losses[:, 1])[case.fresh.answered.stratum]  # of the first answer
+    of_first = (losses[:, 0] - losses[:, 1])[
+        case.fresh.answered.stratum
+    ]  # in place of the second
     at_ends = np.searchsorted(case.family.edges, ends)
     thresholds = np.empty(len(least))
     for place in range(len(least)):
         here = case.places == place
-        loss = np.append(0.0, np.bincount(cell[here], beside[here], len(values)).cumsum())
+        loss = np.append(0.0, np.bincount(cell[here], of_first[here], len(values)).cumsum())
         loss = loss + case.selecting.loss_of_place(place)[at_ends]
         inside = slice(least[place], largest[place] + 1)
         thresholds[place] = ends[inside][loss[inside].argmin()]

@@ -7,9 +7,9 @@ those that are so likely. The selecting rows alone fix it.
 
 Theorem (fixed sequence; Learn then Test [1]_). Rules are tested in this order for all limits, each at the
 whole level, up to the first failure; the last passing rule is certified. Let r be the first rule that breaks
-a limit. A broken rule is returned only if r passed the test of the limit that it breaks: with a probability
-of at most the level. Nothing is divided between rules or limits. Any sequence is valid, so the search below
-cannot break it.
+a limit. If the certified rule breaks one, it is r or follows r, so r has passed the test of the limit that
+r breaks: with a probability of at most the level. Nothing is divided between rules or limits. This holds for
+any sequence that the selecting rows fix, however well the search below orders it.
 
 If each limit concerns groups one by one, with a threshold each, then each of m groups has its own sequence at
 the level divided by m (union bound). Rules that keep limits by construction come first, so a group whose

@@ -1,8 +1,8 @@
 """Tightened limits: a fixed sequence of rules for limits that no sequence on one score serves.
 
-Limits are tightened step by step, to equal predicted powers: for a probit z so far that the test of the fresh
-rows passes with the probability Φ(z), with the noise of both tables. The rule within the tightest limits is
-tested first, the one within the stated limits last, up to the first failure. The theorem is that of
+All limits are tightened until their tests on the fresh rows pass with one predicted probability Φ(z), which
+allows for the noise of both tables. Step by step z falls. The rule within the tightest limits is tested
+first, the one within the stated limits last, up to the first failure. The theorem is that of
 `tailboost.guarantees.sequence`.
 """
 
@@ -61,14 +61,14 @@ def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
 
     A refit shifts all subgroups alike, so compared rates have no such noise.
     """
-    spread = rule.engine.spread * (not limit.compares)
-    terms, (values, *_), errors = counted_rate(
-        limit.rate, rule.program.strata, rule.counts, spread
-    )
+    spread = 0.0 if limit.compares else rule.engine.spread
+    terms, numbers, errors = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
     if not limit.compares:
         return limit.tightened(terms.names, n_errors * errors)
     of_pairs = limit.deviations(errors**2)
     np.fill_diagonal(of_pairs, 0.0)
-    unit = np.fmax.reduce(values) if limit.form == RATIO else 1.0
-    errors = of_pairs.max(keepdims=True)[0] / max(unit, TINY)
-    return limit.tightened([limit.form], n_errors * errors)
+    noise = of_pairs.max()
+    if limit.form == RATIO:
+        rates = numbers[0]
+        noise /= max(np.fmax.reduce(rates), TINY)
+    return limit.tightened([limit.form], np.array([n_errors * noise]))
