@@ -333,13 +333,15 @@ class Certificate:
     @property
     def groups_named(self) -> dict[Name, list[Name]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
-        named: dict[Name, dict[Name, None]] = {}
+        named: dict[Name, list[Name]] = {}
         for bound in self._limited:
             if bound.rate.needs_groups and (bound.n or bound.certified):
                 for subgroup in bound.subgroups or (bound.subgroup,):
                     for column, group in groups_in(subgroup, bound.rate.by, self.columns):
-                        named.setdefault(column, {})[group] = None
-        return {column: list(groups) for column, groups in named.items()}
+                        of_column = named.setdefault(column, [])
+                        if group not in of_column:
+                            of_column.append(group)
+        return named
 
     def recheck(
         self, X: Table, y: Column, *, groups: Groups = None, clusters: Column = None
@@ -418,8 +420,10 @@ class Certificate:
             if price.limit:
                 lines.append(f"Price of {price.limit}: {price}.")
                 continue
-            own = rate_words(price.error, self.n_rows, in_percent=in_percent)
-            without = rate_words(price.without, self.n_rows, in_percent=in_percent)
+            own, without = [
+                rate_words(each, self.n_rows, in_percent=in_percent)
+                for each in (price.error, price.without)
+            ]
             counted, estimated = "", ", 95 %, estimated on these rows"
             if price.noise is None:
                 counted, estimated = f", {ON_CHOSEN}", ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import takewhile
 
 import numpy as np
 
@@ -240,7 +239,7 @@ def certificate_of(
     fresh: Fresh, bounds: Sequence[CertifiedBound], confidence: float
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
-    rule, compared = fresh.rule, fresh.compared
+    compared = fresh.compared
     only_scores = fresh.used.of_scores
     if not (fresh.scored is None or compared.complete or only_scores):
         warn_user(
@@ -256,7 +255,7 @@ def certificate_of(
             "row is no error and no miss, and stays among the rows of a class or group; the "
             "error among answered rows and precisions exclude it."
         )
-        deferred = float(np.mean(fresh.is_deferred[fresh.voting]))
+        deferred = float(fresh.is_deferred[fresh.voting].mean())
     words = COMPARED.format(100 * compared.shared)
     if only_scores:
         words = ONLY_SCORES
@@ -276,8 +275,8 @@ def certificate_of(
         notes=tuple(notes),
         compared=compared.complete,
         deferred=deferred,
-        rule=rule.digest,
-        columns=tuple(rule.groups),
+        rule=fresh.rule.digest,
+        columns=tuple(fresh.rule.groups),
         n_clusters=fresh.votes.n_clusters,
         equal_rows=compared.equal_rows,
         copies=compared.copies,
@@ -298,7 +297,7 @@ def upper_bound(rate: Rate, sample: Sample, level: float, *, counts: bool) -> fl
     """
     scaled = sample.scaled()  # the bounds are for numbers in [0, 1]
     if counts:
-        share = clopper_pearson_upper(round(float(scaled.sum())), len(scaled), level)
+        share = clopper_pearson_upper(round(scaled.sum()), len(scaled), level)
         if rate.loss:
             share = worst_mean(rate, [0.0, 1.0], [1.0 - share, share])
     elif rate.loss:
@@ -317,12 +316,12 @@ def ratio_upper(sample: Sample, level: float) -> float:
     this is tested. The bound is the smallest t of a grid with a rejection at t and at all larger t. It fails
     only if the test rejects at the largest t of the grid up to the true ratio.
     """
-
-    def is_rejected(t: float) -> bool:
-        return betting_p_value(sample.scaled(t), t, level) <= level
-
-    grid = np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS
-    return min(takewhile(is_rejected, grid.tolist()), default=1.0)
+    bound = 1.0
+    for t in (np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS).tolist():
+        if betting_p_value(sample.scaled(t), t, level) > level:
+            break
+        bound = t
+    return bound
 
 
 def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
@@ -352,8 +351,8 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
                 upper = upper_bound(rate, sample, level, counts=counts)
         method = EXACT if counts else BETTING
         bound = CertifiedBound(
-            rate=rate,
-            subgroup=sample.name,
+            rate,
+            sample.name,
             sense=stated.sides if len(stated.sides) == 1 else "",
             target=number_or_none(target),
             estimate=number_or_none(estimate),
@@ -378,14 +377,13 @@ def compared_bound(
     """Return the bound on a gap or ratio that follows from bounds on both sides of each subgroup."""
     limit.refuse_negative(samples[0].low)
     lower, upper = limit.interval(*np.array([(each.lower, each.upper) for each in bounds]).T)
-    # NaN without rows, and so is the estimate.
-    means = np.array([sample.mean for sample in samples])
+    means = np.array([sample.mean for sample in samples])  # NaN without rows
     return CertifiedBound(
-        rate=limit.rate,
-        subgroup=limit.form,
+        limit.rate,
+        limit.form,
         sense=limit.sense,
         target=limit.bound,
-        estimate=number_or_none(limit.value(means) + 0.0 * means.sum()),
+        estimate=None if np.isnan(means).any() else limit.value(means),
         lower=lower,
         upper=upper,
         n=min(bound.n for bound in bounds),
@@ -423,25 +421,19 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
     """
     bounds = []
     for limit in limits:
-        of_limit = bounds_of(limit, fresh, level / len(limit.sides))
+        bounds += bounds_of(limit, fresh, level / len(limit.sides))
         samples = fresh.samples(limit.rate)
-        if limit.compares and limit.rate.is_share and fresh.votes.are_apart(samples):
-            counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
-            *_, compared = of_limit
-            of_limit[-1] = by_pairs(limit, compared, counts, level)
-        bounds += of_limit
+        if not (limit.compares and limit.rate.is_share and fresh.votes.are_apart(samples)):
+            continue
+        counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
+        compared = bounds.pop()
+        by_pairs = compared.at_target(PAIRS)
+        if not all_pairs_pass(counts, limit.pair, level):  # beyond the limit, as printed
+            lower = min(compared.lower, limit.bound - VISIBLE)
+            upper = max(compared.upper, limit.bound + VISIBLE)
+            by_pairs = replace(by_pairs, lower=lower, upper=upper)
+        bounds.append(by_pairs)
     return bounds
-
-
-def by_pairs(
-    limit: Limit, bound: CertifiedBound, counts: Sequence[tuple[int, int]], level: float
-) -> CertifiedBound:
-    """Return the bound on a gap or ratio that the exact tests of pairs give in the place of another one."""
-    if all_pairs_pass(counts, limit.pair, level):
-        return bound.at_target(PAIRS)
-    lower = min(bound.lower, limit.bound - VISIBLE)
-    upper = max(bound.upper, limit.bound + VISIBLE)
-    return replace(bound, lower=lower, upper=upper, method=PAIRS)
 
 
 def joint_bounds(

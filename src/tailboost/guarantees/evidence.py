@@ -41,15 +41,13 @@ class Evidence:
 
     def refuse_changed(self) -> None:
         """Raise ValueError if a fitted model was changed after the selection, as by a fit of its own."""
-        if self.identity.digest and self._now().digest != self.identity.digest:
+        digest = self.identity.digest
+        if digest and identity_of(self.selection.models.fitted).digest != digest:
             raise ValueError(
                 "the fitted models were changed after the rule was selected, as by a fit of one "
                 "of estimators_: rates, limits and certificate are about the models before. "
                 "Tune or calibrate the new model, on rows that no fit had"
             )
-
-    def _now(self) -> Identity:
-        return identity_of(self.selection.models.fitted)
 
     # Copies and pickles of a model have contents of their own: some libraries write other bytes.
     def __getstate__(self) -> dict[str, Any]:
@@ -59,7 +57,8 @@ class Evidence:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if self.identity.digest:
-            vars(self)["identity"] = self.identity._replace(digest=self._now().digest)
+            now = identity_of(self.selection.models.fitted)
+            vars(self)["identity"] = self.identity._replace(digest=now.digest)
 
     def by(self, selection: Selection) -> Self:
         """Return another rule, without a certificate."""

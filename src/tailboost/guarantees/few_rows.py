@@ -27,36 +27,31 @@ from tailboost.rows.subgroups import unit_name
 
 
 def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, int]:
-    """Return the rows that a test at a level needs, by a clause about each limited subgroup with fewer."""
+    """Return the rows that a test at a level needs, by a clause about each limited subgroup with fewer.
+
+    n rows at the largest allowed share are all right with a probability of (1 − share)ⁿ. The test of a count
+    passes with no n for which this is above the level. Other limits need a row in each limited subgroup.
+    """
     # There one answer may keep a limit by construction, without a test.
-    may_keep = bool(fresh.rule.by_group) or fresh.answered.strata.defers
+    may_keep = fresh.rule.by_group or fresh.answered.strata.defers
     found = {}
     for limit in limits:
         rate = limit.rate
         # The rows of a ratio depend on the answers.
         samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
         allowed = limit.against(limit.levels([sample.name for sample in samples]))
+        is_count = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
         for sample, share in zip(samples, allowed.tolist(), strict=True):
-            n, needed = len(sample.rows), fewest(limit, share, level, may_keep=may_keep)
+            n, needed = len(sample.rows), 1
+            if is_count and 0.0 < share < 1.0:
+                needed = math.ceil(math.log(level) / math.log1p(-share))
+            elif math.isnan(share) or (rate.kind == "representation" and limit.from_above):
+                needed = 0
             if n < needed:
                 of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"
                 has = f"has {n:,} rows, and needs at least {needed:,}" if n else "has no rows"
                 found[f"{limit}{of_subgroup} {has}"] = needed
     return found
-
-
-def fewest(limit: Limit, share: float, level: float, *, may_keep: bool) -> int:
-    """Return the fewest rows of a subgroup without which no test of a limit passes; 0 if nothing is tested.
-
-    At the largest allowed share n rows are all right with a probability of (1 − share)ⁿ. A test passes only
-    if that is at most the level. Other limits need a row alone.
-    """
-    rate = limit.rate
-    is_count = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
-    if is_count and 0.0 < share < 1.0:
-        return math.ceil(math.log(level) / math.log1p(-share))
-    is_free = math.isnan(share) or (rate.kind == "representation" and limit.from_above)
-    return 0 if is_free else 1
 
 
 def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
@@ -74,5 +69,4 @@ def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
         return divided == (None,)
     if len(strata.columns) > 1 and not {GROUP, CELL}.isdisjoint(divided):  # of each column
         return False
-    n_kinds_of_label = np.count_nonzero(labels, axis=0)
-    return bool(n_kinds_of_label.max() <= 1)
+    return bool(np.count_nonzero(labels, axis=0).max() <= 1)  # no label counts in two kinds

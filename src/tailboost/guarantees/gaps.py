@@ -120,8 +120,9 @@ class Curve:
         share = rank / size
         is_near = (self.rates[1:] >= share - near) & (self.rates[:-1] <= share + near)
         longest = np.diff(self.rates)[is_near].max(initial=0.0)  # as a share of the rows
-        has_equal = longest * self.n > 1.5  # a step of one row is 1/n
-        return int(np.ceil(longest * size / 2.0)) if has_equal else 0
+        if longest * self.n <= 1.5:  # a step of a single row is 1/n
+            return 0
+        return int(np.ceil(longest * size / 2.0))
 
 
 def chosen(

@@ -193,11 +193,12 @@ class Monitor:
             If an argument is not as described.
         """
         answers = answering(self.rule)
-        check_indexes(X=X, y=y, groups=groups, clusters=clusters, id=id)
-        scored = answers.score(X, group_columns(groups, "groups", X))
-        groups = scored.groups or None
         given = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
-        given = _part(given, _answered_rows(answers.rule, scored, given))
+        check_indexes(**given)
+        scored = answers.score(X, group_columns(groups, "groups", X))
+        given["groups"] = scored.groups or None
+        given = {name: as_pandas(column) for name, column in given.items()}
+        given = take(given, _answered_rows(answers.rule, scored, given))
         id, n = given.pop("id"), n_rows_of(given["X"])
         if answers.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
@@ -205,7 +206,7 @@ class Monitor:
         if id is None and not has_label.any():
             raise ValueError("y: no row has a label; give id= with rows whose labels come late")
 
-        names = {batch.name for batch in self.batches}
+        names = self._names
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
@@ -220,12 +221,11 @@ class Monitor:
             is_tested, ids = self._tested_by_id(name, hashes, has_label, given["clusters"])
         bets = self.bets
         if is_tested.any():
-            bets = self._bets_after(Rows.read(**_part(given, is_tested)))
+            bets = self._bets_after(Rows.read(**take(given, is_tested)))
         else:  # unreadable rows are refused now, not with their late labels
             read.numbers(answers.classes)
         if name not in names:
-            named = self.certificate.groups_named
-            warn_of_other_groups(named, given["X"], given["groups"])
+            warn_of_other_groups(self.certificate.groups_named, given["X"], given["groups"])
         look = MonitoredBatch(
             name,
             rows=n,
@@ -243,7 +243,7 @@ class Monitor:
         """
         if len(self.ids):
             raise ValueError(f"id is needed for batch {rows.use!r}: earlier batches have ids")
-        if any(batch.name == rows.use for batch in self.batches):
+        if rows.use in self._names:
             raise ValueError(
                 f"batch {rows.use!r} was given before, and without ids its rows are not told "
                 f"apart: other rows need another name; for late labels {BEGIN_ANEW}"
@@ -273,7 +273,7 @@ class Monitor:
         """
         if self.seen:
             raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
-        n, is_new = len(hashes), all(batch.name != name for batch in self.batches)
+        n, is_new = len(hashes), name not in self._names
         if len(np.unique(hashes)) < n:
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
@@ -326,6 +326,11 @@ class Monitor:
         return round(len(self.bets) / (1.0 - self.certificate.confidence), 9)
 
     @property
+    def _names(self) -> set[str]:
+        """The names of the batches."""
+        return {batch.name for batch in self.batches}
+
+    @property
     def _contradicted(self) -> list[tuple[CertifiedBound, str]]:
         """Each contradicted bound, with the name of the first batch that contradicts it."""
         found = []
@@ -346,9 +351,8 @@ class Monitor:
         of_bounds = how_many(len(self.bets), "bound")
         if not self.batches:
             return f"No rows yet: {of_bounds} to test."
-        n_rows = sum(batch.labelled for batch in self.batches)
-        batches = how_many(len({batch.name for batch in self.batches}), "batch", "batches")
-        rows = f"{how_many(n_rows, 'row')} of {batches} contradict"
+        n_rows = how_many(sum(batch.labelled for batch in self.batches), "row")
+        rows = f"{n_rows} of {how_many(len(self._names), 'batch', 'batches')} contradict"
         broken = [
             f"{bound.title} {bound.bound_text} since {name}"
             for bound, name in self._contradicted
@@ -360,9 +364,15 @@ class Monitor:
 
     def cells(self) -> Cells:
         """Return the table of bounds."""
-        alarm = f"largest evidence (alarm at {self.threshold:.4g})"
-        of_rates = ["rate, newest rows", "rate, all batches"]
-        heads = ["result", "rate", "bound", *of_rates, "rows", alarm]
+        heads = [
+            "result",
+            "rate",
+            "bound",
+            "rate, newest rows",
+            "rate, all batches",
+            "rows",
+            f"largest evidence (alarm at {self.threshold:.4g})",
+        ]
         rows = []
         for j, bets in enumerate(self.bets):
             bound, n = bets.bound, bets.n
@@ -371,9 +381,16 @@ class Monitor:
             result = "not contradicted" if n else "no rows"
             if evidence >= self.threshold:
                 result = "contradicted"
-            rates = [bound.in_words(newest, n_newest), bound.in_words(bets.rate, n)]
             rows.append(
-                [result, bound.title, bound.bound_text, *rates, f"{n:,}", f"{evidence:.3g}"]
+                [
+                    result,
+                    bound.title,
+                    bound.bound_text,
+                    bound.in_words(newest, n_newest),
+                    bound.in_words(bets.rate, n),
+                    f"{n:,}",
+                    f"{evidence:.3g}",
+                ]
             )
         return heads, rows
 
@@ -424,10 +441,10 @@ class Monitor:
                     "certificate: its checksum differs"
                 )
             bets = [
-                replace(
-                    start,
-                    wealths=tuple(Wealth(**bet) for bet in each["bets"]),
-                    sums=np.array(each["sums"]),
+                Bets(
+                    start.bound,
+                    tuple(Wealth(**bet) for bet in each["bets"]),
+                    np.array(each["sums"]),
                 )
                 for start, each in zip(monitor.bets, state["bets"], strict=True)
             ]
@@ -451,7 +468,7 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> M
     for argument, column in given.items():
         if column is not None:
             check_length(column, argument, n)
-    n_lacking = int(np.count_nonzero(scored.lacking))
+    n_lacking = scored.lacking.sum()
     if n_lacking == n:
         raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
     if n_lacking:
@@ -485,8 +502,3 @@ def _labels(y: Column, n: int, classes: Labels) -> tuple[Labels, Mask]:
     labels = np.zeros(n, dtype=classes.dtype)
     labels[has_label] = classes[positions(values[has_label].tolist(), classes, "y")]
     return labels, has_label
-
-
-def _part(given: dict[str, Table], rows: Mask) -> dict[str, Table]:
-    """Return some of the rows."""
-    return {name: take(as_pandas(column), rows) for name, column in given.items()}

@@ -200,7 +200,7 @@ class OneScore:
             return None
         scores, places = family.sign * fresh.outputs.score, fresh.outputs.groups
         cell, strata = family.cells(scores, places), fresh.answered.strata
-        rows = _rows(fresh, cell, np.ones(len(fresh), dtype=np.bool_), selecting.end)
+        rows = _counted(fresh, cell, fresh.voting, selecting.end)
         certifying = CountTable.of(selection.problem, family, strata, rows)
         if certifying is None:
             return None
@@ -209,11 +209,12 @@ class OneScore:
     @property
     def ratio(self) -> float:
         """Fresh rows, or clusters with a vote each, by selecting rows."""
-        return float(self.fresh.n_units / self.selection.n_rows)
+        return self.fresh.n_units / self.selection.n_rows
 
     def counted(self, used: Mask) -> CountTable:
         """Return some of the fresh rows with a vote, by stratum and cell."""
-        rows = _rows(self.fresh, self.cell, used, self.certifying.end)
+        votes = self.fresh.voting
+        rows = _counted(self.fresh, self.cell, votes[used[votes]], self.certifying.end)
         return replace(self.certifying, rows=rows)
 
     def answered_by(self, cuts: Ints) -> Fresh:
@@ -237,13 +238,11 @@ class OneScore:
         return Refused(self.fresh.by(self.rule(likeliest)), level, words)
 
 
-def _rows(fresh: Fresh, cell: Ints, used: Mask, n_cells: int) -> Floats:
-    """Return the numbers of some fresh rows with a vote, by stratum and cell, shape (S, V)."""
-    votes = fresh.voting
-    votes = votes[used[votes]]
-    rows = np.zeros((len(fresh.answered.strata.mass), n_cells))
-    np.add.at(rows, (fresh.answered.stratum[votes], cell[votes]), 1.0)
-    return rows
+def _counted(fresh: Fresh, cell: Ints, rows: Ints, n_cells: int) -> Floats:
+    """Return how many of some fresh rows are in each stratum and cell, shape (S, V)."""
+    found = np.zeros((len(fresh.answered.strata.mass), n_cells))
+    np.add.at(found, (fresh.answered.stratum[rows], cell[rows]), 1.0)
+    return found
 
 
 def one_cut(cuts: Ints) -> Ints:

@@ -95,8 +95,8 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     thresholds = np.empty(len(least))
     for place in range(len(least)):
         here = case.places == place
-        loss = np.append(0.0, np.bincount(cell[here], of_first[here], len(values)).cumsum())
-        loss = loss + case.selecting.loss_of_place(place)[at_ends]
+        of_cells = np.bincount(cell[here], of_first[here], len(values))
+        loss = case.selecting.loss_of_place(place)[at_ends] + np.append(0.0, of_cells.cumsum())
         inside = slice(least[place], largest[place] + 1)
         thresholds[place] = ends[inside][loss[inside].argmin()]
     return replace(at_thresholds(case, thresholds), chose=True)

@@ -68,7 +68,6 @@ def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
     of_pairs = limit.deviations(errors**2)
     np.fill_diagonal(of_pairs, 0.0)
     noise = of_pairs.max()
-    if limit.form == RATIO:
-        rates = numbers[0]
-        noise /= max(np.fmax.reduce(rates), TINY)
-    return limit.tightened([limit.form], np.array([n_errors * noise]))
+    if limit.form == RATIO:  # over the largest rate
+        noise /= max(np.fmax.reduce(numbers[0]), TINY)
+    return limit.tightened([limit.form], n_errors * noise)
