@@ -79,11 +79,11 @@ class LogProbabilities:
     @cached_property
     def score(self) -> Floats:
         """The score of which rules are functions, shape (n,): the single one, or the log-odds."""
-        score = self.models.score
         if self.scores is not None:
             return self.scores
-        if score is LOG_ODDS:
+        if not self.models.have_score:
             return np.round(self.pooled[:, 1] - self.pooled[:, 0], DECIMALS)
+        score = self.models.score
         return np.asarray(score.scores_at(np.exp(self.logs(0)[:, score.positive_])))
 
 
@@ -152,14 +152,21 @@ class Models:
         """Whether the models are columns of scores."""
         return self.of_scores and not self.are_given
 
-    @property
+    @cached_property
+    def have_score(self) -> bool:
+        """Whether rules are functions of a single score: a column, or P(second class) of a single model."""
+        if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
+            return False
+        return not self.of_scores or len(self.fitted[0].estimator.column_list) == 1
+
+    @cached_property
     def score(self) -> Scores:
         """The single score of which rules are functions; `LOG_ODDS` if there is none."""
-        if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
+        if not self.have_score:
             return LOG_ODDS
         if self.of_scores:
             columns: Scores = self.fitted[0].estimator
-            return columns if len(columns.column_list) == 1 else LOG_ODDS
+            return columns
         (label,) = self.fitted[0].classes_[self.columns[0] == 1].tolist()
         name = self.names[0]
         score = Scores(f"{name}_{label}")
@@ -177,7 +184,7 @@ class Models:
         score, scores = self.score, None
         if score.made_by is not None:  # not exp(log(p)), which a threshold may tell from p
             scores = probabilities(0)[:, score.positive_]
-        elif score is not LOG_ODDS:
+        elif self.have_score:
             scores = score.values(X)[:, 0]
         return LogProbabilities(logs, self, groups, X, scores)
 

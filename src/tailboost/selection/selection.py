@@ -24,7 +24,7 @@ from tailboost.rates import Counts, Limit, Rate, error
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.direction import Direction
-from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
+from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Band, Rule, ThresholdRule
 from tailboost.selection.search import (
     Pool,
@@ -185,7 +185,7 @@ class Engine:
 
     def direction(self, data: Counts, table: LogProbabilities, among: Any = ...) -> Direction:
         """Return whether the single score of some rows grows with the label that it is stated for."""
-        if not isinstance(self.family, Thresholds) or self.models.score is LOG_ODDS:
+        if not isinstance(self.family, Thresholds) or not self.models.have_score:
             return Direction()
         columns = (self.family.sign * table.score, data.strata.y[data.stratum], table.groups)
         return Direction.of(*(column[among] for column in columns))
@@ -324,7 +324,7 @@ class Selection:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
         engine = self.engine
         models = engine.models
-        if isinstance(engine.family, Thresholds) and models.score is not LOG_ODDS:
+        if isinstance(engine.family, Thresholds) and models.have_score:
             return self.on_score
         return Rule(
             list(self.program.strata.classes),
