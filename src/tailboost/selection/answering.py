@@ -78,48 +78,51 @@ NO_RULE = Decision()
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Rows as rules and certificates read them: n rows; each part is computed once, when it is first read.
+    """Rows as rules and certificates read them: n rows.
+
+    A part is computed when it is first read, by the function of the same name.
 
     Attributes
     ----------
     groups : mapping or None
         The groups of the rows by column.
-    hashes : callable
-        Returns `content`.
-    answer : callable
-        Returns `answers`; of a rule on scores, of `outputs`, the places of the labels, K for deferral.
+    content_of, answers_of : callable
+        Return `content` and `answers`; with ``outputs_of`` the answers are made of `outputs`, and are the
+        places of the labels, K for deferral.
     outputs_of : callable, optional
-        Returns `outputs`; None for a classifier of which answers alone are known.
-    lacks : callable, optional
-        Returns `lacking`; by default every row has a score.
-    hashes_given : callable, optional
-        Returns `given`; by default these are `content`.
+        None for a classifier of which answers alone are known.
+    lacking_of : callable, optional
+        By default every row has a score.
+    given_of : callable, optional
+        By default `given` is `content`.
     shares_of : callable, optional
-        Returns `shares`, if answers are drawn.
+        Only if answers are drawn.
     """
 
     groups: Groups
-    hashes: Callable[[], Hashes]
-    answer: Callable[..., Array]
+    content_of: Callable[[], Hashes]
+    answers_of: Callable[..., Array]
     outputs_of: Callable[[], LogProbabilities] | None = None
-    lacks: Callable[[], Mask] | None = None
-    hashes_given: Callable[[], Hashes] | None = None
+    lacking_of: Callable[[], Mask] | None = None
+    given_of: Callable[[], Hashes] | None = None
     shares_of: Callable[[], Floats] | None = None
 
     @cached_property
     def content(self) -> Hashes:
         """Hashes of what the classifier behind the steps of a pipeline reads, shape (n,)."""
-        return self.hashes()
+        return self.content_of()
 
     @cached_property
     def given(self) -> Hashes:
         """Hashes of the rows as the caller gave them, shape (n,)."""
-        return self.content if self.hashes_given is None else self.hashes_given()
+        return self.content if self.given_of is None else self.given_of()
 
     @cached_property
     def lacking(self) -> Mask:
         """Which rows lack a score that the rule reads, shape (n,)."""
-        return np.zeros(len(self.given), dtype=np.bool_) if self.lacks is None else self.lacks()
+        if self.lacking_of is None:
+            return np.zeros(len(self.given), dtype=np.bool_)
+        return self.lacking_of()
 
     @cached_property
     def outputs(self) -> LogProbabilities:
@@ -130,7 +133,7 @@ class Scored:
     @cached_property
     def answers(self) -> Array:
         """The answered labels, shape (n,); of a rule on scores the numbers of `numbers`."""
-        return self.answer() if self.outputs_of is None else self.answer(self.outputs)
+        return self.answers_of() if self.outputs_of is None else self.answers_of(self.outputs)
 
     @cached_property
     def shares(self) -> Floats | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import MethodType
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,6 +21,9 @@ from tailboost.rows.judged import answer_shares, inside, predicted_labels, trans
 from tailboost.rows.seen import Records
 from tailboost.selection.answering import NO_RULE, Answers, Decided, Known, Scored
 from tailboost.selection.identity import identity_of
+
+# What may hold models, beside objects with `predict_proba`.
+HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
 
 
 def answering(model: Model) -> Decided:
@@ -66,38 +70,47 @@ def known_within(
     is_frozen = isinstance(model, FrozenEstimator)
     if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
         model = model.__self__
-    if isinstance(model, partial):
-        model = [model.func, *model.args, *model.keywords.values()]
-    model, of_model = inside(model)
-    passed = (*passed, model)
-    for pipeline in of_model:
+    model, pipelines = inside(model)
+    around = (*passed, model)
+    for pipeline in pipelines:
         for place, (_, step) in enumerate(pipeline.steps):
-            yield from known_within(
-                step, (*steps, pipeline[:place]) if place else steps, passed
-            )
+            before = (*steps, pipeline[:place]) if place else steps
+            yield from known_within(step, before, around)
         steps = (*steps, pipeline)
-    if any(model is each for each in passed[:-1]):
+    if any(model is each for each in passed):
         return
-    if is_frozen and (of_model or not isinstance(model, Answers)):
+    is_ours = isinstance(model, Answers)
+    if is_frozen and (pipelines or not is_ours):
         yield Known(Records())
-    if isinstance(model, Answers):
-        try:
-            found = model.__tailboost__()
-        except NotFittedError:  # a template
-            return
-        is_complete = found.known[0].records.complete
-        for each in found.known:
-            hashes = each.hashes or partial(_content, found)
-            records = replace(each.records, complete=is_complete)
-            yield _behind(replace(each, records=records, hashes=hashes), steps)
+    if is_ours:
+        yield from _known_to(model, steps)
         return
-    parts = model
-    if not isinstance(model, (list, tuple)):
-        parts = (model if isinstance(model, dict) else getattr(model, "__dict__", {})).values()
-    for part in parts:
-        holds_models = isinstance(part, (BaseEstimator, list, tuple, dict, MethodType, partial))
-        if holds_models or hasattr(type(part), "predict_proba"):
-            yield from known_within(part, steps, passed)
+    for part in _parts(model):
+        if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
+            yield from known_within(part, steps, around)
+
+
+def _parts(model: Model) -> Iterable[Any]:
+    """Return the items of a collection, the arguments of a partial function, or the attributes of a model."""
+    if isinstance(model, partial):
+        return model.func, *model.args, *model.keywords.values()
+    if isinstance(model, (list, tuple)):
+        return model
+    attributes = model if isinstance(model, dict) else getattr(model, "__dict__", {})
+    return [*attributes.values()]
+
+
+def _known_to(model: Answers, steps: tuple[Model, ...]) -> Iterator[Known]:
+    """Yield the known rows of a classifier of tailboost behind transformers; none of an unfitted one."""
+    try:
+        found = model.__tailboost__()
+    except NotFittedError:
+        return
+    is_complete = found.known[0].records.complete
+    for each in found.known:
+        hashes = each.hashes or partial(_content, found)
+        records = replace(each.records, complete=is_complete)
+        yield _behind(replace(each, records=records, hashes=hashes), steps)
 
 
 def _content(found: Decided, X: Table) -> Hashes:
@@ -124,7 +137,7 @@ def _read_behind(
 ) -> Scored:
     """Return rows of a pipeline or search around a rule, which reads them after the steps."""
     read = found.score(transformed(X, steps), groups)
-    return replace(read, hashes_given=partial(hashes_of_table, model, X))
+    return replace(read, given_of=partial(hashes_of_table, model, X))
 
 
 def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:

@@ -95,7 +95,8 @@ class _Writer(pickle.Pickler):
         if isinstance(state, dict):
             state = {name: part for name, part in state.items() if not _is_computed(kind, name)}
         entries = [list(each) for each in items if each is not None]
-        return _part, (make.__qualname__, given), (state, entries)  # which may have the value
+        # A state, unlike arguments, may refer to the value itself.
+        return _part, (make.__qualname__, given), (state, entries)
 
 
 def _part(*content: object) -> None:
