@@ -58,3 +58,42 @@ def test_an_objective_about_one_label_alone_is_called_useless():
         warnings.simplefilter("error", tb.UselessRuleWarning)
         tb.tune(model, new, labels, objective=tb.rates.miss(1), limits=["false_alarm(1) <= 30%"])
         tb.tune(model, new, labels, objective="error")
+
+
+# -- what is no list of limits ------------------------------------------------------------------
+
+
+class Asked(GaussianNB):
+    def predict_proba(self, X):
+        raise AssertionError("a model was asked")
+
+
+TUNED = tb.tune(GaussianNB().fit(X, Y), FRESH[:500], LABELS[:500])
+CALLS = {
+    "tune": lambda limits: tb.tune(Asked().fit(X, Y), FRESH, LABELS, limits=limits),
+    "calibrate": lambda limits: tb.calibrate(Asked().fit(X, Y), FRESH, LABELS, limits=limits),
+    "certify": lambda limits: tb.certify(Asked().fit(X, Y), FRESH, LABELS, limits=limits),
+    "fit": lambda limits: tb.RobustMixtureClassifier([("n", Asked())], limits=limits).fit(X, Y),
+    "from_probabilities": lambda limits: tb.RobustMixtureClassifier.from_probabilities(
+        {"p": np.full(len(Y), 0.5)}, Y, limits=limits
+    ),
+    "reweight": lambda limits: TUNED.reweight(limits=limits),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_no_list_of_limits_is_named_with_a_cure_before_any_model_is_asked(call):
+    """A set has no order, and an iterator would be empty at the second fit."""
+    texts = ["miss(1) <= 40%"]
+    for limits in (0.4, True, {"miss(1)": 0.4}, {*texts}, iter(texts), tb.rates.miss(1), [0.4]):
+        with pytest.raises(TypeError, match=r"limits=\['miss\(1\) <= 10%'\]") as refused:
+            CALLS[call](limits)
+        culprit = limits[0] if isinstance(limits, list) else limits
+        assert str(refused.value).startswith(repr(culprit))
+    assert tb.tune(GaussianNB().fit(X, Y), FRESH, LABELS, limits=["miss(1) <= 10%"]).limits_met_
+
+
+def test_what_is_no_objective_is_named_before_any_model_is_asked():
+    for objective in (0.4, ["error"], {}):
+        with pytest.raises(TypeError, match="is no objective"):
+            tb.tune(Asked().fit(X, Y), FRESH, LABELS, objective=objective)

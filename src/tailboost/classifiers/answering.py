@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Bunch, estimator_html_repr, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.classifiers.tables import Columns, checked_table
+from tailboost.classifiers.tables import Columns
 from tailboost.core.array_types import (
     Array,
     Column,
@@ -29,8 +29,16 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import columns_of, has_named_columns, n_rows_of, take, unpack
+from tailboost.core.checks import (
+    check_table,
+    columns_of,
+    has_named_columns,
+    n_rows_of,
+    take,
+    unpack,
+)
 from tailboost.core.exceptions import DeferredRowsWarning, warn_user
+from tailboost.core.spelling import listed
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
@@ -99,6 +107,51 @@ class SelectedClassifier(OfAnyTable):
         texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
         models = ", ".join(self.used_models_)
         return "\n".join([f"{type(self).__name__} of {models}, {source}", *texts])
+
+    # -- tables ----------------------------------------------------------------------------------------
+
+    def _checked(self, X: Table, argument: str = "X", *, reset: bool = False) -> Table:
+        """Return a table as the models read it; with ``reset`` its columns become those of the fit.
+
+        A classifier that trains no model gives its models the rows as they are, of a data frame with the
+        columns in the order of the fit. ``argument`` is the name of the table in messages.
+        """
+        X, _ = unpack(X)
+        if has_named_columns(X):
+            raise TypeError(
+                f"{argument} is a dict: give a data frame, pd.DataFrame({argument})"
+            )
+        is_frame = bool(columns_of(X))
+        names = list(getattr(self, "feature_names_in_", ()))
+        tags = get_tags(self).input_tags
+        try:
+            if is_frame or (hasattr(X, "iloc") and (names or self._trains)):
+                check_table(X)
+            elif names and np.ndim(X) < 2:
+                raise ValueError(f"got {type(X).__name__}")
+            if is_frame and {*X.columns} == {*names}:
+                X = X[names]
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                skip_check_array=is_frame or not self._trains,
+                ensure_2d=self._trains or np.ndim(X) > 1,
+                accept_sparse=["csr", "csc"] if tags.sparse else False,
+                ensure_all_finite="allow-nan" if tags.allow_nan else True,
+            )
+        except ValueError as failure:
+            if not names:
+                raise
+            raise ValueError(
+                f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
+                f"{failure}"
+            ) from failure
+        if reset and is_frame and self._trains:
+            self._columns, X = Columns.of(X)
+        elif is_frame and self._columns is not None:
+            X = self._columns.read(X)
+        return X
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -362,6 +415,10 @@ class SelectedClassifier(OfAnyTable):
         """The rows that the classifier has read, by their use, and the attempts to calibrate it."""
         return self.evidence_.records
 
+    def _record(self, rows: Seen) -> None:
+        """Record that the rule was seen on rows: they are no fresh rows of it."""
+        self.evidence_ = self.evidence_.using(rows)
+
     # -- the rows of the fit ---------------------------------------------------------------------------
 
     @property
@@ -461,7 +518,7 @@ class SelectedClassifier(OfAnyTable):
                 "this classifier is made from_probabilities and has no models: give a dict of "
                 "their probabilities of the new rows"
             )
-        return models, checked_table(self, X)
+        return models, self._checked(X)
 
     def _rows_of(self, X: Table) -> Table:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
@@ -562,8 +619,8 @@ class SelectedClassifier(OfAnyTable):
             labels, is_deferred = selection.answers(opened)
             return np.where(is_deferred, len(self.classes_), labels)
 
-        hashes, lacks = partial(self._row_hashes, X), partial(self._without_score, X)
-        return Scored(groups, hashes, answer, outputs, lacks)
+        content, lacking = partial(self._row_hashes, X), partial(self._without_score, X)
+        return Scored(groups, content, answer, outputs, lacking)
 
     def _without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""

@@ -154,11 +154,11 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             raise TypeError(f"{title} is a class; give an instance: {given.__name__}()")
         if type(given).__name__ != name:
             title += f" ({type(given).__name__})"
+        answers = callable(given) or hasattr(given, "predict_proba")
+        if answers and not (is_frozen or hasattr(given, "fit")):
+            given = model = GivenModel(given)
         asked = ("fit", "get_params", "classes_", "predict_proba")
         has = {name for name in asked if hasattr(given, name)}
-        if ("predict_proba" in has or callable(given)) and "fit" not in has and not is_frozen:
-            given = model = GivenModel(given)
-            has = {*asked}
         if ("fit" if is_frozen else "get_params") not in has:
             raise TypeError(
                 f"{title} is of type {type(given).__name__}, no classifier; tailboost.tune takes "

@@ -25,7 +25,6 @@ from tailboost.classifiers.fitting import (
     usable,
 )
 from tailboost.classifiers.selected_models import TunedClassifier
-from tailboost.classifiers.tables import checked_table
 from tailboost.core.array_types import Column, Constraints, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import check_indexes, check_length
 from tailboost.core.exceptions import FitInterruptedWarning, warn_user
@@ -355,22 +354,22 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         training = self._training(given, problem)
         if estimators is None:
             estimators = estimators_of(training)
-        fits = {
+        found = {
             name: [frozen_fit(name, model, self.classes_)]
             for name, model in estimators
             if isinstance(model, FrozenEstimator)
         }
-        to_fit = [(name, model) for name, model in estimators if name not in fits]
+        to_fit = [(name, model) for name, model in estimators if name not in found]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        split, selecting = self._selection_data(training, validation, seed, fits=bool(to_fit))
-        trained = []
+        split, selecting = self._selection_data(training, validation, seed, trains=bool(to_fit))
+        trained = None
         if to_fit:
-            trained.append(hash_rows(training.X, rounded=True))
+            trained = hash_rows(training.X, rounded=True)
             # What the selection would refuse is refused before any fit.
             of_fit = (self.classes_, self._group_names, selecting.costs, self._column_read)
             strata = counted(problem, selecting, *of_fit).strata
             Program(strata, problem.objective, problem.limits)
-            fits |= fit_models(
+            found |= fit_models(
                 to_fit,
                 training,
                 split,
@@ -380,41 +379,40 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
-            left_out = [name for name, _ in estimators if name not in fits]
-            if not fits:
+            if not found:
                 raise KeyboardInterrupt
-            fits = {name: fits[name] for name, _ in estimators if name in fits}
-            if left_out:
-                words = f"fit was interrupted: {left_out} left out of the mixture"
-                warn_user(words, FitInterruptedWarning)
+        left_out = [name for name, _ in estimators if name not in found]
+        if left_out:
+            words = f"fit was interrupted: {left_out} left out of the mixture"
+            warn_user(words, FitInterruptedWarning)
+        fits = {name: found[name] for name, _ in estimators if name in found}
         self._judge(
             problem,
             final_models(fits, len(self.classes_)),
-            [model for _, model in estimators],
+            estimators,
             selecting,
             fits,
             split.fold[split.fold >= 0],
             trained,
-            training_rows=training_rows,
-            are_new=not to_fit or validation is not None,
+            training_rows,
         )
         return self
 
     def _selection_data(
-        self, training: Rows, validation: Rows | None, seed: int, *, fits: bool
+        self, training: Rows, validation: Rows | None, seed: int, *, trains: bool
     ) -> tuple[Split, Rows]:
         """Return the parts of the training rows to hold out, and the rows that select the rule.
 
-        Without ``fits`` of models no row is held out by default: all given rows select.
+        If the fit ``trains`` no model, no row is held out by default: all given rows select.
         """
         no_part = Split(np.full(len(training), -1), "frozen")
         self.validation_ = no_part.scheme
         if validation is not None:
             self.validation_ = "X_val"
             words = f"the {len(validation):,} rows of X_val"
-            rows = replace(validation, X=checked_table(self, validation.X))
+            rows = replace(validation, X=self._checked(validation.X))
             return no_part, rows.numbered(self.classes_, self._group_names, words, "_val")
-        if not fits and isinstance(self.cv, str):
+        if not trains and isinstance(self.cv, str):
             words = f"the {len(training):,} given rows (no model was fitted on them, as stated)"
             return no_part, replace(training, words=words)
         split = Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)

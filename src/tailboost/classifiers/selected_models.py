@@ -26,7 +26,6 @@ from tailboost.classifiers.fitting import (
     named_models,
     usable,
 )
-from tailboost.classifiers.tables import checked_table
 from tailboost.core.array_types import (
     Column,
     Constraints,
@@ -43,7 +42,7 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import Scores
-from tailboost.rates import InfeasibleLimitsError, Limit, Rate, Statistic, error
+from tailboost.rates import InfeasibleLimitsError, Limit, error
 from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import FEWEST_TRAINED, TRAINED_ON, Ledger, Records, Seen
@@ -87,8 +86,8 @@ class TunedClassifier(SelectedClassifier):
     """
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "objective": [str, Rate, Statistic, None],
-        "limits": [list, tuple, str, Limit],
+        "objective": "no_validation",  # `stated` reads both
+        "limits": "no_validation",
         "error_budget": [Interval(Real, 0, 1, closed="both"), None],
         "by_group": ["boolean", str],
         "infer_groups": ["boolean"],
@@ -162,8 +161,7 @@ class TunedClassifier(SelectedClassifier):
         selecting = replace(self._training(given, problem), words=words)
         fits = {name: [frozen_fit(name, model, self.classes_)] for name, model in models}
         fitted = final_models(fits, len(self.classes_))
-        given_models = [model for _, model in models]
-        self._judge(problem, fitted, given_models, selecting, training_rows=training_rows)
+        self._judge(problem, fitted, models, selecting, training_rows=training_rows)
         return self
 
     def _training(self, given: Rows, problem: Problem) -> Rows:
@@ -180,7 +178,7 @@ class TunedClassifier(SelectedClassifier):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        X = checked_table(self, given.X, reset=True)
+        X = self._checked(given.X, reset=True)
         check_classification_targets(given.labels)
         self.classes_ = given.classes
         if len(given.classes) < 2:
@@ -208,16 +206,14 @@ class TunedClassifier(SelectedClassifier):
         self,
         problem: Problem,
         models: Models,
-        given: Sequence[Model],
+        given: Sequence[object],
         selecting: Rows,
         fits: Mapping[str, Sequence[Fit]] | None = None,
-        fold: Ints | None = None,
-        trained: Sequence[Hashes] = (),
-        *,
+        fold: Ints | Sequence[int] = (),
+        trained: Hashes | None = None,
         training_rows: Table = None,
-        are_new: bool = True,
     ) -> None:
-        """Select the rule on the scores of fitted models, and record the rows.
+        """Select the rule on the scores of fitted models, and record the rows that they and it have read.
 
         Parameters
         ----------
@@ -225,45 +221,45 @@ class TunedClassifier(SelectedClassifier):
             The objective within limits.
         models : Models
             The models that answer.
-        given : list of models
-            They as given.
+        given : sequence of models, or of pairs with them
+            The models as the caller gave them, which may have read rows before.
         selecting : Rows
             The selection data.
         fits, fold : optional
             All fits of the models, and the number of the fit that answers each row, see `answering`.
-        trained : sequence of hashes
-            The rows of these fits.
+        trained : ndarray of shape (k,), optional
+            Hashes of the rows of these fits.
         training_rows : table, optional
             Further rows on which the models were trained.
-        are_new : bool
-            Whether the selection data are other rows than those of the fits.
         """
         identity = identity_of(models.fitted)
         models = answering(models, selecting, fits, fold)
         identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
 
-        # Read last: the models have refused an X with other columns.
-        stated_rows = []
-        if training_rows is not None:
-            table = checked_table(self, training_rows, "training_rows")
-            stated_rows.append(hash_rows(table, rounded=True))
+        # The rows of the models. Rows held out of the fits are among their training rows.
+        are_held_out = trained is not None and len(fold) > 0
         inner = [each.records for each in known_within(given)]
-        seen = [rows for each in inner for rows in each.tables]
-        seen += map(Seen.of, stated_rows)
-        if are_new:  # rows held out of the fits are among their training rows
-            seen += map(Seen.of, trained)
-        of_fits = [*trained, *stated_rows]
-        enough = FEWEST_TRAINED * (selecting.n_given or 0)
+        known = [rows for each in inner for rows in each.tables]
+        complete = all(each.complete for each in inner)
+        of_fits = []
+        if training_rows is not None:  # after the models, which refuse an X with other columns
+            of_fits.append(
+                hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
+            )
+            known.append(Seen.of(of_fits[0]))
+            complete |= len(of_fits[0]) >= FEWEST_TRAINED * (selecting.n_given or 0)
+        if trained is not None:
+            of_fits.append(trained)
+            if not are_held_out:
+                known.append(Seen.of(trained))
         attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
-        records = Records(
-            Seen.of(np.concatenate(of_fits), TRAINED_ON) if of_fits else None,
-            all(each.complete for each in inner)
-            or any(len(rows) >= enough for rows in stated_rows),
-            ledger=Ledger(tuple(attempts.values())),
-        )
-        if seen or are_new:
-            models, used = compared(models, selecting, seen)
-        if are_new:
+        records = Records(complete=complete, ledger=Ledger(tuple(attempts.values())))
+        if of_fits:
+            records = replace(records, trained=Seen.of(np.concatenate(of_fits), TRAINED_ON))
+
+        # The rows of the rule.
+        models, used = compared(models, selecting, known)
+        if not are_held_out:
             records = records.using(used)
         self._select(problem, averaging(models), selecting, records, identity)
 
@@ -638,8 +634,14 @@ def tune(
         by_group=by_group,
         infer_groups=infer_groups,
     )
-    of_rows = {"sample_weight": sample_weight, "groups": groups, "costs": costs}
-    return classifier.fit(X, y, **of_rows, training_rows=training_rows)
+    return classifier.fit(
+        X,
+        y,
+        sample_weight=sample_weight,
+        groups=groups,
+        costs=costs,
+        training_rows=training_rows,
+    )
 
 
 #: The name in files of the version before.

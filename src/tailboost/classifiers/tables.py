@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
-from sklearn.utils import get_tags
-from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Column, Model, Table
-from tailboost.core.checks import check_table, columns_of, has_named_columns, unpack
+from tailboost.core.array_types import Column, Table
 from tailboost.core.exceptions import TableChangedWarning, warn_user
-from tailboost.core.spelling import listed, text
+from tailboost.core.spelling import text
 
 # Number of categories up to which later tables are compared. A column of more has names or free text.
 CATEGORIES_COMPARED = 1000
@@ -24,50 +21,6 @@ ROWS_WITHOUT_KNOWN = 20
 # What pandas calls columns of numbers, and of categories.
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 NAMES = ("string", "mixed-integer", "mixed", "categorical", "empty")
-
-
-def checked_table(
-    classifier: Model, X: Table, argument: str = "X", *, reset: bool = False
-) -> Table:
-    """Return a table as models read it; with ``reset`` the classifier learns its columns, which others need.
-
-    A classifier that trains no model gives its models the rows as they are, of a data frame with the columns
-    in the order of the fit. ``argument`` is the name of the table in messages.
-    """
-    X, _ = unpack(X)
-    if has_named_columns(X):
-        raise TypeError(f"{argument} is a dict: give a data frame, pd.DataFrame({argument})")
-    is_frame = bool(columns_of(X))
-    names = list(getattr(classifier, "feature_names_in_", ()))
-    tags = get_tags(classifier).input_tags
-    try:
-        if is_frame or (hasattr(X, "iloc") and (names or classifier._trains)):
-            check_table(X)
-        elif names and np.ndim(X) < 2:
-            raise ValueError(f"got {type(X).__name__}")
-        if is_frame and {*X.columns} == {*names}:
-            X = X[names]
-        X = validate_data(
-            classifier,
-            X,
-            reset=reset,
-            skip_check_array=is_frame or not classifier._trains,
-            ensure_2d=classifier._trains or np.ndim(X) > 1,
-            accept_sparse=["csr", "csc"] if tags.sparse else False,
-            ensure_all_finite="allow-nan" if tags.allow_nan else True,
-        )
-    except ValueError as failure:
-        if not names:
-            raise
-        raise ValueError(
-            f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
-            f"{failure}"
-        ) from failure
-    if reset and is_frame and classifier._trains:
-        classifier._columns, X = Columns.of(X)
-    elif is_frame and classifier._columns is not None:
-        X = classifier._columns.read(X)
-    return X
 
 
 @dataclass(frozen=True)

@@ -50,4 +50,4 @@ Document = dict[str, Any]
 #: The name of a file.
 FilePath = str | os.PathLike[str]
 #: Accepted values of each parameter of a class, for scikit-learn's check of parameters.
-Constraints = dict[str, list[Any]]
+Constraints = dict[str, list[Any] | str]

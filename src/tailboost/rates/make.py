@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -749,19 +749,17 @@ def _value(node: Any) -> Any:
     )
 
 
-def as_statistics(stated: Stated) -> list[Any]:
+def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[Any]:
     """Return rates, limits, and texts of them as a list of statistics; other entries stay.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no list, or a text cannot be read.
+        If there is no list, as in the ``example`` of the message, or a text cannot be read.
     """
     entries = [stated] if isinstance(stated, (str, Rate, Statistic)) else stated
-    if not isinstance(entries, Iterable) or isinstance(entries, Mapping):
-        raise TypeError(
-            f"limits and rates must be lists, such as ['miss(1) <= 40%'], got {stated!r}"
-        )
+    if not isinstance(entries, (list, tuple)):  # others have no order, or are read once
+        raise TypeError(f"{stated!r:.120} is no list; write for example {example}")
     found = [parse(each) if isinstance(each, str) else each for each in entries]
     return [Statistic(EACH, each) if isinstance(each, Rate) else each for each in found]
 
@@ -782,13 +780,11 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
     TypeError, ValueError
         If an entry is not a limit, or asks for more errors or for more deferred rows.
     """
-    checked = as_statistics(limits)
+    example = "limits=['miss(1) <= 10%']"
+    checked = as_statistics(limits, example)
     for limit in checked:
         if not isinstance(limit, Limit):
-            raise TypeError(
-                f"limits: {limit!r} is no limit; write for example rates.error(by='class') <= "
-                "0.3"
-            )
+            raise TypeError(f"{limit!r:.120} is no limit; write for example {example}")
         if not to_keep:
             continue
         rate = limit.rate

@@ -117,9 +117,7 @@ def stated(parameters: Any) -> Problem:
     TypeError, ValueError
         If a parameter is not an objective or limits, or if parameters exclude each other.
     """
-    limits: tuple[Limit, ...] = ()
-    if parameters.limits is not None:
-        limits = checked_limits(parameters.limits, to_keep=True)
+    limits = checked_limits(parameters.limits, to_keep=True)
     objective = parameters.objective
     if objective is None:
         objective = "error" if limits else "worst_class"
