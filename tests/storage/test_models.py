@@ -142,9 +142,9 @@ def test_a_certified_rule_keeps_certificate_ledger_and_records(tmp_path):
     assert str(loaded.certificate_) == str(rule.certificate_)
     assert loaded.ledger_.to_dict() == rule.ledger_.to_dict()
     assert loaded.rule_.to_json() == rule.rule_.to_json()
-    for rows in (X_NEW, X_FIT):
+    for rows, labels in ((X_NEW, Y_NEW), (X_FIT, Y_FIT)):
         with pytest.raises(tb.LeakageError):
-            tb.certify(loaded, rows, Y_NEW[: len(rows)] if rows is X_NEW else Y_FIT)
+            tb.certify(loaded, rows, labels)
 
 
 def test_a_selected_rule_is_reweighted_after_a_file(tmp_path):

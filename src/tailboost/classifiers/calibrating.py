@@ -512,14 +512,13 @@ def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statist
             UselessRuleWarning,
         )
         return
-    for all_limits in price[:1]:
-        is_dear = all_limits.error - all_limits.without > MOST_PAID
-        if is_dear and not all_limits.limit and objective == OVERALL_ERROR:
-            dearest = min(price[1:], key=lambda each: each.without, default=all_limits)
+    for of_all in price[:1]:
+        if of_all.error - of_all.without > MOST_PAID and objective == OVERALL_ERROR:
+            dearest = min(price[1:], key=lambda each: each.without, default=of_all)
             warn_user(
-                f"the certified rule errs in {all_limits.error:.0%} of these rows, and in "
-                f"{all_limits.without:.0%} without limits; loosen "
-                f"{dearest.limit or 'the limit'}, or choose it from tradeoff()",
+                f"the certified rule errs in {of_all.error:.0%} of these rows, and in "
+                f"{of_all.without:.0%} without limits; loosen {dearest.limit or 'the limit'}, "
+                "or choose it from tradeoff()",
                 UselessRuleWarning,
             )
 
@@ -572,7 +571,7 @@ def certified(selection: Selection, fresh: Fresh, level: float) -> Certified | R
 def prices(
     selection: Selection, fresh: Fresh, found: Certified, level: float
 ) -> tuple[Price, ...]:
-    """Return by how much answers without all limits, and without each of a few, err less on the same rows.
+    """Return by how much answers without all limits, first, and without each of a few, err less here.
 
     Without limits the most probable labels err least. Where a score is no probability, the rule that the
     selecting rows choose without limits stands for them.

@@ -117,12 +117,8 @@ class Curve:
         limits = [*self._loosest.limits[:-1], limit]
         within = [each for rate, _, each in self if limit.keeps(rate, limit.bound)]
         if within:
-            rule = within[-1]._answering(within[-1].selection_.stated_within(limits))
-        else:  # no point of the curve is within the limit
-            rule = self._loosest.reweight(limits=limits)
-        for _, _, measured in self.points[:1]:  # has all rows on which curves were measured
-            rule.evidence_ = rule.evidence_.using(*measured.records_.used)
-        return rule
+            return within[-1]._answering(within[-1].selection_.stated_within(limits))
+        return self._loosest.reweight(limits=limits)
 
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
@@ -150,9 +146,10 @@ class Curve:
         answers = self._loosest.__tailboost__()
         rows, classes = answers.score(X, groups), self._loosest.classes_
         record = Seen.of(rows.content, SELECTED_ON, y, answers.known[0].score_labels)
+        self._loosest._record(record)
         numbers = []
         for _, _, classifier in self:
-            classifier.evidence_ = classifier.evidence_.using(record)
+            classifier._record(record)
             labels, is_deferred = classifier.selection_.answers(rows.outputs)
             deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(
