@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Array, Floats, Ints, Mask
 from tailboost.rates import Counts
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class RunningRates:
 
     def sums(self, counts: Floats) -> Floats:
         """Return the numerators and denominators of all rates of counts (T, W, A), shape (T, 2 R)."""
-        return np.asarray(counts.reshape(len(counts), -1) @ self.table)
+        return counts.reshape(len(counts), -1) @ self.table
 
     def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Ints, Floats]:
         """Return the charges of the rules on a line through a rule with these sums, shape (2 R,).
@@ -112,7 +112,7 @@ class RunningRates:
         moved[np.abs(moved) < ROUNDING] = 0.0
         return self.charged(sums, moving, moved), numbers, moved
 
-    def charged(self, sums: Floats, moving: Any, moved: Floats) -> Floats:
+    def charged(self, sums: Floats, moving: Ints | slice, moved: Floats) -> Floats:
         """Return the charges of rules with these sums, but ``moved``, (…, 2 r), of the ``moving`` rates.
 
         A charge is the scaled objective, and if a limit is broken more than any objective. Of the rates that
@@ -136,17 +136,17 @@ class RunningRates:
             violation = limit.violation(*ends(number)) / scales[number]
             violations = np.maximum(violations, violation)
         broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
-        return np.asarray((charges + broken).round(DECIMALS))
+        return (charges + broken).round(DECIMALS)
 
-    def _beyond(self, sums: Floats, rates: Any) -> Floats:
+    def _beyond(self, sums: Floats, rates: Ints | slice) -> Floats:
         """Return by how much rates exceed their levels, NaN without rows or a bound, shape (…, r)."""
         counted, among = np.split(sums, 2, axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
             values = np.where(among > 0, counted / among, np.nan)
-        return np.asarray(self.signs[rates] * (values - self.levels[rates]))
+        return self.signs[rates] * (values - self.levels[rates])
 
 
-def descended(family: Any, program: Program, rule: Any) -> Any:
+def descended(family: Any, program: Program, rule: Array) -> Array:
     """Return the rule after moves to the best rule on each line in turn."""
     rates = RunningRates(program)
     lines = family.lines(compares=any(limit.compares for limit in program.limits))

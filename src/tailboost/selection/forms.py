@@ -7,8 +7,8 @@ from typing import Any
 
 from tailboost.rows.subgroups import MISSING_GROUP, unit_name
 
-#: The names of the groups of a rule; None for a rule that reads no group.
-GroupNames = Sequence[Any] | None
+#: The groups of a rule; None for a rule that reads no group.
+GroupsOfRule = Sequence[Any] | None
 
 #: A function of a score and a group, without imports.
 SOURCE = """\
@@ -50,7 +50,7 @@ def range_words(score: str, band: Sequence[tuple[Any, Any]]) -> str:
     return "; ".join([*words, f"else {lowest_action}"])
 
 
-def words_of_groups(groups: GroupNames, texts: Sequence[str]) -> str:
+def words_of_groups(groups: GroupsOfRule, texts: Sequence[str]) -> str:
     """Return a text for each group as lines that begin with its name."""
     if groups is None:
         return texts[0]
@@ -77,7 +77,7 @@ def sql_case(
     return f"CASE {' '.join(cases)} END"
 
 
-def sql_conditions(groups: GroupNames, column: Any, table: str | None) -> list[str]:
+def sql_conditions(groups: GroupsOfRule, column: Any, table: str | None) -> list[str]:
     """Return the condition of each group on its column; NULL is the group 'missing' of a rule."""
     if groups is None:
         return [""]

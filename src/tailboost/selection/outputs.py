@@ -73,7 +73,7 @@ class LogProbabilities:
     def probabilities(self) -> Floats:
         """P(y | x), shape (n, K): those of a single model of two labels, of others the average."""
         if self.models.score.made_by is None:
-            return np.asarray(softmax(self.pooled, axis=1))
+            return softmax(self.pooled, axis=1)
         return np.column_stack([1.0 - self.score, self.score])
 
     @cached_property
@@ -84,7 +84,7 @@ class LogProbabilities:
         if not self.models.have_score:
             return np.round(self.pooled[:, 1] - self.pooled[:, 0], DECIMALS)
         score = self.models.score
-        return np.asarray(score.scores_at(np.exp(self.logs(0)[:, score.positive_])))
+        return score.scores_at(np.exp(self.logs(0)[:, score.positive_]))
 
 
 @dataclass(eq=False)
@@ -266,10 +266,11 @@ def averaging(models: Models) -> Models:
 
     options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
-    bounds = Bounds(np.repeat([0.0, -np.inf], [M, K]), np.full(M + K, np.inf))
-    most = bounds.ub[:M]  # 0 of the models without weight
+    lower = np.repeat([0.0, -np.inf], [M, K])
+    is_used = np.full(M, True)
     least = np.inf
-    while most.any():
+    while is_used.any():
+        bounds = Bounds(lower, np.where(np.append(is_used, [True] * K), np.inf, 0.0))
         found = minimize(
             loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
         )
@@ -278,7 +279,7 @@ def averaging(models: Models) -> Models:
         least = min(least, found.fun)
         t = found.x
         is_used = t[:M] > 0.0
-        most[~is_used] = 0.0
-        most[np.where(is_used, t[:M] * spread, np.inf).argmin()] = 0.0
+        # Next without the model of the smallest effect.
+        is_used[np.where(is_used, t[:M] * spread, np.inf).argmin()] = False
     t = np.rint(t / GRAIN) * GRAIN
     return replace(models, weights=t[:M], offset=t[M:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain, pairwise
+from itertools import chain
 from keyword import iskeyword
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from tailboost.core.array_types import (
     Array,
+    Column,
     Document,
     Floats,
     Groups,
@@ -66,8 +67,8 @@ NO_FORM = (
 
 Band = list[tuple[float | None, Name]]
 """The ranges of a group from the lowest: lower end, None for −∞, and action."""
-Ranges = list[tuple[float, float, Name]]
-"""The ranges of a group with their actions: least and largest score. The first one with a score decides."""
+Range = tuple[float, float, Name]
+"""The least and the largest score of a range, and its action. The first range with a score decides."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,9 @@ def _answers(
     """Return the actions of rows with these values of `numbers`, the default for those without one."""
     unknown = default is not ...
     columns = group_columns(groups, "groups", table)
-    read = (rule.groups, len(values), rule.group_column)
-    numbers = rule.numbers(values, group_numbers(columns, *read, unknown=unknown))
-    answers = [*rule.classes, HUMAN_REVIEW, default]
+    place = group_numbers(columns, rule.groups, len(values), rule.group_column, unknown=unknown)
+    numbers = rule.numbers(values, place)
+    answers = [*rule.classes, HUMAN_REVIEW, default]  # of the number −1 the last one
     if default not in (*answers[:-1], None, ...):
         raise ValueError(
             f"default={default!r} is no answer of this rule: give one of {rule.classes}, "
@@ -257,33 +258,41 @@ class ThresholdRule(StoredRule):
             if the default is no answer.
         """
         table = as_pandas(score)
-        names = columns_of(table)
-        if names:
-            needed = [self.column]
-            if groups is None and self.groups is not None:
-                groups = self.group_column
-                needed.append(groups)
-            for name in needed:
-                if name not in names:
-                    raise ValueError(
-                        f"score is a table without the column {name!r}, which the rule reads; "
-                        f"it has {listed(names)} (groups may be given by groups=)"
-                    )
-            score = table[self.column]
-            if np.isscalar(groups) and groups in names:
-                groups = table[groups]
-        if np.ndim(score) > 1 and np.shape(score)[1] > 1:
+        column, groups = self._columns_read(table, groups)
+        if np.ndim(column) > 1 and np.shape(column)[1] > 1:
             raise ValueError(
-                f"score has {np.shape(score)[1]} columns; give the one of the score"
+                f"score has {np.shape(column)[1]} columns; give the one of the score"
             )
-        if np.ndim(score) == 0 and np.isscalar(groups):  # one row
+        if np.ndim(column) == 0 and np.isscalar(groups):  # one row
             groups = np.atleast_1d(groups)
         missing = self.missing
         if missing is None and default is not ...:
             missing = np.nan
         kind = SCORE_KINDS[self.kind]
-        scores = kind.checked(np.ravel(score), str(self.column), missing)
+        scores = kind.checked(np.ravel(column), str(self.column), missing)
         return _answers(self, scores, groups, table, default)
+
+    def _columns_read(self, table: Table, groups: Groups) -> tuple[Column, Groups]:
+        """Return the scores and the groups: of a table of named columns those that the rule reads.
+
+        Given groups take the place of the column of groups; raise ValueError if a column is missing.
+        """
+        names = columns_of(table)
+        if not names:
+            return table, groups
+        needed = [self.column]
+        if groups is None and self.groups is not None:
+            groups = self.group_column
+            needed.append(groups)
+        for name in needed:
+            if name not in names:
+                raise ValueError(
+                    f"score is a table without the column {name!r}, which the rule reads; "
+                    f"it has {listed(names)} (groups may be given by groups=)"
+                )
+        if np.isscalar(groups) and groups in names:
+            groups = table[groups]
+        return table[self.column], groups
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -309,14 +318,14 @@ class ThresholdRule(StoredRule):
         _check_names(self.classes, self.groups)
         kind = score_kind(self.kind)
         kind.check_missing(self.missing)
-        # 1, 1.0 and True are equal, and different labels.
-        actions = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
         for (first, _), *higher in self.bands:
             ends: Any = [lower for lower, _ in higher]
             in_range = all(kind.contains(end) and end > kind.lower for end in ends)
             if first is not None or not in_range or sorted(set(ends)) != ends:
                 raise ValueError(f"thresholds must ascend from null, and each be a {kind.name}")
-        if {(type(action), action) for _, action in chain(*self.bands)} - actions:
+        # As text, because 1, 1.0 and True are equal, and different labels.
+        answers = map(repr, (*self.classes, HUMAN_REVIEW))
+        if {repr(action) for _, action in chain(*self.bands)}.difference(answers):
             raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
@@ -324,17 +333,18 @@ class ThresholdRule(StoredRule):
         if self.label is not None and high - {self.label}:
             raise ValueError(f"label={self.label!r} is not the label of high scores")
 
-    def _as_read(
+    def _ranges(
         self, label: Name | None, *, is_needed: bool
-    ) -> tuple[list[Ranges], float | None]:
-        """Return the ranges of the score of a label by group, and the score of rows without one.
+    ) -> tuple[list[list[Range]], float | None]:
+        """Return the ranges of the scores of a label by group, and the score of rows without one.
 
-        The score of the other one of two labels falls where the rule's grows, so its ranges are turned. Raise
-        ValueError if the label is needed and not stated, or if its scores do not decide.
+        The rule's highest range is first. Two neighbours share an end, which belongs to the first of them. Of
+        the other one of two labels scores fall where the rule's grow, so ranges are turned. Raise ValueError
+        if the label is needed and not stated, or if its scores do not decide.
         """
         kind, missing = SCORE_KINDS[self.kind], self.missing
-        turned: Callable[[Any], float] = float
-        ends = [kind.most, kind.least]
+        read: Callable[[Any], float] = float
+        first, last = kind.most, kind.least
         if label != self.label and (is_needed or label is not None):
             if label not in self.classes:
                 raise ValueError(
@@ -346,15 +356,17 @@ class ThresholdRule(StoredRule):
                     f"label={label!r}: its scores do not decide, because the rule reads "
                     f"{kind.plural} of {self.label!r}"
                 )
-            turned = kind.turned
-            ends.reverse()
-            missing = None if missing is None else turned(missing)
-        ranges: list[Ranges] = []
+            read, first, last = kind.turned, last, first
+            missing = None if missing is None else read(missing)
+        ranges = []
         for band in self.bands:
-            lowers, actions = zip(*reversed(band), strict=True)
-            pairs = pairwise([ends[0], *map(turned, lowers[:-1]), ends[1]])
-            each = zip(map(sorted, pairs), actions, strict=True)
-            ranges.append([(least, most, action) for (least, most), action in each])
+            above = first
+            of_group = []
+            for lower, action in reversed(band):
+                below = last if lower is None else read(lower)
+                of_group.append((min(above, below), max(above, below), action))
+                above = below
+            ranges.append(of_group)
         return ranges, missing
 
     def to_sql(
@@ -399,7 +411,7 @@ class ThresholdRule(StoredRule):
             column = self.column
         if group is None:
             group = self.group_column
-        ranges, missing = self._as_read(label, is_needed=column != self.column)
+        ranges, missing = self._ranges(label, is_needed=column != self.column)
         score = sql_column(column, table)
         if missing is not None:
             score = f"COALESCE({score}, {missing!r})"
@@ -428,7 +440,7 @@ class ThresholdRule(StoredRule):
         """
         if not name.isidentifier() or iskeyword(name):
             raise ValueError(f"name={name!r} is no name of a function")
-        ranges, missing = self._as_read(label, is_needed=self.model is not None)
+        ranges, missing = self._ranges(label, is_needed=self.model is not None)
         of_group = dict(zip(self.groups or (None,), ranges, strict=True))
         words = str(self)
         if label not in (None, self.label):
@@ -649,8 +661,7 @@ class Rule(StoredRule):
                 for each in costs.T.tolist()
             ]
             are_least = [" AND ".join(f"{c} <= {d}" for d in expected) for c in expected]
-            actions = [*self.classes, HUMAN_REVIEW][: len(expected)]
-            tests.append(list(zip(are_least, actions, strict=True)))
+            tests.append(list(zip(are_least, [*self.classes, HUMAN_REVIEW], strict=False)))
         return sql_case(conditions, tests, as_text=self.defers)
 
     def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Array, Floats
 from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import (
     InfeasibleLimitsError,
@@ -143,10 +143,10 @@ class Pool:
     # Has the rule of least expected cost, ``best(costs)``, the ``counts(rule)``, the ``lines`` of a descent,
     # a rule as its first one, ``reached(rule)``, and the rules on a line from there, ``line(reached, line)``.
     family: Any
-    rules: list[Any] = field(default_factory=list)
+    rules: list[Array] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each rule, shape (W, A)
 
-    def add(self, rule: Any) -> int:
+    def add(self, rule: Array) -> int:
         """Return the number of a rule, or of an earlier one with the same counts."""
         counts = self.family.counts(rule)
         for number, earlier in enumerate(self.counts):

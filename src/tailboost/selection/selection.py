@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Labels, Mask, Table
+from tailboost.core.array_types import Floats, Ints, Labels, Mask, Name, Table
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     SmallSubgroupsWarning,
@@ -21,7 +21,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.spelling import joined
 from tailboost.rates import Counts, Limit, Rate, error
-from tailboost.rows.rows import Rows
+from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LogProbabilities, Models
@@ -47,13 +47,16 @@ MOST_EQUAL = 0.95
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
 
+GroupsRead = tuple[list[Name] | None, Name]
+"""The groups of a group-aware rule and the name of their column; None and None for a group-blind rule."""
+
 
 def counted(
     problem: Problem,
     rows: Rows,
     classes: Labels,
-    names: Any,
-    costs: Any = None,
+    names: GroupNames,
+    costs: Floats | None = None,
     rule_column: int | None = None,
 ) -> Counts:
     """Return the rows to be counted for a problem.
@@ -65,22 +68,23 @@ def counted(
     ValueError
         If a group with thresholds of its own has no row.
     """
-    used: list[Any] = []
+    used: list[int] = []
     codes = None
-    if rows.groups is not None and names is not None:
-        used = sorted({*problem.columns(names.titles), rule_column} - {None})
+    if rows.groups is not None:
+        used = problem.columns(names.titles)
+        if rule_column is not None:
+            used = sorted({*used, rule_column})
         if any(rate.needs_groups for rate in problem.rates) and not used:
-            used = list(
-                range(len(names.titles))
-            )  # of an unknown column the terms raise the error
+            # Of an unknown column the terms raise the error.
+            used = [*range(len(names.titles))]
         codes = rows.groups[:, used]
     found = Counts.stratified(
         rows.y,
         codes,
         rows.weight,
         classes,
-        tuple(names.titles[j] for j in used),
-        tuple(names.values[j] for j in used),
+        [names.titles[j] for j in used],
+        [names.values[j] for j in used],
         defers=problem.needs_deferral,
         costs=costs if problem.needs_costs else None,
     )
@@ -109,7 +113,7 @@ class Engine:
         The models with their log-probabilities, and their average.
     classes : ndarray of shape (K,)
         The labels.
-    names : GroupNames or None
+    names : GroupNames
         Names of the groups of all columns.
     told : int or None
         Number of the group column of group-aware rules; None for group-blind rules.
@@ -124,8 +128,8 @@ class Engine:
 
     problem: Problem
     models: Models
-    classes: Any
-    names: Any
+    classes: Labels
+    names: GroupNames
     told: int | None
     may_infer: bool
     X: InitVar[Table] = None
@@ -171,8 +175,8 @@ class Engine:
             self.words += ", with groups estimated by models of other rows"
 
     @property
-    def groups_read(self) -> tuple[Any, Any]:
-        """The groups of group-aware rules and the name of their column; None for group-blind rules."""
+    def groups_read(self) -> GroupsRead:
+        """What the rules read."""
         if self.told is None:
             return None, None
         return self.names.values[self.told].tolist(), self.names.titles[self.told]
@@ -199,7 +203,7 @@ class Engine:
             If the kept selection data lack costs or groups of the problem.
         """
         strata = self.family.data.strata
-        titles = () if self.names is None else self.names.titles
+        titles = self.names.titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
             and problem.needs_deferral == strata.defers
@@ -281,11 +285,11 @@ class Selection:
     @property
     def defers(self) -> bool:
         """Whether the rule may defer rows."""
-        return bool(self.program.strata.defers)
+        return self.program.strata.defers
 
     @property
-    def groups_read(self) -> tuple[Any, Any]:
-        """The groups that the rule reads, and the name of their column; None for a group-blind rule."""
+    def groups_read(self) -> GroupsRead:
+        """What the rule reads."""
         return self.engine.groups_read
 
     def within(self, limits: Sequence[Limit]) -> Selection:
@@ -311,13 +315,21 @@ class Selection:
         first, last = classes[::sign]
         bands: list[Band] = []
         for low, high in np.sort(sign * self.rule, axis=1)[:, [0, -1]].tolist():
-            band = {-np.inf: first, low: HUMAN_REVIEW, high: last}
-            lowest = band.pop(-np.inf)
-            band.pop(np.inf, None)
-            bands.append([(None, lowest), *band.items()])
+            ranges = (-np.inf, low, first), (low, high, HUMAN_REVIEW), (high, np.inf, last)
+            band = [(lower, action) for lower, upper, action in ranges if lower < upper]
+            bands.append([(None, band[0][1]), *band[1:]])
         groups, column = self.groups_read
-        kept = (score.kind, score.missing, score.made_by)
-        return ThresholdRule(score.column_list[0], classes, groups, bands, *kept, column, last)
+        return ThresholdRule(
+            score.column_list[0],
+            classes,
+            groups,
+            bands,
+            score.kind,
+            score.missing,
+            score.made_by,
+            column,
+            last,
+        )
 
     @property
     def written(self) -> ThresholdRule | Rule:
@@ -360,14 +372,14 @@ class Selection:
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
+        engine = self.engine
         return RateTable.counted(
             stated,
             self.program.strata,
             self.counts,
-            self.engine.words,
-            spread=self.engine.spread,
-            by_group=self.engine.family.group_column is not None
-            or self.engine.models.rows.fitted,
+            engine.words,
+            spread=engine.spread,
+            by_group=engine.family.group_column is not None or engine.models.rows.fitted,
         )
 
     @cached_property
@@ -385,12 +397,11 @@ class Selection:
 
     def warn(self) -> None:
         """Warn of violated limits, few rows, and a rule with nearly one answer."""
-        strata = self.program.strata
+        strata, words = self.program.strata, self.engine.words
         keeps = self.program.keeps(self.counts)
         if not keeps:
             warn_user(
-                f"limits violated on {self.engine.words} by the best rule found: "
-                f"{self.estimates.broken}",
+                f"limits violated on {words} by the best rule found: {self.estimates.broken}",
                 BoundNotMetWarning,
             )
         shares = self.counts[: len(strata.mass)].sum(axis=0)
@@ -400,7 +411,7 @@ class Selection:
         if shares[answer] > max(MOST_EQUAL, (1.0 + frequency) / 2.0) and keeps:
             name = unit_name([*strata.classes, HUMAN_REVIEW][answer])
             warn_user(
-                f"the rule answers {name} in {shares[answer]:.1%} of {self.engine.words}",
+                f"the rule answers {name} in {shares[answer]:.1%} of {words}",
                 UselessRuleWarning,
             )
         few = [
@@ -410,7 +421,7 @@ class Selection:
         ]
         if few:
             warn_user(
-                f"few rows of selection data ({self.engine.words}): fewer than {FEW_ROWS} for "
+                f"few rows of selection data ({words}): fewer than {FEW_ROWS} for "
                 f"{joined([*dict.fromkeys(few)], SUBGROUPS_SHOWN, '; ')}",
                 SmallSubgroupsWarning,
             )
@@ -452,13 +463,13 @@ class StoredSelection:
     problem : Problem
         The objective within limits.
     groups_read : tuple
-        The groups that the rule reads, and the name of their column; None for a group-blind rule.
+        What the rule reads.
     """
 
     written: ThresholdRule | Rule
     models: Models
     problem: Problem
-    groups_read: tuple[Any, Any]
+    groups_read: GroupsRead
 
     @property
     def defers(self) -> bool:

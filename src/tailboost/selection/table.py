@@ -232,11 +232,12 @@ class RateTable:
                 said = (str(each), each.sense, each.in_percent)
                 if each.compares:
                     values, low, high, _ = numbers
-                    ends = (np.nan, np.nan)
+                    compared = [np.nan] * 4
+                    if not np.isnan(values).any():  # of all subgroups
+                        compared[0] = each.value(values)
                     if not np.isnan(low).any():
-                        ends = each.interval(low, high)
-                    # A subgroup without a rate leaves the comparison unknown.
-                    rows.append([each.value(values) + 0.0 * values.sum(), *ends, np.nan])
+                        compared[1:3] = each.interval(low, high)
+                    rows.append(compared)
                     names.append(each.form)
                     bounds.append(each.bound)
                 else:
@@ -274,8 +275,10 @@ class RateTable:
                 numbers += f" of {rows} rows"
             verdict = {True: KEPT, False: BROKEN, None: NO_ROWS}[line.met]
             value, low, high = map(number_or_none, (line.value, line.low, line.high))
-            said = (verdict, line.met, f"{rate}: {unit}", limit, numbers)
-            lines.append(LimitLine(*said, value, low, high, line.bound))
+            name = f"{rate}: {unit}"
+            lines.append(
+                LimitLine(verdict, line.met, name, limit, numbers, value, low, high, line.bound)
+            )
         return lines
 
     @property

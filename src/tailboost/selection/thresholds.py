@@ -24,14 +24,13 @@ from tailboost.selection.descent import Axis, Line, changes
 MOST = 2_000
 # The same for rules that are tested on fresh rows.
 FEW = 200
-# Steps of iterative scaling for the probability of the second label within each group.
+# Steps of iterative proportional fitting.
 SCALINGS = 30
 # The least share of a label in a place, so that its rows keep their order, and the least cost of an answer.
 TINY = 1e-9
 # Distances of two cuts that are moved together from where they are.
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
 NO_ROWS: Any = np.zeros(0)
-
 
 #: A cut that moves: its place and side.
 Cut = tuple[int, ...]
@@ -104,6 +103,8 @@ class Thresholds:
         self.n_places = int(self.places.max()) + 1
         place = self.places[data.stratum]
         self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
+
+        # Edges are the least score, evenly spaced ranks of the scores of each label, and ∞.
         ranks = np.linspace(0.0, 1.0, self.most)
         edges = [np.array([scores.min(), np.inf])]
         for label in np.unique(strata.y[strata.mass > 0]):
@@ -111,35 +112,30 @@ class Thresholds:
             edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
         self.edges = np.unique(np.concatenate(edges))
 
+        # A merged row has the weight of the rows of a cell and stratum, and their mean costs.
         n_cells = len(self.edges) - 1
         cell = np.searchsorted(self.edges, scores, side="right") - 1
         sums = [data.sums(cell, n_cells, action) for action in range(strata.n_actions)]
-        in_cells = sums[0][:, :n_strata]  # weight by cell and stratum
-        self.cell, stratum = np.nonzero(in_cells)
-        weights, costs = in_cells[self.cell, stratum], None
+        counted = sums[0][:, :n_strata]  # (V, S)
+        self.cell, stratum = np.nonzero(counted)
+        weights, costs = counted[self.cell, stratum], None
         if data.costs is not None:
             met = [each[self.cell, n_strata + stratum] / weights for each in sums]
             costs = np.stack(met, axis=1)
         self.merged = Counts(strata, stratum, weights, costs)
 
-        # Both labels get their mass in each place by scaling in turn labels and cells.
-        of_stratum = in_cells.T
-        rows = np.eye(self.n_places)[self.places].T @ of_stratum + TINY
-        mass = np.bincount(strata.y * self.n_places + self.places, strata.mass) + TINY
-        mass = mass.reshape(2, -1, 1)  # (2, m, 1)
+        # Expected rows have the label by its chance: in each stratum as many as were counted.
+        of_stratum = counted.T
+        rows = np.eye(self.n_places)[self.places].T @ of_stratum + TINY  # (m, V)
+        self.cuts = [np.append(0, 1 + np.flatnonzero(in_place > TINY)) for in_place in rows]
         mean = np.bincount(cell, data.weights * self.chance, n_cells) / rows.sum(axis=0)
-        mean = mean.clip(TINY, 1.0 - TINY)
-        both = np.stack([1.0 - mean, mean])[:, None] * rows  # (2, m, V)
-        for _ in range(SCALINGS):
-            both *= mass / both.sum(axis=2, keepdims=True)
-            both *= rows / both.sum(axis=0)
-        self.chances = both[1] / rows
+        mass = np.bincount(strata.y * self.n_places + self.places, strata.mass) + TINY
+        self.chances = chances_within(rows, mean, mass.reshape(2, -1, 1))
         of_both = of_stratum + np.roll(of_stratum, strata.n_combinations, axis=0)
         p = self.chances[self.places]
         expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
         self.weights: Floats = (of_stratum + expected) / 2.0 * strata.size.sum()
-        self.cuts = [np.append(0, 1 + np.flatnonzero(in_place > TINY)) for in_place in rows]
         below = np.pad(expected.cumsum(axis=1), ((0, 0), (1, 0)))
         self.expected = [
             below[np.ix_(self.places == number, cuts)] for number, cuts in enumerate(self.cuts)
@@ -221,17 +217,17 @@ class Thresholds:
             taken.append(cuts)
         on_grid = dict(zip(line, np.meshgrid(*taken, indexing="ij"), strict=True))
 
-        def cuts_at(place: int, side: int) -> Any:
-            return on_grid.get((place, side), rule[place, side])
-
         def to(*numbers: int) -> Reached:
             moved = rule.copy()
             for cut, cuts in on_grid.items():
                 moved[cut] = cuts[numbers]
             return Reached(moved)
 
-        allowed = [cuts_at(place, 0) <= cuts_at(place, last) for place, _ in line]
-        return Line(axes, to, np.all(allowed, axis=0))
+        allowed: Any = True
+        for place, _ in line:
+            low, high = (on_grid.get((place, side), rule[place, side]) for side in (0, last))
+            allowed = allowed & (low <= high)
+        return Line(axes, to, allowed)
 
     # -- written thresholds ------------------------------------------------------------------------------
 
@@ -268,3 +264,18 @@ class Thresholds:
             here = place == number
             cells[here] = np.searchsorted(edges, scores[here], side="right")
         return cells
+
+
+def chances_within(rows: Floats, mean: Floats, mass: Any) -> Floats:
+    """Return the probability of the second label in each cell of each place, shape (m, V).
+
+    It starts as the ``mean`` of the cell over all places, (V,). Iterative proportional fitting scales the
+    expected rows by label, place and cell until they sum to the ``rows`` of each cell, (m, V), and to the
+    ``mass`` of each label in each place, (2, m, 1).
+    """
+    mean = mean.clip(TINY, 1.0 - TINY)
+    expected = np.stack([1.0 - mean, mean])[:, None] * rows  # (2, m, V)
+    for _ in range(SCALINGS):
+        expected *= mass / expected.sum(axis=2, keepdims=True)
+        expected *= rows / expected.sum(axis=0)
+    return expected[1] / rows

@@ -89,7 +89,7 @@ class ClassWeights:
         """Return the rule of least expected cost: scaled to at most 1, and centred so that most are 0."""
         usual = np.sort(costs, axis=1)[:, costs.shape[1] // 2]
         centred = costs - usual[:, None]
-        return centred / max(float(np.abs(centred).max()), 1e-300)
+        return centred / max(np.abs(centred).max(), 1e-300)
 
     def counts(self, rule: Floats) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
@@ -134,9 +134,8 @@ class ClassWeights:
         growth = self._total
         if not strata.all():
             growth = self.probabilities[strata > 0].sum(axis=0, dtype=np.float64)
-        # The move at which each row changes; some never do.
-        change = np.full(len(actions), -np.inf)
-        change[has_it] = np.inf
+        # A row changes as the cost of the action reaches the least other one, or never.
+        change = np.where(actions == action, np.inf, -np.inf)
         np.divide(least - costs[action], growth, out=change, where=growth > 0)
         change[has_it] = change[has_it].clip(FIRST_CHANGE)
         ends = np.unique(change[np.isfinite(change)])
@@ -162,7 +161,7 @@ class ClassWeights:
         if self.models:
             return costs.transpose(1, 0, 2)
         of_place = np.eye(self.places.max() + 1)[self.places]
-        return np.asarray(np.einsum("kg,kga,gm->mka", self.shares, costs, of_place))
+        return np.einsum("kg,kga,gm->mka", self.shares, costs, of_place)
 
     # -- probabilities of strata -------------------------------------------------------------------------
 
