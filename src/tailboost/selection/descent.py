@@ -113,10 +113,11 @@ class RunningRates:
         return self.charged(sums, moving, moved), numbers, moved
 
     def charged(self, sums: Floats, moving: Ints | slice, moved: Floats) -> Floats:
-        """Return the charges of rules with these sums, but ``moved``, (…, 2 r), of the ``moving`` rates.
+        """Return the charges of rules that share the sums of most rates, shape (…).
 
-        A charge is the scaled objective, and if a limit is broken more than any objective. Of the rates that
-        rest, the largest and the smallest one of each limit matter.
+        The ``moving`` rates have the sums ``moved`` in each rule, (…, 2 r), all others rest at ``sums``,
+        (2 R,). A charge is the scaled objective; if a limit is broken, it is more than any objective. Of the
+        rates at rest only the largest and the smallest one of each limit matter.
         """
         at_rest = self._beyond(sums, slice(None))
         at_rest[moving] = np.nan

@@ -2,8 +2,8 @@
 
 Of rows with a score and two labels let θ be the probability that a row of the stated label has no lower score
 than a row of the other one in its place, and A the share of these pairs with this property. By Hoeffding
-(1963, Section 5), A is at least a distance d beside θ on either side with probability at most exp(−2 n d²),
-with n the number of pairs without a common row: in each place the rows of its rarer label.
+(1963, Section 5), A ≤ θ − d has probability at most exp(−2 n d²), and so has A ≥ θ + d. Here n is the number
+of pairs without a common row: in each place the rows of its rarer label.
 
 **Theorem.** A call is refused for free if A ≤ 1/2 − t with t = `FALLS`/√n, and certifies nothing if A < 1/2.
 Then it and any further call on the same rows certify falsely with at most exp(−n t²/2) < 10⁻⁸ more than the

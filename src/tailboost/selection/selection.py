@@ -176,7 +176,7 @@ class Engine:
 
     @property
     def groups_read(self) -> GroupsRead:
-        """What the rules read."""
+        """The groups that the rules read, and their column."""
         if self.told is None:
             return None, None
         return self.names.values[self.told].tolist(), self.names.titles[self.told]
@@ -289,7 +289,7 @@ class Selection:
 
     @property
     def groups_read(self) -> GroupsRead:
-        """What the rule reads."""
+        """The groups that the rule reads, and their column."""
         return self.engine.groups_read
 
     def within(self, limits: Sequence[Limit]) -> Selection:
@@ -463,7 +463,7 @@ class StoredSelection:
     problem : Problem
         The objective within limits.
     groups_read : tuple
-        What the rule reads.
+        The groups that the rule reads, and their column.
     """
 
     written: ThresholdRule | Rule

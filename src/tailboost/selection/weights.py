@@ -22,7 +22,7 @@ from tailboost.selection.outputs import LogProbabilities
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
 # the error plus the excess of limits is .0033 higher, at twice the time (64 selections of three classes).
 MOST = 250
-# A row with the moved action keeps it where the costs tie: its change is after the move by 0.
+# The least move at which a row with the moved action leaves it. At 0 the costs may tie, and it keeps it.
 FIRST_CHANGE = np.nextafter(0.0, 1.0)
 # The model of groups, small because it is fitted several times, and its folds.
 GROUP_MODEL = HistBoostClassifier(
