@@ -13,10 +13,20 @@ PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"),
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_the_block_of_python_runs(tmp_path, monkeypatch):
+def test_blocks_of_python_print_what_the_page_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    exec(compile(block, "README.md", "exec"), {})
+    blocks = re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", README, flags=re.DOTALL)
+    assert len(blocks) == README.count("```python") == 2
+    shared: dict = {}
+    for block, stated in blocks:
+        exec(compile(block, "README.md", "exec"), shared)
+        printed = capsys.readouterr().out
+        number = r"\d[\d,]*(?:\.\d+)?"  # rounding may differ between machines
+        assert re.sub(rf"{number}|\s+", " ", printed) == re.sub(rf"{number}|\s+", " ", stated)
+        found, said = (
+            [float(n.replace(",", "")) for n in re.findall(number, text)] for text in (printed, stated)
+        )
+        assert found == pytest.approx(said, rel=0.05)
 
 
 @pytest.mark.slow
