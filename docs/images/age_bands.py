@@ -48,25 +48,25 @@ for name in wrong:
 for file, (ground, text, grid, *colours, line) in COLOURS.items():
     plt.rcParams.update({"font.size": 11, "text.color": text, "axes.labelcolor": text})
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(6.4, 3.3), sharey=True, width_ratios=(4, 1.2), layout="constrained", facecolor=ground
+        1, 2, figsize=(6.4, 3.3), sharey=True, width_ratios=(4, 1.3), layout="constrained", facecolor=ground
     )
     for k, (name, colour) in enumerate(zip(answers, colours, strict=True)):
         for axes, parts in ((left, missed[name]), (right, [wrong[name]])):
             rates = np.array([100 * part.mean() for part in parts])
             ends = [clopper_pearson_interval(part.mean(), len(part)) for part in parts]
-            at = np.arange(len(parts)) + 0.28 * (k - 1)
+            at = np.arange(len(parts)) + 0.3 * (k - 1)
             lengths = np.abs(100 * np.array(ends).T.reshape(2, -1) - rates)
-            axes.bar(at, rates, 0.26, color=colour, label=name)
+            axes.bar(at, rates, 0.285, color=colour, label=name)
             axes.errorbar(at, rates, lengths, fmt="none", ecolor=text, elinewidth=1.1, capsize=2)
             for place, value in zip(at, rates, strict=True):
-                axes.text(place, 2.5, f"{value:.0f}", ha="center", color=ground, weight="bold", fontsize=9.5)
+                axes.text(place, 2.5, f"{value:.1f}", ha="center", color=ground, weight="bold", fontsize=7.5)
     left.axhline(LIMIT, color=line, lw=2, zorder=3)
-    right.text(-0.72, LIMIT, f"your limit:\n{LIMIT} %", color=line, va="center", weight="bold")
+    right.text(-0.55, LIMIT, f"your limit:\n{LIMIT} %", color=line, va="center", weight="bold")
     left.set_title("defaulters missed, % by age", loc="left", fontsize=11)
     right.set_title("overall error, %", loc="left", fontsize=11)
     left.set_xticks(range(len(bands)), [b.replace(" and over", "+").replace("-", "–") for b in bands])
     right.set_xticks([0], ["the price"])
-    right.set_xlim(-0.75, 0.75)
+    right.set_xlim(-0.57, 0.57)
     left.set_ylim(0, 86)
     left.set_yticks(range(0, 71, 10))
     left.legend(frameon=False, ncols=3, loc="upper left", labelcolor=text, fontsize=10.5)
