@@ -14,6 +14,7 @@ import argparse
 import json
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ def rate(text: str, truth: Any, answers: Any, groups: Any) -> float:
 
 def broken(splits: int) -> dict[str, Any]:
     """Count problems and broken limits of the three methods."""
+    names = ("TunedThresholdClassifierCV", "tune", "calibrate")
+    unsolved = dict.fromkeys(names, 0)
     found: list[list[bool]] = []
     errors: list[list[float]] = []
     asked = 0
@@ -86,23 +89,29 @@ def broken(splits: int) -> dict[str, Any]:
                             model, scoring=make_scorer(score), cv="prefit", refit=False
                         ).fit(X[val], y[val])
                         given = {"groups": {"g": g[val]}, "limits": [text]}
-                        try:
-                            rules = [
-                                tuned,
-                                tb.tune(model, X[val], y[val], objective="error", **given),
-                                tb.calibrate(model, X[val], y[val], training_rows=X[train], **given),
-                            ]
-                        except (tb.NotCertifiedError, ValueError):
+                        rules: dict[str, Any] = {} if tuned.best_score_ < 0 else {names[0]: tuned}
+                        with suppress(ValueError):
+                            rules["tune"] = tb.tune(model, X[val], y[val], objective="error", **given)
+                        with suppress(ValueError):  # not certified
+                            rules["calibrate"] = tb.calibrate(
+                                model, X[val], y[val], training_rows=X[train], **given
+                            )
+                        for name in set(names) - set(rules):
+                            unsolved[name] += 1
+                        if len(rules) < len(names):
                             continue
-                        if tuned.best_score_ < 0:
-                            continue
-                        answers = [rule.predict(X[new]) for rule in rules]
+                        answers = [rules[name].predict(X[new]) for name in names]
                         found.append([rate(text, y[new], each, g[new]) > most for each in answers])
                         errors.append([float(np.mean(each != y[new])) for each in answers])
-    names = ("TunedThresholdClassifierCV", "tune", "calibrate")
     counts = dict(zip(names, np.sum(found, axis=0).tolist(), strict=True))
     means = dict(zip(names, np.mean(errors, axis=0).tolist(), strict=True))
-    return {"asked": asked, "solved by all": len(found), "broken": counts, "error": means}
+    return {
+        "asked": asked,
+        "unsolved": unsolved,
+        "solved by all": len(found),
+        "broken": counts,
+        "error": means,
+    }
 
 
 def peers(seed: int) -> dict[str, list[float]]:
