@@ -1,6 +1,7 @@
 """Players of one's own, by the public classifiers: those of the page, and one without theorems."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,3 +128,42 @@ def test_what_is_no_player_is_refused():
     for clf in (tb.GameClassifier(1.0, TREE), tb.GameClassifier(Uniform(), TREE, n_estimators=0)):
         with pytest.raises(ValueError, match=r"player|n_estimators"):
             clf.fit(X, y)
+
+
+@dataclass(frozen=True)
+class Wrong(Uniform):
+    """Faulty weights from round 3 on."""
+
+    fault: Callable
+
+    def start(self, p):
+        return p, 1
+
+    def weights(self, state):
+        return self.fault(state[0]) if state[1] == 3 else state[0]
+
+    def update(self, state, losses):
+        return state[0], state[1] + 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [lambda p: 1.21 * p, lambda p: np.append(1 + p[0], -p[1:]), lambda p: p[1:], lambda p: p * np.nan,
+     lambda p: None],
+)  # fmt: skip
+def test_weights_that_are_no_distribution_are_refused(fault):
+    X, y = noisy(0, n=60)
+    with pytest.raises(
+        ValueError, match="weights of Wrong in round 3 must be 60 non-negative numbers with sum 1"
+    ):
+        tb.GameClassifier(Wrong(fault), TREE, n_estimators=5).fit(X, y)
+
+
+def test_a_cost_of_ones_own_whose_weights_do_not_sum_to_one_is_refused(page):
+    class Doubled(page["Logistic"]):
+        def weights(self, state):
+            return 2 * super().weights(state)
+
+    X, y = noisy(0, n=60)
+    with pytest.raises(ValueError, match="weights of Doubled in round 1"):
+        tb.AdditiveClassifier(Doubled(), TREE, n_estimators=5).fit(X, y)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.dummy import DummyClassifier
 
-from tailboost.boosting.game import Bound, Hypothesis, Player
+from tailboost.boosting.game import Bound, Hypothesis, Player, played
 from tailboost.boosting.learning import Learner, RowBoosting
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
 from tailboost.core.checks import check_length, positions
@@ -178,7 +178,7 @@ class AdditiveClassifier(RowBoosting):
         self.errors_: list[float] = []
         n_best = 0
         for t in range(self.n_estimators):
-            u = player.weights(state)
+            u = played(player, state, t, learn.units.p)
             h = learn(u, t)
             state = player.update(state, h.losses)
             a = state.steps[-1]  # f ← f + a h, if a step lowers the cost

@@ -14,6 +14,7 @@ number of rounds.
 
 from __future__ import annotations
 
+import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -37,7 +38,7 @@ class Player(ABC, Generic[S]):
 
     @abstractmethod
     def weights(self, state: S) -> Floats:
-        """Return w of the next round, shape (m,)."""
+        """Return w of the next round, shape (m,): w ≥ 0 with sum 1."""
 
     @abstractmethod
     def update(self, state: S, losses: UnitLosses) -> S:
@@ -149,6 +150,17 @@ class Bound(NamedTuple):
     formula: str
     bound: float
     achieved: float
+
+
+def played(player: Player[S], state: S, t: int, p: Floats) -> Floats:
+    """Return the weights of round t, from 0; raise ValueError if they are no distribution on the units."""
+    w = np.asarray(player.weights(state))
+    if w.shape != p.shape or w.min() < 0 or not abs(w.sum() - 1) <= 1e-6:
+        raise ValueError(
+            f"player: the weights of {type(player).__name__} in round {t + 1} must be {len(p)} "
+            f"non-negative numbers with sum 1, got {reprlib.repr(w.tolist())}, sum {w.sum()}"
+        )
+    return w
 
 
 def tilted(p: Floats, x: Floats) -> tuple[Floats, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units
+from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units, played
 from tailboost.boosting.learning import Boosting, Learner, RowBoosting
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import check_length
@@ -147,7 +147,7 @@ class MixtureClassifier(Boosting):
         state = player.start(learn.units.p)
         rounds: list[Hypothesis] = []
         for t in range(self.T_):
-            w = player.weights(state)  # w^t, by all losses so far
+            w = played(player, state, t, learn.units.p)  # w^t, by all losses so far
             h = learn(w, t)  # f^t = 𝓛(w^t)
             missed = h.weighted_loss > learn.target + 1e-9
             if not (missed and rounds):
