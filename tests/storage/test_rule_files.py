@@ -365,3 +365,27 @@ def test_the_rule_of_a_model_file_is_found_as_the_refusal_says(tmp_path):
         tb.load_rule(path)
     (code,) = re.findall(r"its rule is (load_model\(path\)\S+)", str(refused.value))
     assert eval(code, {"load_model": tb.load_model, "path": path}) == clf.rule_
+
+
+def test_what_a_file_says_of_its_rule_survives_load_and_save(rule_file, tmp_path):
+    path, _ = rule_file
+    content = json.loads(path.read_text())
+    content["selection"] |= {"target": "outcome", "cluster": "person"}
+    content["about"] = {"certified on": "2,000 rows of s.csv"}
+    noted, again = tmp_path / "noted.json", tmp_path / "again.json"
+    noted.write_text(json.dumps(content))
+    loaded = tb.load_rule(noted)
+    tb.save_rule(loaded, again)
+    assert json.loads(again.read_text()) == content
+    tb.save_rule(loaded, again, target="label")
+    content["selection"]["target"] = "label"
+    assert json.loads(again.read_text()) == content
+    rng = np.random.default_rng(3)
+    new = pd.DataFrame({"s": rng.random(900), "g": rng.choice(["a", "b"], 900)})
+    y = np.where(rng.random(900) < new["s"], "ill", "well")
+    other = loaded.reweight(new[["s"]], y, groups=new[["g"]])
+    answers = other.predict(new[["s"]], groups=new["g"] if other.by_group else None)
+    for group in "ab":
+        assert np.mean(answers[(y == "ill") & (new["g"] == group)] == "well") <= 0.3
+    tb.save_rule(other, again)  # of which the facts do not tell
+    assert json.loads(again.read_text())["about"] == {}

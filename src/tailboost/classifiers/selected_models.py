@@ -328,10 +328,10 @@ class TunedClassifier(SelectedClassifier):
             if value is not None:
                 setattr(new, name, value)
         new._validate_params()
-        engine, records = new._engine, new.records_
-        models, rows = new._models, engine.models.rows
+        models, records = new._models, new.records_
         if X is None and groups is None:
-            problem = new._problem(rows.groups)
+            engine = new._engine
+            problem = new._problem(engine.models.rows.groups)
             new.evidence_ = new.evidence_.by(engine.on(problem).select(problem))
             new.selection_.warn()
             return new
@@ -342,6 +342,7 @@ class TunedClassifier(SelectedClassifier):
                 "costs of the rows are not kept with the model: give X, y and costs"
             )
         if X is None:
+            rows = new._engine.models.rows
             if len(given) != rows.n_given:
                 raise ValueError(
                     f"groups has {len(given)} entries, but the selection data are "
@@ -543,6 +544,7 @@ class TunedClassifier(SelectedClassifier):
         names: GroupNames,
         records: Records,
         certificate: Certificate | None,
+        notes: Mapping[str, Any],
         **params: Any,
     ) -> Self:
         """Return the classifier of a rule on columns of scores, without selection data."""
@@ -559,7 +561,7 @@ class TunedClassifier(SelectedClassifier):
         fitted = [FrozenEstimator(scores)]
         models = Models([name], len(offset), fitted, [columns], np.array([weight]), offset)
         groups_read = rule.groups, new.by_group or None
-        selection = StoredSelection(rule, models, stated(new), groups_read)
+        selection = StoredSelection(rule, models, stated(new), groups_read, notes)
         if certificate is not None:
             certificate = replace(certificate, columns=names.titles)
         new.evidence_ = Evidence(selection, records, certificate)

@@ -5,10 +5,10 @@ A selection is a rule for a problem, with its rates and warnings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -277,6 +277,8 @@ class Selection:
     counts: Floats
     mixed: Floats | None = None
 
+    notes: ClassVar[None] = None  # a file has some
+
     @property
     def models(self) -> Models:
         """The models that make the scores."""
@@ -464,12 +466,15 @@ class StoredSelection:
         The objective within limits.
     groups_read : tuple
         The groups that the rule reads, and their column.
+    notes : mapping
+        The columns ``target`` and ``cluster`` of the file, and what it says ``about`` the model.
     """
 
     written: ThresholdRule | Rule
     models: Models
     problem: Problem
     groups_read: GroupsRead
+    notes: Mapping[str, Any] | None = None
 
     @property
     def defers(self) -> bool:

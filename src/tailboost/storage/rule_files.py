@@ -105,6 +105,11 @@ def _classifier(rule: ThresholdRule | Rule, content: Document) -> TunedClassifie
         GroupNames(values, tuple(groups)),
         Records(used=used, ledger=ledger),
         certificate,
+        {
+            "target": settings["target"],
+            "cluster": settings["cluster"],
+            "about": content.get("about", {}),  # older files have none
+        },
         objective=settings["objective"],
         limits=list(checked_limits(settings["limits"])),
         by_group=settings["by_group"] or False,
@@ -132,7 +137,8 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     path : str or path
         The file to write; its name ends in .json.
     target : str, optional
-        Name of the column of the labels in files for the commands, otherwise their option --target.
+        Name of the column of the labels in files for the commands, otherwise their option --target. By
+        default that of the file of a loaded rule.
 
     Raises
     ------
@@ -147,13 +153,15 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     """
     if Path(path).suffix != ".json":
         raise ValueError(f"{str(path)!r}: the name of a rule file must end in '.json'")
-    write_output(path, rule_text(classifier, target=target))
+    noted = {"target": target} if target else {}
+    write_output(path, rule_text(classifier, **noted))
 
 
 def rule_text(classifier: Model, **noted: Any) -> str:
     """Return the text of a rule file.
 
-    Noted are the columns ``target`` and ``cluster`` of other files, and what is known ``about`` the model.
+    Noted are the columns ``target`` and ``cluster`` of other files, and what is known ``about`` the model;
+    by default as in the file of a loaded rule.
     """
     from tailboost.classifiers.selected_models import TunedClassifier
 
@@ -165,6 +173,7 @@ def rule_text(classifier: Model, **noted: Any) -> str:
             "is a rule alone"
         )
     answers = classifier.__tailboost__()
+    notes = {**(classifier.evidence_.selected.notes or {}), **noted}
     titles = list(answers.rule.groups)
     for name in (*scores.column_list, *titles):
         if not isinstance(name, str):
@@ -189,10 +198,10 @@ def rule_text(classifier: Model, **noted: Any) -> str:
             "by_group": by_group or None,
             "objective": objective if isinstance(objective, str | None) else repr(objective),
             "limits": list(map(repr, answers.limits)),
-            "target": noted.get("target"),
-            "cluster": noted.get("cluster"),
+            "target": notes.get("target"),
+            "cluster": notes.get("cluster"),
         },
-        "about": noted.get("about") or {},
+        "about": notes.get("about", {}),
         "groups": list(map(plain, classifier.groups_)),
         "groups_named": list(certificate.groups_named.items()) if certificate else [],
         "certificate": certificate and certificate.to_dict(),
