@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
 import sqlite3
 
 import numpy as np
@@ -11,6 +12,10 @@ import pytest
 
 pd = pytest.importorskip("pandas")
 testing = pytest.importorskip("typer.testing")
+
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost.app.cli import app, main
@@ -369,3 +374,75 @@ def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, whole, capsys
     (said,) = capsys.readouterr().err.splitlines()
     assert culprit in said
     assert {path.name: path.read_bytes() for path in whole.iterdir()} == before
+
+
+@pytest.fixture(scope="module")
+def of_python(tables, tmp_path_factory):
+    """Models that Python fitted on the score and the amount, by name, as files of a folder with tables."""
+    folder = tmp_path_factory.mktemp("python")
+    columns = ["score", "amount"]
+    X, y = {name: table[columns] for name, table in tables.items()}, {}
+    for name, table in tables.items():
+        y[name] = table["fraud"]
+        table[["severity", "amount", "region", "fraud", "score"]].to_csv(folder / f"{name}.csv", index=False)
+    bare = LogisticRegression().fit(X["a"], y["a"])
+    models = {
+        "bare": bare,
+        "pipeline": make_pipeline(StandardScaler(), LogisticRegression()).fit(X["a"], y["a"]),
+    }
+    for name, by_group in (("blind", False), ("aware", "region")):
+        groups = tables["b"][["region"]]
+        models[name] = tb.calibrate(
+            bare, X["b"], y["b"], groups=groups, by_group=by_group, limits=LIMITS, training_rows=X["a"]
+        )
+    models["unnamed"] = tb.calibrate(
+        bare,
+        X["b"],
+        y["b"],
+        groups=groups["region"].to_numpy(),
+        limits=["miss(yes, by=group) <= 30%"],
+        training_rows=X["a"],
+    )
+    for name, model in models.items():
+        tb.save_model(model, folder / f"{name}.model")
+    return folder, models
+
+
+@pytest.mark.filterwarnings("ignore:X. whether these rows trained")
+@pytest.mark.parametrize("name", ["bare", "pipeline", "blind", "aware"])
+def test_a_model_of_python_takes_its_columns_from_a_table_with_others(
+    name, of_python, tables, tmp_path, monkeypatch
+):
+    folder, models = of_python
+    monkeypatch.chdir(folder)
+    model, table = models[name], tables["c"]
+    X, y, groups = table[["score", "amount"]], table["fraud"], table[["region"]]
+    given = {"groups": groups} if name == "aware" else {}
+    shell(f"predict {name}.model c.csv --out answers.csv")
+    assert pd.read_csv("answers.csv")["prediction"].tolist() == model.predict(X, **given).tolist()
+    limit = shlex.quote(LIMITS[0])
+    expected = tb.certify(model, X, y, groups=groups, limits=LIMITS)
+    printed = shell(f"certify {name}.model c.csv --target fraud --group region --limit {limit} --json")
+    assert json.loads(printed)["bounds"] == json.loads(json.dumps(expected.to_dict(), default=str))["bounds"]
+    if name in ("blind", "aware"):
+        shell(f"card {name}.model c.csv --target fraud --out card.html")
+        shell(f"monitor {name}.model c.csv --target fraud --out {name}.json")
+        state = tb.Monitor(model).add(X, y, groups=groups, name="c").to_dict()
+        batches = json.loads((folder / f"{name}.json").read_text())["batches"]
+        assert batches == json.loads(json.dumps(state))["batches"]
+    else:
+        rule = tb.calibrate(model, X, y, groups=groups, limits=LIMITS)
+        shutil.copy("c.csv", tmp_path)
+        options = f"--target fraud --group region --limit {limit} --out {tmp_path}/n.model"
+        shell(f"calibrate {name}.model {tmp_path}/c.csv {options}")
+        assert tb.load_model(tmp_path / "n.model").rule_ == rule.rule_
+    table.drop(columns="amount").to_csv("lacks.csv", index=False)
+    assert "no column 'amount'" in shell(f"predict {name}.model lacks.csv", 2)
+
+
+def test_advice_names_only_options_of_the_command(of_python, monkeypatch):
+    monkeypatch.chdir(of_python[0])
+    said = shell("card unnamed.model c.csv --target fraud --out card.html", 2)
+    assert "groups= (in Python), with" in said
+    assert "--group" not in said
+    assert "--group," in shell("certify unnamed.model c.csv --target fraud", 2)

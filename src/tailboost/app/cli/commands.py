@@ -251,7 +251,7 @@ def calibrate(
     """
     columns = {"target": target, "groups": [*(group or []), by_group], "cluster": cluster}
     selected: Any = ()
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"limits": limit, "by_group": by_group, "objective": objective}
     if score:
         if data is not None:
             raise ValueError("--score: give one table and no model")
@@ -269,10 +269,10 @@ def calibrate(
         classifier = stored.classifier
         if stored.scores is not None:
             classifier = stored.scores
-            selected = stored.classifier.records_.used
-            settings = stored.settings
-    stated = {"limits": limit, "by_group": by_group, "objective": objective}
-    settings = settings | {name: value for name, value in stated.items() if value}
+            tuned = stored.classifier
+            selected = tuned.records_.used
+            settings = {name: value or getattr(tuned, name) for name, value in settings.items()}
+    settings = {name: value for name, value in settings.items() if value}
     rule = calibrated(classifier, rows, selected, confidence=confidence, **settings)
     facts = [("certified on", rows.words), *(about or [])]
     write(rule, out, rows.roles.given(about=facts))
@@ -331,15 +331,16 @@ def predict(
         check_output(out, [], model, data)
     stored = Stored.read(model)
     classifier = stored.classifier
+    of_models = stored.scores is None
     rows = stored.rows(reader, data)
     options: dict[str, Any] = {}
     if getattr(classifier, "by_group", False):
         options["groups"] = rows.groups
     defers = hasattr(classifier, "defers")
-    if defers and stored.scores is None:  # the rule of a file answers so by itself
+    if defers and of_models:  # the rule of a file answers so by itself
         options["deferred"] = REVIEW
     if default is not None:
-        if stored.scores is None:
+        if of_models:
             raise ValueError("--default: only a rule file (.json) answers such rows")
         by_text = {str(label): label for label in classifier.classes_}
         options["default"] = by_text.get(default, default)
@@ -349,11 +350,11 @@ def predict(
         rows.columns(id)
         answers[id] = reader.words(data, id)
     # A rule file also reads groups, to name those without a certificate.
-    read = features if stored.scores is None else rows.table
+    read = features if of_models else rows.table
     answers["prediction"] = classifier.predict(read, **options)
     if defers:
         answers["deferred"] = answers["prediction"] == REVIEW
-    if stored.scores is None and hasattr(classifier, "predict_proba"):
+    if of_models and hasattr(classifier, "predict_proba"):
         names = [f"probability_{label}" for label in classifier.classes_]
         answers[names] = classifier.predict_proba(features).round(9)
     if out is None:
@@ -367,7 +368,9 @@ def rule(
     model: Model,
     sql: Annotated[bool, option("Print an SQL expression.")] = False,
     python: Annotated[bool, option("Print a Python function.")] = False,
-    table: Annotated[str, option("Name of the table in SQL.")] = "t",
+    table: Annotated[
+        str | None, option("Name of the table in SQL, before its columns.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print the rule as text, SQL, Python or JSON."""

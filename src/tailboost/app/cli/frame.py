@@ -7,7 +7,8 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, NoReturn
 
@@ -27,35 +28,25 @@ app = typer.Typer(
     help="Classifiers within stated limits on error rates, with certificates from fresh rows.",
 )
 
-# Arguments of the library whose options have another name.
-_OPTIONS = {
-    "limits": "limit",
-    "groups": "group",
-    "clusters": "cluster",
-    "rates": "rate",
-}
-_SAME = (
-    "by_group",
-    "confidence",
-    "objective",
-    "missing",
-    "kind",
-    "default",
-    "id",
-    "table",
-    "purpose",
-)
 # An argument in a sentence, and not in a call of Python.
-_ARGUMENT = re.compile(rf"(?<!\w\()(?<!, )\b({'|'.join([*_OPTIONS, *_SAME])})=(?=(.?))")
+_ARGUMENT = re.compile(r"(?<!\w\()(?<!, )\b(\w+)=(?=(.?))")
+# The options of the command that runs.
+_HAS: ContextVar[Collection[str]] = ContextVar("has", default=())
 
 
 def as_typed(text: str) -> str:
-    """Return a text of the library, whose arguments ``name=`` are the options ``--name`` of the shell."""
+    """Return a text of the library, whose arguments ``name=`` are options ``--name`` of the command at hand.
+
+    Those that it lacks remain as in Python.
+    """
 
     def typed(match: re.Match[str]) -> str:
         name, follows = match.groups()
-        space = " " if follows.strip(" ,.;:)") else ""
-        return f"--{_OPTIONS.get(name, name).replace('_', '-')}{space}"
+        has_value = bool(follows.strip(" ,.;:)"))
+        option = name.rstrip("s")  # of limits= it is --limit
+        if option not in _HAS.get():
+            return match[0] if has_value else f"{match[0]} (in Python)"
+        return f"--{option.replace('_', '-')}{' ' * has_value}"
 
     return _ARGUMENT.sub(typed, text)
 
@@ -108,6 +99,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def run(**arguments: Any) -> None:
+        _HAS.set([each.name for each in parameters])
         if reads_tables:
             settings = {name: arguments.pop(name) for name in of_tables}
             arguments["reader"] = Reader(**settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -25,13 +25,12 @@ _PATIENCE = 600.0
 class Stored:
     """The classifier of a model or rule file, with the roles of columns.
 
-    ``scores`` and ``settings`` are those of a rule file: its columns of scores, and the arguments of `tune`.
+    ``scores`` are the columns of a rule file.
     """
 
     classifier: Any
     roles: Roles
     scores: Any = None
-    settings: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -48,20 +47,11 @@ class Stored:
                 roles = roles.given(features=tuple(names), text=tuple(texts))
             return cls(model, roles)
         rule = tb.load_rule(path)
-        if not isinstance(rule, tb.TunedClassifier):
+        if isinstance(rule, tb.ThresholdRule | tb.Rule):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
-        document = json.loads(path.read_bytes())
-        selection = document["selection"]
-        roles = Roles(
-            selection["target"],
-            tuple(selection["group"]),
-            selection["cluster"],
-            tuple(selection["scores"]),
-            about=document.get("about", {}),  # older files have none
-        )
-        names = ("limits", "by_group", "objective")
-        settings = {name: selection[name] for name in names if selection[name]}
-        return cls(rule, roles, rule.scores_, settings)
+        columns = tuple(rule.scores_.column_list)
+        roles = Roles(features=columns, **rule.evidence_.selected.notes)
+        return cls(rule, roles, rule.scores_)
 
     def sql(self) -> dict[str, Any]:
         """Return the columns of several scores for SQL; a rule knows a single one."""
@@ -76,8 +66,12 @@ class Stored:
     def rows(self, reader: Reader, path: Path, **stated: Any) -> Rows:
         """Return the rows of a file by the roles of the classifier and those of options."""
         groups = getattr(self.classifier, "groups_", [])
-        known = [each[1] for each in groups if isinstance(each, tuple)]
-        return reader.read(path, self.roles.given(**stated), (self.classifier.classes_, known))
+        named = [each for each in groups if isinstance(each, tuple)]
+        roles = self.roles.given(groups=[title for title, _ in named]).given(**stated)
+        known = [group for _, group in named]
+        rows = reader.read(path, roles, (self.classifier.classes_, known))
+        names = roles.features or getattr(self.classifier, "feature_names_in_", ())
+        return replace(rows, roles=rows.roles.given(features=tuple(names)))
 
 
 def write(classifier: Any, path: Path, roles: Roles) -> None:
@@ -85,8 +79,10 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
     from tailboost.storage.rule_files import rule_text
 
     if path.suffix == RULE:
-        noted = {"target": roles.target, "cluster": roles.cluster, "about": roles.about}
-        write_output(path, rule_text(classifier, **noted))
+        text = rule_text(
+            classifier, target=roles.target, cluster=roles.cluster, about=roles.about
+        )
+        write_output(path, text)
     else:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
