@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Name
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import pair_p_value
+from tailboost.rates.strata import groups_in
 
 #: Numbers of the answers of two labels.
 FIRST, SECOND, DEFERRED = range(3)
@@ -56,6 +57,17 @@ class Share:
     allowed: float
 
 
+class Possible(NamedTuple):
+    """The answers that K rules can give, whatever the score of a row: 1 for each of them.
+
+    A subgroup may have rows in a place where no given row is of it. So a subgroup that names no place can get
+    the answers of all places.
+    """
+
+    by_stratum: Floats  # shape (K, S, 3)
+    anywhere: Floats  # shape (K, 1, 3)
+
+
 @dataclass(frozen=True, eq=False)
 class LimitTests:
     """The tests of a limit: one for each limited subgroup, or one for all pairs of a gap or ratio.
@@ -68,16 +80,22 @@ class LimitTests:
         1 for strata and answers that count against the limit in each of T subgroups, and among which.
     allowed : ndarray of shape (T,)
         The largest allowed share of wrong rows; NaN for a gap or ratio.
+    in_one_place : ndarray of bool, shape (T,)
+        Whether the subgroup names its place, the group whose thresholds answer it.
     """
 
     limit: Limit
     wrong: Floats
     among: Floats
     allowed: Floats
+    in_one_place: Mask
 
     @classmethod
-    def of(cls, limit: Limit, strata: Strata) -> Self | None:
-        """Return the tests of a limit; None for more than three answers, and rows that do not count whole."""
+    def of(cls, limit: Limit, strata: Strata, places: Sequence[Name] = ()) -> Self | None:
+        """Return the tests of a limit; None for more than three answers, and rows that do not count whole.
+
+        ``places`` has the column of groups with thresholds of their own; it is empty without one.
+        """
         if limit.rate.needs_costs or strata.n_actions > 3:
             return None
         terms = limit.rate.terms(strata)
@@ -89,11 +107,16 @@ class LimitTests:
         wrong = np.pad(counted if is_counted else among - counted, padding)
         among = np.pad(among, padding, mode="edge")
         allowed = np.full(len(among), np.nan)
-        is_tested = among.any(axis=(1, 2))
+        is_tested = np.asarray(among.any(axis=(1, 2)))
         if not limit.compares:
             allowed = limit.against(limit.bounds(terms.names))
             is_tested &= ~np.isnan(allowed)
-        return cls(limit, wrong[is_tested], among[is_tested], allowed[is_tested])
+        named = [groups_in(name, limit.rate.by, strata.columns) for name in terms.names]
+        is_across = limit.rate.kind == "representation"  # among the rows of all groups
+        in_one_place = np.array(
+            [not is_across and any(column in places for column, _ in each) for each in named]
+        )
+        return cls(limit, wrong, among, allowed, in_one_place)._part(is_tested)
 
     # -- which rows they read --------------------------------------------------------------------------
 
@@ -104,11 +127,20 @@ class LimitTests:
 
     def reading(self, strata: Mask) -> list[Self]:
         """Return the tests of the subgroups that read some strata, as a list, which is empty without any."""
-        reads = (self.strata & strata).any(axis=1)
-        parts = (part[reads] for part in (self.wrong, self.among, self.allowed))
-        return [type(self)(self.limit, *parts)] if reads.any() else []
+        reads = np.asarray((self.strata & strata).any(axis=1))
+        return [self._part(reads)] if reads.any() else []
 
-    def shares(self, place: Ints) -> list[Share]:
+    def _part(self, tests: Mask) -> Self:
+        """Return some of the tests."""
+        return type(self)(
+            self.limit,
+            self.wrong[tests],
+            self.among[tests],
+            self.allowed[tests],
+            self.in_one_place[tests],
+        )
+
+    def shares(self, place: Ints, n_places: int = 1) -> list[Share]:
         """Return the limited subgroups as shares of fixed rows with one answer; empty for another form.
 
         ``place`` has the number of the thresholds of each stratum.
@@ -118,13 +150,12 @@ class LimitTests:
         all_wrong = (self.wrong.max(axis=2) == self.among[..., 0]).all()
         if not (is_fixed and all_wrong and (answers.sum(axis=1) == 1).all()):
             return []
-        each = zip(
-            self.strata, answers.argmax(axis=1).tolist(), self.allowed.tolist(), strict=True
-        )
-        return [
-            Share(strata, tuple(np.unique(place[strata]).tolist()), answer, allowed)
-            for strata, answer, allowed in each
+        read = [
+            tuple(np.unique(place[strata]).tolist() if is_one else range(n_places))
+            for strata, is_one in zip(self.strata, self.in_one_place, strict=True)
         ]
+        numbers = answers.argmax(axis=1).tolist()
+        return list(map(Share, self.strata, read, numbers, self.allowed.tolist()))
 
     # -- tests -----------------------------------------------------------------------------------------
 
@@ -134,12 +165,14 @@ class LimitTests:
         wrong = np.tensordot(answered, self.wrong, over)
         return wrong, np.tensordot(answered, self.among, over)
 
-    def kept(self, possible: Floats) -> Mask:
+    def kept(self, possible: Possible) -> Mask:
         """Return which tests rules pass by construction, (K, T), or (K, 1) for pairs.
 
         No possible answer is wrong; of compared shares all are 0, or all are 1.
         """
-        wrong, among = self.counts(possible)
+        here = possible.by_stratum
+        anywhere = np.broadcast_to(possible.anywhere, here.shape)
+        wrong, among = np.where(self.in_one_place, self.counts(here), self.counts(anywhere))
         if not self.limit.compares:
             return wrong == 0
         equal = (wrong == 0).all(axis=1) | (wrong == among).all(axis=1)
@@ -162,8 +195,8 @@ class LimitTests:
             ]
         )
 
-    def pass_on(self, fresh: Fresh, possible: Floats, level: float) -> bool:
-        """Return whether answered fresh rows pass; ``possible`` are answers by stratum, (1, S, 3).
+    def pass_on(self, fresh: Fresh, possible: Possible, level: float) -> bool:
+        """Return whether answered fresh rows pass; ``possible`` are the answers of their rule.
 
         A cluster has one vote in a test.
         """
@@ -185,7 +218,9 @@ class LimitTests:
 
     # -- predicted power -------------------------------------------------------------------------------
 
-    def probits(self, answered: Floats, possible: Floats, ratio: float, level: float) -> Floats:
+    def probits(
+        self, answered: Floats, possible: Possible, ratio: float, level: float
+    ) -> Floats:
         """Return the probit of the predicted probability of passing each test, shape (K, T) or (K, 1).
 
         ``ratio`` times as many fresh rows will be tested. The noise of both tables counts.

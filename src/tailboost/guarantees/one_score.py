@@ -26,6 +26,7 @@ from tailboost.guarantees.exact_tests import (
     NEVER,
     SECOND,
     LimitTests,
+    Possible,
     Share,
 )
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
@@ -73,7 +74,9 @@ class CountTable:
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
         if problem.objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
-        tests = list(filter(None, (LimitTests.of(limit, strata) for limit in problem.limits)))
+        places = family.place_columns
+        of_limits = (LimitTests.of(limit, strata, places) for limit in problem.limits)
+        tests = list(filter(None, of_limits))
         if len(tests) < len(problem.limits):
             return None
         defers = family.data.strata.defers
@@ -100,7 +103,7 @@ class CountTable:
     @cached_property
     def shares(self) -> list[list[Share]]:
         """The limited shares of one answer among fixed rows, by limit; empty for a limit of another form."""
-        return [each.shares(self.place) for each in self.tests]
+        return [each.shares(self.place, self.n_places) for each in self.tests]
 
     def shares_of(self, limits: Mask) -> list[Share]:
         """Return the shares of some limits."""
@@ -134,12 +137,13 @@ class CountTable:
         high = self._below[strata, cuts[:, self.place, 1]]
         return np.stack([low, self._below[:, -1] - high, high - low], axis=2)
 
-    def possible(self, cuts: Ints) -> Floats:
-        """Return 1 for each answer that rows of a stratum can get, whatever their score, (K, S, 3)."""
-        low, high = cuts[:, self.place, 0], cuts[:, self.place, 1]
-        return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
+    def possible(self, cuts: Ints) -> Possible:
+        """Return the answers that rows can get, whatever their score."""
+        low, high = cuts[..., 0], cuts[..., 1]
+        answers = np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
+        return Possible(answers[:, self.place], answers.max(axis=1, keepdims=True))
 
-    def passes(self, limits: Mask, answered: Floats, possible: Floats, level: float) -> Mask:
+    def passes(self, limits: Mask, answered: Floats, possible: Possible, level: float) -> Mask:
         """Return which rules pass the tests of some limits at a level, shape (K,)."""
         passes = np.ones(len(answered), dtype=np.bool_)
         for test in compress(self.tests, limits):

@@ -86,9 +86,8 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 def parts_of(case: OneScore) -> list[Part]:
     """Return each place with its rows and tests if all tests are on one place, or else all together."""
     selecting, certifying = case.selecting, case.certifying
-    read = [selecting.place[strata] for test in selecting.tests for strata in test.strata]
     compares = any(test.limit.compares for test in selecting.tests)
-    if compares or any(len(np.unique(places)) > 1 for places in read):
+    if compares or not all(test.in_one_place.all() for test in selecting.tests):
         return [(slice(None), selecting, certifying.tests)]
     return [
         (slice(place, place + 1), selecting.alone(place), certifying.alone(place).tests)

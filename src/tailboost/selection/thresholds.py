@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Name
 from tailboost.core.score_kinds import decimals_between
 from tailboost.rates import Counts, Strata
 from tailboost.selection.descent import Axis, Line, changes
@@ -140,6 +140,12 @@ class Thresholds:
         self.expected = [
             below[np.ix_(self.places == number, cuts)] for number, cuts in enumerate(self.cuts)
         ]
+
+    @property
+    def place_columns(self) -> tuple[Name, ...]:
+        """The column of groups with thresholds of their own, if there is one."""
+        columns = self.data.strata.columns
+        return () if self.group_column is None else (columns[self.group_column],)
 
     def places_of(self, strata: Strata) -> Ints:
         """Return the place of other strata, shape (S,); −1 for an unknown group."""
