@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -23,6 +23,7 @@ from tailboost.core.array_types import (
     Array,
     Column,
     Floats,
+    Hashes,
     Ints,
     Labels,
     Mask,
@@ -157,9 +158,7 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
         answers = callable(given) or hasattr(given, "predict_proba")
         if answers and not (is_frozen or hasattr(given, "fit")):
             given = model = GivenModel(given)
-        asked = ("fit", "get_params", "classes_", "predict_proba")
-        has = {name for name in asked if hasattr(given, name)}
-        if ("fit" if is_frozen else "get_params") not in has:
+        if not hasattr(given, "fit" if is_frozen else "get_params"):
             raise TypeError(
                 f"{title} is of type {type(given).__name__}, no classifier; tailboost.tune takes "
                 "fitted models, tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
@@ -169,12 +168,12 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
             raise TypeError(
                 f"{title} is a regressor; a classifier with predict_proba is needed"
             )
-        if is_frozen and "classes_" not in has:
+        if is_frozen and not hasattr(given, "classes_"):
             raise NotFittedError(
                 f"{title} is not fitted: call its fit first, or give it to "
                 "RobustMixtureClassifier"
             )
-        if "predict_proba" not in has:
+        if not hasattr(given, "predict_proba"):
             raise ValueError(
                 f"{title} has no predict_proba; CalibratedClassifierCV gives it one, and a stated "
                 "final_estimator to a StackingClassifier"
@@ -210,6 +209,29 @@ def frozen_fit(name: str, frozen: FrozenEstimator, classes: Labels) -> Fit:
     except Exception:  # any library may refuse
         own = frozen
     return own, columns[place]
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFits:
+    """The fits of models of which some were trained.
+
+    Attributes
+    ----------
+    of_model : mapping of str to sequence of Fit
+        Those of each model: without each part of the rows, and last the final one.
+    fold : ndarray of int, shape (n,)
+        The part of each row of the selection data; empty if these rows are no training rows.
+    trained : ndarray of shape (k,)
+        Hashes of the training rows.
+    """
+
+    of_model: Mapping[str, Sequence[Fit]]
+    fold: Ints
+    trained: Hashes
+
+
+# No model was trained.
+UNTRAINED = CrossFits({}, np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.uint64))
 
 
 def final_models(fits: Mapping[str, Sequence[Fit]], n_classes: int) -> Models:
@@ -366,20 +388,15 @@ def _seeded(estimator: Model, seed: int) -> Model:
     return estimator.set_params(**stated_seeds)
 
 
-def answering(
-    models: Models,
-    rows: Rows,
-    fits: Mapping[str, Sequence[Fit]] | None = None,
-    fold: Any = None,
-) -> Models:
+def answering(models: Models, rows: Rows, fits: CrossFits = UNTRAINED) -> Models:
     """Return models with their log-probabilities of selection data.
 
-    Rows of a fold, numbered in ``fold``, are answered by the model's fit without this part, if there are such
-    ``fits`` before the final one; otherwise the model itself answers.
+    A row of a part that was held out is answered by the fit without this part, if the model has such fits;
+    otherwise the model itself answers.
     """
     if models.of_scores:  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
-    of_parts = {name: parts for name, (*parts, _) in (fits or {}).items() if parts}
+    of_parts = {name: parts for name, (*parts, _) in fits.of_model.items() if parts}
     table: Any = None
     if len(of_parts) < len(models.names):
         table = models.transform(rows.X)
@@ -390,7 +407,7 @@ def answering(
             continue
         held_out = np.zeros((len(rows), models.n_classes))
         for j, fit in enumerate(of_parts[name]):  # each predicts the rows held out
-            part = fold == j
+            part = fits.fold == j
             held_out[part] = logs_of(models.probabilities(take(rows.X, part), i, fit))
         # Models of other folds differ far more than by this step. Zeros behind make files smaller.
         logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)

@@ -15,6 +15,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.fitting import (
+    UNTRAINED,
+    CrossFits,
     default_estimators,
     estimators_of,
     final_models,
@@ -362,9 +364,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         to_fit = [(name, model) for name, model in estimators if name not in found]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         split, selecting = self._selection_data(training, validation, seed, trains=bool(to_fit))
-        trained = None
+        crossed = UNTRAINED
         if to_fit:
-            trained = hash_rows(training.X, rounded=True)
+            trained = hash_rows(training.X, rounded=True)  # before a model changes them
             # What the selection would refuse is refused before any fit.
             of_fit = (self.classes_, self._group_names, selecting.costs, self._column_read)
             strata = counted(problem, selecting, *of_fit).strata
@@ -381,21 +383,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             )
             if not found:
                 raise KeyboardInterrupt
+            crossed = CrossFits(found, split.fold[split.fold >= 0], trained)
         left_out = [name for name, _ in estimators if name not in found]
         if left_out:
             words = f"fit was interrupted: {left_out} left out of the mixture"
             warn_user(words, FitInterruptedWarning)
         fits = {name: found[name] for name, _ in estimators if name in found}
-        self._judge(
-            problem,
-            final_models(fits, len(self.classes_)),
-            estimators,
-            selecting,
-            fits,
-            split.fold[split.fold >= 0],
-            trained,
-            training_rows,
-        )
+        models = final_models(fits, len(self.classes_))
+        self._judge(problem, models, estimators, selecting, crossed, training_rows)
         return self
 
     def _selection_data(

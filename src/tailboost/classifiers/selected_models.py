@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.classifiers.answering import SelectedClassifier
 from tailboost.classifiers.curve import Curve, bound_of, points_along, traded
 from tailboost.classifiers.fitting import (
-    Fit,
+    UNTRAINED,
+    CrossFits,
     answering,
     compared,
     final_models,
@@ -30,8 +31,6 @@ from tailboost.core.array_types import (
     Column,
     Constraints,
     Groups,
-    Hashes,
-    Ints,
     Model,
     Stated,
     Table,
@@ -208,9 +207,7 @@ class TunedClassifier(SelectedClassifier):
         models: Models,
         given: Sequence[object],
         selecting: Rows,
-        fits: Mapping[str, Sequence[Fit]] | None = None,
-        fold: Ints | Sequence[int] = (),
-        trained: Hashes | None = None,
+        fits: CrossFits = UNTRAINED,
         training_rows: Table = None,
     ) -> None:
         """Select the rule on the scores of fitted models, and record the rows that they and it have read.
@@ -225,33 +222,32 @@ class TunedClassifier(SelectedClassifier):
             The models as the caller gave them, which may have read rows before.
         selecting : Rows
             The selection data.
-        fits, fold : optional
-            All fits of the models, and the number of the fit that answers each row, see `answering`.
-        trained : ndarray of shape (k,), optional
-            Hashes of the rows of these fits.
+        fits : CrossFits, optional
+            The fits of models that were trained for this selection.
         training_rows : table, optional
             Further rows on which the models were trained.
         """
         identity = identity_of(models.fitted)
-        models = answering(models, selecting, fits, fold)
+        models = answering(models, selecting, fits)
         identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
 
-        # The rows of the models. Rows held out of the fits are among their training rows.
-        are_held_out = trained is not None and len(fold) > 0
+        # The rows of the models.
+        are_held_out = (
+            len(fits.fold) > 0
+        )  # the selection data: these are among the trained rows
         inner = [each.records for each in known_within(given)]
         known = [rows for each in inner for rows in each.tables]
         complete = all(each.complete for each in inner)
         of_fits = []
         if training_rows is not None:  # after the models, which refuse an X with other columns
-            of_fits.append(
-                hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
-            )
-            known.append(Seen.of(of_fits[0]))
-            complete |= len(of_fits[0]) >= FEWEST_TRAINED * (selecting.n_given or 0)
-        if trained is not None:
-            of_fits.append(trained)
+            named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
+            of_fits.append(named)
+            known.append(Seen.of(named))
+            complete |= len(named) >= FEWEST_TRAINED * (selecting.n_given or 0)
+        if len(fits.trained):
+            of_fits.append(fits.trained)
             if not are_held_out:
-                known.append(Seen.of(trained))
+                known.append(Seen.of(fits.trained))
         attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
         records = Records(complete=complete, ledger=Ledger(tuple(attempts.values())))
         if of_fits:
