@@ -283,7 +283,7 @@ class Parts:
 
     @classmethod
     def of_batch(
-        cls, classifier: TunedClassifier, limits: Sequence[Limit], given: Rows, certifying: Rows
+        cls, classifier: TunedClassifier, limits: Sequence[Limit], certifying: Rows, note: str
     ) -> Self:
         """Return the parts of one batch, with a rule for these limits.
 
@@ -293,21 +293,17 @@ class Parts:
         selection = classifier.selection_.stated_within(limits)
         answers = classifier.__tailboost__()
         own, *of_models = answers.known
-        answers = replace(
-            answers, known=(replace(own, records=replace(own.records, used=())), *of_models)
-        )
-        if certifying is given:  # scored for the selection
-            engine, read = selection.engine, answers.read
-            answers = replace(
-                answers, read=lambda *rows: replace(read(*rows), outputs_of=engine.outputs)
-            )
-            return cls(classifier, selection, given, answers, ALL_CERTIFY)
-        n = len(given)
-        note = (
-            f"One batch of {n:,} rows: {n - len(certifying):,} of them, drawn at random, "
-            "selected the rules. The others certify. All of them are used up."
-        )
+        own = replace(own, records=replace(own.records, used=()))
+        answers = replace(answers, known=(own, *of_models))
         return cls(classifier, selection, certifying, answers, note)
+
+    def scored_in_selection(self) -> Parts:
+        """Return the parts of rows that all select and certify: no model scores them again."""
+        outputs, read = self.selection.engine.outputs, self.answers.read
+        answers = replace(
+            self.answers, read=lambda *rows: replace(read(*rows), outputs_of=outputs)
+        )
+        return replace(self, answers=answers)
 
 
 def selected_on_part(
@@ -355,10 +351,10 @@ def selected_on_part(
     loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
     is_by_ranks = selection_share is None and share == FOR_RANKS
     if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
-        parts = Parts.of_batch(tuned(given, loosest), limits, given, given)
+        parts = Parts.of_batch(tuned(given, loosest), limits, given, ALL_CERTIFY)
         table = CountTable.selecting(parts.selection)
-        if table and ranks.serve(table):
-            return parts  # ranks place its rule
+        if table and ranks.serve(table):  # they place its rule
+            return parts.scored_in_selection()
     # The order of the columns has no effect.
     table = as_table(given.X, sorted(columns_of(given.X), key=str))
     hashes = given.hashes(hash_rows(table, rounded=True))
@@ -374,7 +370,11 @@ def selected_on_part(
         classifier = tuned(selecting, limits)
     except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
         classifier = tuned(selecting, loosest)
-    return Parts.of_batch(classifier, limits, given, certifying)
+    note = (
+        f"One batch of {len(given):,} rows: {len(selecting):,} of them, drawn at random, "
+        "selected the rules. The others certify. All of them are used up."
+    )
+    return Parts.of_batch(classifier, limits, certifying, note)
 
 
 def _refuse_absent(
@@ -474,8 +474,11 @@ def recorded(
     Raise NotCertifiedError if there are too few rows for any test; this is no attempt where only numbers of
     rows are read that say nothing about the limits.
     """
-    selection = parts.selection
-    key = _key(parts.answers, selection.problem.objective, fresh, stated, confidence)
+    # The key depends on all known rows and on all that is tested.
+    answers, objective = parts.answers, parts.selection.problem.objective
+    known = [rows.digests.tobytes() for each in answers.known for rows in each.records.tables]
+    call = repr((objective, stated, confidence, fresh.compared.equal_rows, answers.rule.digest))
+    key = digest(*known, np.sort(fresh.votes.draws).tobytes(), call.encode())
     attempt, ledger = Attempt(key, fresh.used), parts.classifier.ledger_
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
@@ -489,15 +492,6 @@ def recorded(
     if lacking:
         raise NotCertifiedError(f"{too_few} {COUNTED}. {USED_UP}", attempts=attempts)
     return attempts
-
-
-def _key(
-    answers: Decided, objective: Statistic, fresh: Fresh, stated: list[Limit], confidence: float
-) -> str:
-    """Return the key of the attempt of a call: it depends on all known rows and on all that is tested."""
-    known = [rows.digests.tobytes() for each in answers.known for rows in each.records.tables]
-    call = repr((objective, stated, confidence, fresh.compared.equal_rows, answers.rule.digest))
-    return digest(*known, np.sort(fresh.votes.draws).tobytes(), call.encode())
 
 
 def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statistic) -> None:
@@ -559,10 +553,9 @@ def _refusal(
 
 def certified(selection: Selection, fresh: Fresh, level: float) -> Certified | Refused:
     """Return the result of the first procedure that serves the limits of a selection."""
-    case, found = OneScore.of(selection, fresh), None
-    for procedure in ON_ONE_SCORE if case else ():
-        found = found or procedure.certified(case, level)
-    found = found or tightened.certified(selection, fresh, level)
+    case = OneScore.of(selection, fresh)
+    results = (procedure.certified(case, level) for procedure in ON_ONE_SCORE if case)
+    found = next(filter(None, results), None) or tightened.certified(selection, fresh, level)
     if isinstance(found, Certified) and len(np.unique(found.answered.answered.actions)) == 1:
         return Refused(found.answered, level, ONE_ANSWER)
     return found
