@@ -205,11 +205,9 @@ class SelectedClassifier(OfAnyTable):
             return self._with_default(X, groups, deferred, default)
         labels, is_deferred = self._answers(X, groups)
         labels = self.classes_[labels]
-        is_final = certificate is not None or isinstance(
-            self.evidence_.selection, StoredSelection
-        )
-        is_label = HUMAN_REVIEW in self.classes_.tolist()
-        if deferred is None and is_final and self._models.reads_scores and not is_label:
+        is_stored = isinstance(self.evidence_.selection, StoredSelection)
+        is_final = self._models.reads_scores and (is_stored or certificate is not None)
+        if deferred is None and is_final and HUMAN_REVIEW not in self.classes_.tolist():
             deferred = HUMAN_REVIEW  # nobody selects another rule with these scores
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
@@ -240,7 +238,8 @@ class SelectedClassifier(OfAnyTable):
                 f"{self.classes_.tolist()}, {HUMAN_REVIEW!r} or None"
             )
         groups = group_columns(groups, "groups", X) or None
-        is_answered = (self._places(X, groups, unknown=True) >= 0) & ~self._without_score(X)
+        has_group = self._places(X, groups, others=-1) >= 0
+        is_answered = has_group & ~self._without_score(X)
         answers = np.full(len(is_answered), default, dtype=object)
         if is_answered.any():
             rows, of_rows = take(X, is_answered), take(groups, is_answered)
@@ -542,11 +541,11 @@ class SelectedClassifier(OfAnyTable):
             }
         return with_missing_group(columns, list(chain(*self._group_names.values)))
 
-    def _places(self, X: Table, groups: Groups, *, unknown: bool = False) -> Ints:
+    def _places(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.
 
-        Raise ValueError if groups are missing, unknown or not used, or if ``by_group`` was changed after the
-        selection.
+        Rows of unknown groups have the number ``others``, and are an error without one. So are missing
+        groups, groups that are not used, and a ``by_group`` that was changed after the selection.
         """
         values, title = self.evidence_.selected.groups_read
         if bool(self.by_group) != (values is not None):
@@ -557,7 +556,7 @@ class SelectedClassifier(OfAnyTable):
         columns = group_columns(groups, "groups", X)
         if values is not None:
             columns = self._groups_of(X, columns)
-        return group_numbers(columns, values, n_rows_of(X), title, unknown=unknown)
+        return group_numbers(columns, values, n_rows_of(X), title, others=others)
 
     def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
         """Return the number of each row's label, and which rows are deferred."""

@@ -187,7 +187,7 @@ def group_numbers(
     n: int,
     column: Any,
     *,
-    unknown: bool,
+    others: int | None,
 ) -> Ints:
     """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
 
@@ -202,8 +202,8 @@ def group_numbers(
         Number of rows.
     column : str, int or None
         The name of the column that the rule reads, among several.
-    unknown : bool
-        Whether rows of other groups, or without a group, get the number −1; they are an error otherwise.
+    others : int or None
+        The number of rows of other groups, and of rows without a group; None if they are an error.
     """
     if rule_groups is None:
         if columns:
@@ -224,10 +224,10 @@ def group_numbers(
         raise ValueError(f"groups has the columns {list(columns)}: the rule reads {name}")
     entries = columns.get(column, next(iter(columns.values())))
     check_length(entries, "groups", n, "rows")
-    if unknown:
+    if others is not None:
         number = {group: place for place, group in enumerate(rule_groups)}
         labels = np.asarray(entries, dtype=object).tolist()
-        return np.array([number.get(label, -1) for label in labels], dtype=np.intp)
+        return np.array([number.get(label, others) for label in labels], dtype=np.intp)
     words = column_words("groups", column)
     labels = label_column(entries, words)
     return positions(labels, np.asarray(rule_groups), words, "groups not seen in fit")

@@ -135,9 +135,9 @@ def _answers(
     rule: ThresholdRule | Rule, values: Floats, groups: Groups, table: Table, default: Any
 ) -> Labels:
     """Return the actions of rows with these values of `numbers`, the default for those without one."""
-    unknown = default is not ...
+    others = None if default is ... else -1
     columns = group_columns(groups, "groups", table)
-    place = group_numbers(columns, rule.groups, len(values), rule.group_column, unknown=unknown)
+    place = group_numbers(columns, rule.groups, len(values), rule.group_column, others=others)
     numbers = rule.numbers(values, place)
     answers = [*rule.classes, HUMAN_REVIEW, default]  # of the number −1 the last one
     if default not in (*answers[:-1], None, ...):
@@ -145,7 +145,7 @@ def _answers(
             f"default={default!r} is no answer of this rule: give one of {rule.classes}, "
             f"{HUMAN_REVIEW!r} or None"
         )
-    if rule.defers or unknown:
+    if rule.defers or others:
         return np.array(answers, dtype=object)[numbers]
     return np.asarray(rule.classes)[numbers]
 
