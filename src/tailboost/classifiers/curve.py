@@ -227,7 +227,7 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Statis
 
 
 def points_along(
-    engine: Engine, problem: Problem, limited: Stated, n_points: int
+    engine: Engine, problem: Problem, limited: Statistic, n_points: int
 ) -> list[tuple[float, float, Selection]]:
     """Return the undominated rules from the tightest limit on a rate to the least objective of a problem.
 
@@ -279,7 +279,7 @@ def points_along(
     return found
 
 
-def bound_of(problem: Problem, limited: Stated) -> float | None:
+def bound_of(problem: Problem, limited: Statistic) -> float | None:
     """Return the bound of a problem's limit on the limited rate of a curve; None without such a limit."""
     form = limited.within(limited.most).form
     bounds = [

@@ -156,12 +156,11 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
         check_answers(labels, X, f"predict of {type(model).__name__}")
         return labels
 
-    hashes, shares = partial(hashes_of_table, model, X), None
-    if hasattr(
-        inside(model)[0], "predict_distribution"
-    ):  # of boosting, which draws its answers
+    final, _ = inside(model)
+    shares = None
+    if hasattr(final, "predict_distribution"):  # of boosting, which draws its answers
         shares = partial(answer_shares, model, X)
-    return Scored(groups, hashes, answers, shares_of=shares)
+    return Scored(groups, partial(hashes_of_table, model, X), answers, shares_of=shares)
 
 
 def hashes_of_table(model: Model, X: Table) -> Hashes:

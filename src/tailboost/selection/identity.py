@@ -91,17 +91,17 @@ class _Writer(pickle.Pickler):
             return _part, (name,)
         if isinstance(reduced, str):
             return _part, (reduced,)
-        make, given, state, *items = (*reduced, None)[:5]
+        make, given, state, items, pairs = (*reduced, None, None, None)[:5]
         if isinstance(state, dict):
-            state = {name: part for name, part in state.items() if not _is_computed(kind, name)}
-        entries = [list(each) for each in items if each is not None]
+            state = {
+                name: part
+                for name, part in state.items()
+                if not isinstance(getattr(kind, str(name), None), cached_property)
+            }
+        entries = [list(each) for each in (items, pairs) if each is not None]
         # A state, unlike arguments, may refer to the value itself.
         return _part, (make.__qualname__, given), (state, entries)
 
 
 def _part(*content: object) -> None:
     """Stand for what makes a part of its content."""
-
-
-def _is_computed(kind: type, name: object) -> bool:
-    return isinstance(getattr(kind, str(name), None), cached_property)
