@@ -11,7 +11,7 @@ from tailboost.guarantees.exact_tests import LimitTests, Possible
 from tailboost.rates import Counts
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-DRAWS, MOST = 40, 7  # P(Bin(40, .05) > 7) < .001
+DRAWS, MOST = 80, 11  # P(Bin(80, .05) > 11) < .001
 
 
 @pytest.fixture(autouse=True)
