@@ -142,7 +142,7 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
         bets.append(_bet_below(bound.upper, sample))
     if bound.sense != "≤":  # an upper bound on the complement
         bets.append(_bet_below(sample.low + sample.high - bound.lower, sample.mirrored))
-    return [(numbers, limit) for numbers, limit in bets if limit < 1.0]  # 1 cannot be broken
+    return [bet for bet in bets if bet[1] < 1.0]  # a limit of 1 cannot be broken
 
 
 def _bet_below(bound: float, sample: Sample) -> tuple[Floats, float]:

@@ -193,16 +193,18 @@ class CertifiedBound:
         words = f"{self.estimate_text}, bound {self.bound_text}"
         if self.target in (self.lower, self.upper) and not self.subgroups:
             words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
+        low, high = self.sides
         return LimitLine(
-            ": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),
-            self.certified,
-            self.title,
-            self.limit,
-            words,
-            self.estimate,
-            *self.sides,
-            self.target,
-            self.deferred_text,
+            verdict=": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),
+            good=self.certified,
+            name=self.title,
+            limit=self.limit,
+            numbers=words,
+            value=self.estimate,
+            low=low,
+            high=high,
+            bound=self.target,
+            deferred=self.deferred_text,
         )
 
     def at_target(self, method: str) -> CertifiedBound:
@@ -219,13 +221,12 @@ class CertifiedBound:
     @classmethod
     def from_dict(cls, document: Document) -> Self:
         """Return a bound written by `to_dict`; raise KeyError, TypeError or ValueError for no bound."""
-        values = {part.name: document[part.name] for part in fields(cls)}
-        values |= {name: _tuples(values[name]) for name in ("subgroup", "subgroups")}
+        values = {part.name: _tuples(document[part.name]) for part in fields(cls)}
         return cls(**values | {"rate": parse(values["rate"])})
 
 
 def _tuples(name: Any) -> Any:
-    """Return a name read from JSON, with tuples instead of lists."""
+    """Return a value read from JSON, with tuples instead of lists, as in names of subgroups."""
     return tuple(map(_tuples, name)) if isinstance(name, (list, tuple)) else name
 
 

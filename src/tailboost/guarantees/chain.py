@@ -1,14 +1,21 @@
 """A chain of rules within ranks: limits on one label at ranks, beside limits on the other label.
 
-Limits on one answer to rows of one threshold are kept by ranks, see `tailboost.guarantees.ranks`, with .8 of
-the level. The other limits concern rows of several thresholds. They are tested along one chain of rules,
-which the selecting rows fix, and whose thresholds stop at the ranks.
+"Misses at most 10 % in each group, false alarms at most 5 %": the misses of each group depend on one
+threshold, the false alarms on all of them.
 
-"Misses at most 10 % in each group, false alarms at most 5 %": all thresholds move
-together, so errors on the other label can only grow along the chain. Given the labels, rows of both are
-independent, so the ranks of one are fixed for a test on the other. Theorem. Let r be the first rule of the
-chain that breaks one of these limits. If a rule that passes all tests breaks a limit, so does its test pass
-at r, because errors grow: with a probability of at most the level of the test, whichever rule is taken.
+1. Limits on an answer to rows of one threshold stop the threshold at a rank, as in
+   `tailboost.guarantees.ranks`, with .8 of the level.
+2. The selecting rows fix a chain of rules in which all thresholds rise together. They stop at the ranks.
+3. The other limits, on one answer to rows of the other label, are tested along the chain with .2 of the
+   level. The rule of least loss is taken among those that pass.
+
+Theorem. All rules that pass keep all limits, except with a probability of at most the level.
+
+*Proof.* The ranks keep their limits, except with a probability of at most .8 of the level. Given the labels,
+rows of both labels are independent, so for the tests the chain with its stops is fixed. Order it so that the
+errors of the tested limits grow. Let r be the first rule that breaks one of these limits. A rule that breaks
+one is r or follows r, so it has no fewer errors than r in the rows of each test. If it passes all tests, r
+passes the test of the limit that r breaks: with a probability of at most .2 of the level. ∎
 """
 
 from __future__ import annotations
@@ -47,12 +54,12 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     least, largest, _ = windows(case, at_ranks, case.cell, fresh.end, (1.0 - PART) * level)
     prices = np.unique([*selecting.chances.ravel(), 0.0, 2.0])
     rules = one_cut(selecting.at_prices(prices).clip(least, largest))
+    likeliest = rules[0 if shares[0].answer == FIRST else -1]
+
     passes = fresh.passes(
         ~has_ranks, fresh.answered(rules), fresh.possible(rules), PART * level
     )
-    passes &= (least <= largest).all()
-    likeliest = rules[0 if shares[0].answer == FIRST else -1]
-    if not passes.any():
+    if (least > largest).any() or not passes.any():
         return case.refused(likeliest, PART * level, NONE)
     losses = np.where(passes, selecting.loss(rules), np.inf)
     return case.certified(rules[losses.argmin()], METHOD, f"{AT_RANKS} {ALONG}")

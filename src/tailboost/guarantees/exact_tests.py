@@ -1,8 +1,9 @@
 """Exact tests of limits, and the power that selecting rows predict for them.
 
-A test reads numbers of rows by stratum and answer: first label, second label, deferred. So the tests of one
-limit are two tables over strata and answers, of wrong rows and of the rows among which they count. At the
-largest allowed share, so few wrong rows have a probability: the test passes if it is at most the level.
+A limit is tested on numbers of rows by stratum and answer: first label, second label, deferred. Two tables
+over strata and answers say which rows are wrong, and among which rows they count. The p-value is the
+probability of so few wrong rows, or fewer, if their share in the population is the largest that is allowed.
+The test passes if its p-value is at most the level.
 
 Axes of arrays: K rules, T subgroups with a test each, S strata, 3 answers.
 """
@@ -162,8 +163,9 @@ class LimitTests:
     def counts(self, answered: Floats) -> tuple[Floats, Floats]:
         """Return wrong rows and all rows by rule and subgroup, (K, T) each, of rows by stratum and answer."""
         over = ((1, 2), (1, 2))
-        wrong = np.tensordot(answered, self.wrong, over)
-        return wrong, np.tensordot(answered, self.among, over)
+        return np.tensordot(answered, self.wrong, over), np.tensordot(
+            answered, self.among, over
+        )
 
     def kept(self, possible: Possible) -> Mask:
         """Return which tests rules pass by construction, (K, T), or (K, 1) for pairs.
@@ -211,7 +213,7 @@ class LimitTests:
     def most(self, rows: Ints, level: float) -> Ints:
         """Return the most wrong rows of passing tests, −1 for none; ``rows`` has the shape (..., T)."""
         by_test = [
-            most_reached(rows[..., j].ravel(), share, level).reshape(rows.shape[:-1])
+            most_reached(rows[..., j], share, level)
             for j, share in enumerate(self.allowed.tolist())
         ]
         return np.stack(by_test, axis=-1)
@@ -284,7 +286,8 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
         return np.asarray(n)
     sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
     counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
-    return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
+    most = counts - (bdtr(counts, sizes, bound) > level)
+    return most.astype(np.intp)[size_number].reshape(np.shape(n))
 
 
 def all_pairs_pass(

@@ -433,10 +433,10 @@ def _counted(
 def _groups(
     given: Rows, rule: Decision
 ) -> tuple[tuple[Name, ...], list[list[Name]], tuple[tuple[Name, ...], ...] | None]:
-    """Return the columns of groups, their values, and the combinations that exist also without rows.
+    """Return the ``columns``, ``values`` and ``known`` combinations of groups, as of `Strata`.
 
-    A column is one of the fit if it has a group of that column: then all groups of the fit are values. Of
-    several columns of the fit the combinations of the fit exist. None stands for all values of a single one.
+    A column is one of the fit if a row has a group of that column: then all groups of the fit are values. If
+    all columns are of the fit, its combinations are known; of a single column all values are (None).
     """
     if given.names is None:
         return (), [], ()

@@ -192,54 +192,51 @@ class Monitor:
         ValueError
             If an argument is not as described.
         """
-        answers = answering(self.rule)
-        given = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
-        check_indexes(**given)
+        answers, names = answering(self.rule), self._names
+        batch = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
+        check_indexes(**batch)
         scored = answers.score(X, group_columns(groups, "groups", X))
-        given["groups"] = scored.groups or None
-        given = {name: as_pandas(column) for name, column in given.items()}
-        given = take(given, _answered_rows(answers.rule, scored, given))
-        id, n = given.pop("id"), n_rows_of(given["X"])
+        batch["groups"] = scored.groups or None
+        columns = {each: as_pandas(column) for each, column in batch.items()}
+        rows = take(columns, _answered_rows(answers.rule, scored, columns))
         if answers.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
-        given["y"], has_label = _labels(given["y"], n, answers.classes)
-        if id is None and not has_label.any():
+        n, ids_of_rows = n_rows_of(rows["X"]), rows.pop("id")
+        rows["y"], has_label = _labels(rows["y"], n, answers.classes)
+        if ids_of_rows is None and not has_label.any():
             raise ValueError("y: no row has a label; give id= with rows whose labels come late")
-
-        names = self._names
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
-        read = answers.score(given["X"], given["groups"])
+
+        read = answers.score(rows["X"], rows["groups"])
         is_tested, ids, seen = has_label, self.ids, self.seen
-        if id is None:
-            rows = Seen.of(read.given, name)
-            self._refuse_without_ids(rows, has_label)
-            seen = (*seen, rows)
+        if ids_of_rows is None:
+            seen = self._seen_without_ids(Seen.of(read.given, name), has_label)
         else:
-            hashes = hashes_of_names(label_column(id, "id"))
-            is_tested, ids = self._tested_by_id(name, hashes, has_label, given["clusters"])
+            hashes = hashes_of_names(label_column(ids_of_rows, "id"))
+            is_tested, ids = self._tested_by_id(name, hashes, has_label, rows["clusters"])
         bets = self.bets
         if is_tested.any():
-            bets = self._bets_after(Rows.read(**take(given, is_tested)))
+            bets = self._bets_after(Rows.read(**take(rows, is_tested)))
         else:  # unreadable rows are refused now, not with their late labels
             read.numbers(answers.classes)
         if name not in names:
-            warn_of_other_groups(self.certificate.groups_named, given["X"], given["groups"])
+            warn_of_other_groups(self.certificate.groups_named, rows["X"], rows["groups"])
         look = MonitoredBatch(
             name,
             rows=n,
             labelled=int(is_tested.sum()),
-            waiting=int((~has_label).sum()),
+            waiting=int(n - has_label.sum()),
             errors=list(map(Bets.since, bets, self.bets)),
             evidence=[each.value for each in bets],
         )
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
-    def _refuse_without_ids(self, rows: Seen, has_label: Mask) -> None:
-        """Raise ValueError or LeakageError for a batch without ids that is not tested by its only look.
+    def _seen_without_ids(self, rows: Seen, has_label: Mask) -> tuple[Seen, ...]:
+        """Return all `seen` after a batch without ids: this is its only look. Warn of rows without a label.
 
-        Ids are missing, or another batch had this name or rows of this one. Warn of rows without a label.
+        Raise LeakageError if another batch had rows of this one, ValueError if it had its name, or ids.
         """
         if len(self.ids):
             raise ValueError(f"id is needed for batch {rows.use!r}: earlier batches have ids")
@@ -254,15 +251,14 @@ class Monitor:
                 f"y: {n - has_label.sum():,} of {n:,} rows have no label and are left out; "
                 "if their labels come later, give id= with each batch, also this one"
             )
-        if self.certificate.equal_rows == "natural":
-            return
-        of_scores = answering(self.rule).known[0].score_labels
-        known = first_repeated(rows, self.seen, "natural" if of_scores else "copies")
-        if known is not None:
+        by_scores = answering(self.rule).known[0].score_labels
+        known = first_repeated(rows, self.seen, "natural" if by_scores else "copies")
+        if known is not None and self.certificate.equal_rows != "natural":
             raise LeakageError(
                 f"X: rows of this batch equal rows of batch {known.use!r}. If they are "
                 "other rows, give id= with each batch"
             )
+        return (*self.seen, rows)
 
     def _tested_by_id(
         self, name: str, hashes: Hashes, has_label: Mask, clusters: Column

@@ -3,10 +3,15 @@
 Each limit is on the share of a fixed number of rows, all with one threshold, that get one answer. A larger
 threshold can only add rows with the first answer (a smaller one with the second).
 
-Theorem. Let t* be the first threshold of a place that breaks a limit of this answer. The test of this limit
-at t* passes with a probability of at most its level, and where it fails, all further thresholds fail. So all
-thresholds that pass keep the limits, whichever is taken after any look at the same rows. Places and answers
-divide the level (union bound), limits of one place and answer do not.
+Theorem. Whichever thresholds pass the tests of their limits, they keep all limits, except with a probability
+of at most the level, also if the same rows choose among them.
+
+*Proof.* Take a place and an answer, and move the threshold so that this answer grows. Let t* be the first
+threshold that breaks a limit: it depends on the population, not on the rows. The test of this limit passes at
+t* with a probability of at most its level. Where it fails at t*, it fails at all further thresholds, which
+have no fewer errors in the same rows; and all thresholds before t* keep the limits of this place and answer.
+The union bound adds the levels of places and answers. Limits of one place and answer share one t*, so they do
+not divide the level. ∎
 
 The objective alone needs selecting rows, and these may be the fresh rows: then all rows certify.
 """
@@ -88,9 +93,8 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     if (least > largest).any():
         return refused(case, level)
     losses = case.certifying.losses
-    of_first = (losses[:, 0] - losses[:, 1])[
-        case.fresh.answered.stratum
-    ]  # in place of the second
+    # Of the first label in place of the second, for each row.
+    of_first = (losses[:, 0] - losses[:, 1])[case.fresh.answered.stratum]
     at_ends = np.searchsorted(case.family.edges, ends)
     thresholds = np.empty(len(least))
     for place in range(len(least)):
