@@ -6,6 +6,9 @@ from scipy.stats import beta, binom, binomtest
 
 import tailboost as tb
 from tailboost.guarantees.bets import Wealth
+from tailboost.guarantees.certify import tested_bounds
+from tailboost.guarantees.fresh import Fresh
+from tailboost.rates import Counts
 from tailboost.rates.bounds import (
     betting_p_value,
     betting_upper,
@@ -201,3 +204,16 @@ def test_a_distance_of_rounding_from_a_limit_is_none(estimate, target, sense):
     assert bound.room == 0
     assert bound.rows_needed is None
     assert bound.reason == "the estimate is at the limit"
+
+
+@pytest.mark.parametrize(("limit", "n_sides"), [("cost([[0, 1], [3, 0]]) <= .9", 1), ("gap", 2)])
+def test_a_limit_on_a_mean_is_tested_at_its_level_by_side(limit, n_sides):
+    """A side of a gap of costs has half of the level, a limit on costs all of it."""
+    rng = np.random.default_rng(0)
+    y, answers, g = rng.integers(2, size=(3, 300))
+    stated = tb.rates.parse("gap(cost([[0, 1], [3, 0]], by=g)) <= .9" if limit == "gap" else limit)
+    fresh = Fresh(Counts.answered(y, answers, {"g": g}))
+    bounds = tested_bounds([stated], fresh, 0.05)
+    sample, *_ = fresh.samples(stated.rate)
+    upper = betting_upper(sample.values / 3.0, 0.05 / n_sides)
+    assert bounds[0].upper == pytest.approx(3.0 * upper)

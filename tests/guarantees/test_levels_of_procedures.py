@@ -111,7 +111,7 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
     chains = []
     monkeypatch.setattr(deferral, "passing", lambda *given: chains.append(given[0]) or own_passing(*given))
     n_stopped_together = 0
-    for seed in range(4):
+    for seed in range(6):
         X, y, groups = drawn(seed, 900, "abc")
         X = np.floor(X * 15) / 15 + 0.5 / 15
         limits = ["miss(1, by=g) <= 30%", "miss(1) <= 9%", "deferred() <= 45%"]

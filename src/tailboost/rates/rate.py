@@ -581,11 +581,10 @@ class Limit(Statistic):
         if compares and (rate.is_ratio or rate.by is None):
             # Intervals take the rates of subgroups as independent. Of 400 true gaps of a representation 10 %
             # were outside of their 95 % interval, of gaps of selection rates 3 %.
-            raise ValueError(
-                f"{form}({rate!r}) compares subgroups, so name them, for example by='group'. "
-                "A rate whose denominator depends on the answers is no linear program: limit "
-                "each subgroup instead"
-            )
+            cure = "name subgroups to compare, for example by='group'"
+            if rate.is_ratio:
+                cure = "the denominator depends on the answers: limit each subgroup instead"
+            raise ValueError(f"{form}({rate!r}): {cure}")
         stated = tuple(numbers.items()) if by_name else numbers[None]
         return cls(form, rate, stated, in_percent=in_percent)
 
