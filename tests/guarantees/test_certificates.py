@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import beta, binom, binomtest
 
 import tailboost as tb
+from tailboost.guarantees import certify
 from tailboost.guarantees.bets import Wealth
-from tailboost.guarantees.certify import tested_bounds
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Counts
 from tailboost.rates.bounds import (
@@ -213,7 +213,7 @@ def test_a_limit_on_a_mean_is_tested_at_its_level_by_side(limit, n_sides):
     y, answers, g = rng.integers(2, size=(3, 300))
     stated = tb.rates.parse("gap(cost([[0, 1], [3, 0]], by=g)) <= .9" if limit == "gap" else limit)
     fresh = Fresh(Counts.answered(y, answers, {"g": g}))
-    bounds = tested_bounds([stated], fresh, 0.05)
+    bounds = certify.tested_bounds([stated], fresh, 0.05)
     sample, *_ = fresh.samples(stated.rate)
     upper = betting_upper(sample.values / 3.0, 0.05 / n_sides)
     assert bounds[0].upper == pytest.approx(3.0 * upper)
