@@ -259,27 +259,12 @@ class ThreeColumns(LogisticRegression):
 
 
 CURES = {
-    "probabilities as the model": (
-        lambda: tb.tune(FITTED.predict_proba(X), X, Y),
-        "tb.Scores",
-    ),
-    "a name as the model": (
-        lambda: tb.tune("xgboost", X, Y),
-        "of type str",
-    ),
-    "rows before the model": (
-        lambda: tb.certify(FRAME, Y, FITTED),
-        "the order is \\(model",
-    ),
+    "probabilities as the model": (lambda: tb.tune(FITTED.predict_proba(X), X, Y), "tb.Scores"),
+    "a name as the model": (lambda: tb.tune("xgboost", X, Y), "of type str"),
+    "rows before the model": (lambda: tb.certify(FRAME, Y, FITTED), "the order is \\(model"),
     "another document": (lambda: tb.Certificate.from_dict({"a": 1}), "this is no certificate"),
-    "a rule on one score": (
-        lambda: tb.Rule.from_dict(SCORES.rule_.to_dict()),
-        "no rule",
-    ),
-    "a rule on probabilities": (
-        lambda: tb.ThresholdRule.from_dict({"format": 1, "parts": []}),
-        "no rule",
-    ),
+    "a rule on one score": (lambda: tb.Rule.from_dict(SCORES.rule_.to_dict()), "no rule"),
+    "a rule on probabilities": (lambda: tb.ThresholdRule.from_dict({"format": 1, "parts": []}), "no rule"),
     "groups of another type": (
         lambda: tb.tune(FITTED, X, Y == 0, groups=GROUPS, by_group=True).predict(
             X, groups=GROUPS.astype(str)
@@ -329,14 +314,8 @@ CURES = {
         lambda: tb.tune(tb.Scores(["a", "b"], [0, 1], kind="logit"), FRAME.assign(b="x"), Y),
         "scores must be numbers",
     ),
-    "a rule as a model": (
-        lambda: tb.save_model(SCORES.rule_, "rule.model"),
-        "model must be a fitted model",
-    ),
-    "a rule as a classifier": (
-        lambda: tb.save_rule(SCORES.rule_, "rule.json"),
-        "give its classifier",
-    ),
+    "a rule as a model": (lambda: tb.save_model(SCORES.rule_, "rule.model"), "model must be a fitted model"),
+    "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give its classifier"),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
     "another tail": (
         lambda: tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1).fit(X, Y).reweight(alpha=0),

@@ -75,16 +75,7 @@ def test_answers_depend_on_no_other_column():
     assert (rule.predict(X, groups=groups) == rule.predict(X, groups=swapped)).all()
 
 
-@pytest.mark.parametrize(
-    ("by_group", "message"),
-    [
-        (True, "by_group"),
-        (
-            "ages",
-            "by_group",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("by_group", "message"), [(True, "by_group"), ("ages", "by_group")])
 def test_another_column_is_refused_before_any_work(by_group, message):
     X, y, groups, _ = people(60)
     with pytest.raises(ValueError, match=message):

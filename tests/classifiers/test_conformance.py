@@ -11,10 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 import tailboost as tb
-from tailboost import (
-    AdaLPBoostClassifier,
-    RobustMixtureClassifier,
-)
+from tailboost import AdaLPBoostClassifier, RobustMixtureClassifier
 from tailboost.boosting import Hedge
 from tailboost.boosting.variance import Exponential
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier

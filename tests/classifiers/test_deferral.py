@@ -39,10 +39,7 @@ def judged(**params):
 
 @pytest.fixture(scope="module")
 def mix():
-    models = [
-        ("lr", LogisticRegression(max_iter=500)),
-        ("trees", HistGradientBoostingClassifier(max_iter=4)),
-    ]
+    models = [("lr", LogisticRegression(max_iter=500)), ("trees", HistGradientBoostingClassifier(max_iter=4))]
     made = RobustMixtureClassifier(models, objective=GOAL, limits=LIMITS, cv=2, random_state=0)
     return made.fit(X[:500], Y[:500], groups={"sex": SEX[:500]})
 

@@ -345,8 +345,7 @@ def test_saved_and_loaded(tmp_path):
     for again in (tb.load_model(tmp_path / "mix.model"), pickle.loads(pickle.dumps(mix))):
         assert np.array_equal(again.predict(X[TEST]), mix.predict(X[TEST]))
         assert np.array_equal(
-            again.reweight(error_budget=0.0).predict(X[TEST]),
-            mix.reweight(error_budget=0.0).predict(X[TEST]),
+            again.reweight(error_budget=0.0).predict(X[TEST]), mix.reweight(error_budget=0.0).predict(X[TEST])
         )
 
 
@@ -683,10 +682,7 @@ def group_mix():
     table, groups = r.normal(size=(200, 3)), r.choice(["a", "b"], 200)
     y = (table[:, 0] + r.normal(size=200) > 0).astype(int)
     models = [("bayes", GaussianNB())]
-    return (
-        RobustMixtureClassifier(models, objective="worst_group", by_group=True),
-        *(table, y, groups),
-    )
+    return (RobustMixtureClassifier(models, objective="worst_group", by_group=True), *(table, y, groups))
 
 
 class Foreign(dict):

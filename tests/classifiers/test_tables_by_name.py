@@ -87,10 +87,7 @@ ENTRIES = {
         ),
         {"costs": COSTS},
     ),
-    "from_probabilities": (
-        answers_given,
-        {"P": P, "groups": GROUPS, "costs": COSTS},
-    ),
+    "from_probabilities": (answers_given, {"P": P, "groups": GROUPS, "costs": COSTS}),
     "reweight": (
         lambda groups, costs: answers(TUNED.reweight(X[B], Y[B], groups=groups[B], costs=costs[B])),
         {"groups": GROUPS, "costs": COSTS},
@@ -106,10 +103,7 @@ ENTRIES = {
         lambda P, groups: BY_GROUP.predict({"m": P}, groups=groups).tolist(),
         {"P": P, "groups": GROUPS},
     ),
-    "Rule.predict": (
-        lambda P: BY_GROUP.rule_.predict({"m": P}, GROUPS["sex"]).tolist(),
-        {"P": P},
-    ),
+    "Rule.predict": (lambda P: BY_GROUP.rule_.predict({"m": P}, GROUPS["sex"]).tolist(), {"P": P}),
     "certify": (lambda **t: certified(**t), {"groups": GROUPS, "costs": COSTS}),
     "certify probabilities": (
         lambda P, groups: tb.certify(P, None, Y, groups=groups).to_dict(),
@@ -130,10 +124,7 @@ ENTRIES = {
     "measure": (lambda **t: measured(**t), {"shares": P, "groups": GROUPS, "costs": COSTS}),
     "cvar": (lambda P: metrics.cvar_zero_one_loss(Y, P, 0.3), {"P": P}),
     "cvar_curve": (lambda P: metrics.cvar_curve(Y, P, [0.1, 0.5]).tolist(), {"P": P}),
-    "group_errors": (
-        lambda groups: metrics.group_errors(Y, TUNED.predict(X), groups),
-        {"groups": GROUPS},
-    ),
+    "group_errors": (lambda groups: metrics.group_errors(Y, TUNED.predict(X), groups), {"groups": GROUPS}),
 }
 
 

@@ -135,12 +135,7 @@ def test_weight_3_differs_by_the_float32_of_xgboost_alone():
 def test_weights_that_count_rows_are_left_as_they_are():
     for counts in ([1, 2, 3], [1.0, 1.0], [5e8, 1e9], [0, 1, 4]):
         np.testing.assert_array_equal(row_weights(counts, len(counts)), counts)
-    for relative in (
-        [0.5, 1.0],
-        [1e-300, 3e-300],
-        [1e308, 1e308],
-        np.array([3, 0, 1]) * LARGEST_MEAN_WEIGHT,
-    ):
+    for relative in ([0.5, 1.0], [1e-300, 3e-300], [1e308, 1e308], np.array([3, 0, 1]) * LARGEST_MEAN_WEIGHT):
         scaled = row_weights(relative, len(relative))
         assert scaled[scaled > 0].mean() == pytest.approx(1.0, rel=1e-9)
         np.testing.assert_allclose(scaled / scaled.max(), np.array(relative) / max(relative), rtol=1e-9)

@@ -23,7 +23,7 @@ N = 600
 MADE = {
     "mixture": lambda: tb.RobustMixtureClassifier(
         [("trees", HistBoostClassifier(n_estimators=10, max_depth=2))], random_state=0
-    ),
+    )
 }
 NUMBERS = pd.DataFrame(RNG.normal(size=(N, 3)), columns=list("abc"))
 Y = (NUMBERS.a + 0.3 * RNG.normal(size=N) > 0).astype(int).to_numpy()

@@ -30,9 +30,7 @@ MODELS = {
     "worstclassboost": few(tb.WorstClassBoostClassifier),
     "adaboost": few(tb.AdaBoostClassifier),
     "mixture": tb.RobustMixtureClassifier(
-        [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))],
-        cv=0.3,
-        random_state=0,
+        [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))], cv=0.3, random_state=0
     ),
     "HistBoost": TREES,
     "HistTree": HistTreeClassifier(max_depth=2),

@@ -82,11 +82,7 @@ def test_a_rule_without_certificate_is_not_calibrated_after_a_fit_of_its_model()
 
 @pytest.mark.parametrize(
     "model",
-    [
-        LogisticRegression(),
-        RandomForestClassifier(3),
-        make_pipeline(StandardScaler(), LogisticRegression()),
-    ],
+    [LogisticRegression(), RandomForestClassifier(3), make_pipeline(StandardScaler(), LogisticRegression())],
     ids=["linear", "forest", "pipeline"],
 )
 def test_a_certificate_of_certify_is_of_the_model_as_it_was(model):

@@ -28,11 +28,7 @@ SETTINGS = {
         SHARES,
         ["error(by=g) <= {a: .5}", ERROR],
     ),
-    "precision beside misses": (
-        ROWS,
-        [0.2, 0.3, 0.5],
-        ["miss(1) <= .5", f"precision(1) >= {0.4 + 1e-6}"],
-    ),
+    "precision beside misses": (ROWS, [0.2, 0.3, 0.5], ["miss(1) <= .5", f"precision(1) >= {0.4 + 1e-6}"]),
     "clusters with both labels": (
         [[ILL, RIGHT], [WRONG], [RIGHT]],
         SHARES,

@@ -245,10 +245,7 @@ def test_bets_on_subgroups_apart_are_fair(form, sizes, low):
 @pytest.mark.slow
 def test_two_thousand_years_within_limits():
     """False alarms of twelve months with a rate and a gap exactly at their limits."""
-    tested = [
-        CertifiedBound(upper=0.3),
-        CertifiedBound(subgroup="gap", subgroups=("a", "b"), upper=0.05),
-    ]
+    tested = [CertifiedBound(upper=0.3), CertifiedBound(subgroup="gap", subgroups=("a", "b"), upper=0.05)]
     rng, false = np.random.default_rng(0), 0
     for _ in range(2000):
         found, most = [*map(Bets, tested)], 0.0

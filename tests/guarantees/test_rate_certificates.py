@@ -157,11 +157,7 @@ def test_a_models_own_limits_are_certified_by_default(fitted):
 
 # -- coverage -----------------------------------------------------------------------------------
 
-SETTINGS = {
-    "equal": ((0.3, 0.3), 0.5),
-    "small group": ((0.05, 0.2), 0.05),
-    "far apart": ((0.02, 0.98), 0.3),
-}
+SETTINGS = {"equal": ((0.3, 0.3), 0.5), "small group": ((0.05, 0.2), 0.05), "far apart": ((0.02, 0.98), 0.3)}
 
 
 def failures(setting, n, times, delta):

@@ -123,7 +123,7 @@ OF_PAIRS = OF_DICTS | {
     "unlike forms": lambda P: {"v": np.c_[1 - P["v"], P["v"]], "u": P["u"]},
 }
 OF_CLASSES = OF_DICTS | {
-    "columns in another order": lambda P: {k: pd.DataFrame(p)[[2, 0, 1]] for k, p in P.items()},
+    "columns in another order": lambda P: {k: pd.DataFrame(p)[[2, 0, 1]] for k, p in P.items()}
 }
 OF_SCORES = OF_FRAMES | {
     "the score in a dict": lambda X: {"u": X["u"].to_numpy()},
@@ -294,10 +294,7 @@ FIRST = {
     "attempt": (by_attempt, [kind for kind in SELECTED if kind != "AdaBoost"]),
     "certified": (by_certified, [kind for kind in SELECTED if kind != "AdaBoost"]),
 }  # fmt: skip
-SECOND = {
-    "certify": certify,
-    "calibrate": calibrate,
-}
+SECOND = {"certify": certify, "calibrate": calibrate}
 
 
 def cells():

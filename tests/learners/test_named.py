@@ -73,15 +73,7 @@ def test_names_in_a_mixture_of_models():
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [
-        ("xgbost", "estimator"),
-        ("Forest", "forest"),
-        (
-            "worstclassboost",
-            "classifier",
-        ),
-        ("", "names"),
-    ],
+    [("xgbost", "estimator"), ("Forest", "forest"), ("worstclassboost", "classifier"), ("", "names")],
 )
 def test_unknown_names(given, says):
     with pytest.raises(ValueError, match=says):

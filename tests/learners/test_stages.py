@@ -76,10 +76,7 @@ def test_every_stage_is_the_fit_with_as_many_steps(case):
     np.testing.assert_array_equal(answers, session.predict(whole))
 
 
-EPOCHS = {
-    "sgd": SGDClassifier(max_iter=6, tol=None),
-    "net": NET,
-}
+EPOCHS = {"sgd": SGDClassifier(max_iter=6, tol=None), "net": NET}
 
 
 @pytest.mark.parametrize("case", EPOCHS)

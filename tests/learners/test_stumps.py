@@ -29,10 +29,7 @@ def halves(answers, y, w, p, lam):
     right = answers == y
     A, B = w[right].sum(), w[~right].sum()
     C, D = (w[right] ** 2 / p[right]).sum(), (w[~right] ** 2 / p[~right]).sum()
-    P, Q = (
-        (1 - lam) * A**2 + lam * C,
-        (1 - lam) * B**2 + lam * D,
-    )
+    P, Q = ((1 - lam) * A**2 + lam * C, (1 - lam) * B**2 + lam * D)
     return P, Q, 2 * np.sqrt(P * Q) + 2 * (1 - lam) * A * B
 
 

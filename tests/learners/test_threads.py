@@ -44,10 +44,7 @@ def test_fits_in_threads():
     assert calls >= 8 * 3 * 2
 
 
-LEARNERS = {
-    "tree": HistTreeClassifier(),
-    "boost": HistBoostClassifier(n_estimators=5),
-}
+LEARNERS = {"tree": HistTreeClassifier(), "boost": HistBoostClassifier(n_estimators=5)}
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -137,10 +137,7 @@ class Stream(torch.utils.data.IterableDataset):
 
 DATASETS = {
     "empty": (Items(), "no rows"),
-    "uneven": (
-        Items((PICTURES[0], 0), (PICTURES[0][:4], 1)),
-        "same shape",
-    ),
+    "uneven": (Items((PICTURES[0], 0), (PICTURES[0][:4], 1)), "same shape"),
     "endless": (Stream(), "has no length"),
     "without labels": (Items(*PICTURES), "requires y"),
 }

@@ -12,12 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, confusion_matrix, zero_one_loss
-from sklearn.model_selection import (
-    GridSearchCV,
-    PredefinedSplit,
-    cross_val_score,
-    cross_validate,
-)
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_score, cross_validate
 
 from tailboost import metrics, rates
 
@@ -98,10 +93,7 @@ def test_weight_two_is_the_row_twice_and_zero_no_row(seed):
         atol=1e-12,
     )
     for weighted, repeated in [
-        (
-            metrics.class_errors(y, pred, sample_weight=weight),
-            metrics.class_errors(y[rows], pred[rows]),
-        ),
+        (metrics.class_errors(y, pred, sample_weight=weight), metrics.class_errors(y[rows], pred[rows])),
         (
             metrics.class_errors(y, proba, sample_weight=weight),
             metrics.class_errors(y[rows], proba[rows], labels=np.unique(y)),
@@ -343,22 +335,13 @@ def test_bad_alpha(alpha):
         (lambda: metrics.cvar([1.0, 2.0], 0.5, [1, -1]), "sample_weight"),
         (lambda: metrics.cvar([1.0, 2.0], 0.5, [0, 0]), "sample_weight.*zero"),
         (lambda: metrics.cvar([1.0, 2.0], 0.5, [1, np.nan]), "sample_weight"),
-        (
-            lambda: metrics.cvar_zero_one_loss([], [], 0.5),
-            "y_true",
-        ),
+        (lambda: metrics.cvar_zero_one_loss([], [], 0.5), "y_true"),
         (lambda: metrics.cvar_zero_one_loss(Y[:2], P, 0.5), "y_proba"),
         (lambda: metrics.cvar_zero_one_loss([0, 0, 0], P, 0.5), "y_proba"),
         (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=[0, 1, 2]), "y_proba"),
-        (
-            lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=[0, 2]),
-            r"y_true.*not among \[0, 2\]: \[1\]",
-        ),
+        (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=[0, 2]), r"y_true.*not among \[0, 2\]: \[1\]"),
         (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=[0, 0]), "labels"),
-        (
-            lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=["0", "1"]),
-            "y_true",
-        ),
+        (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, labels=["0", "1"]), "y_true"),
         (lambda: metrics.cvar_zero_one_loss(Y, np.ones((3, 2)), 0.5), "sum"),
         (lambda: metrics.cvar_zero_one_loss(Y, [0.5, 1.2, 0.3], 0.5), "probabilities.*row 1 is 1.2"),
         (lambda: metrics.cvar_zero_one_loss(Y, [[0.5, 0.5], [1.1, -0.1], [1, 0]], 0.5), "row 1"),

@@ -380,10 +380,7 @@ def test_texts_made_at_random_are_read_or_refused(n_texts):
     [
         (rates.selected("ja"), "called"),
         (rates.selected(1), "called"),
-        (
-            rates.error(by="race"),
-            "selects",
-        ),
+        (rates.error(by="race"), "selects"),
         (rates.cost([[0, 1, 2], [1, 0, 2], [1, 2, 0]]), "shape"),
     ],
 )

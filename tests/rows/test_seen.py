@@ -65,10 +65,7 @@ def test_large_tables_are_recognised_by_a_sample():
     assert Seen.of(hashes).share_in(used) == pytest.approx(12 / 13, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [{"digests": "00"}, {"digests": "AgAAAAEAAAA="}, {"limit": "many"}],
-)
+@pytest.mark.parametrize("damage", [{"digests": "00"}, {"digests": "AgAAAAEAAAA="}, {"limit": "many"}])
 def test_damaged_rows_are_refused(damage):
     state = Seen.of(hash_rows(np.arange(3.0)[:, None])).to_dict()
     with pytest.raises(ValueError):  # noqa: PT011

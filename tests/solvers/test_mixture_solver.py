@@ -5,11 +5,7 @@ from hypothesis import given, settings, strategies as st
 from reference import SOLVERS, check_mixture, cvxpy_value, highs_value, measure, random_game
 from scipy.optimize import linprog
 
-from tailboost.solvers import (
-    SolverError,
-    minimize_cvar_mixture,
-    mixture_path,
-)
+from tailboost.solvers import SolverError, minimize_cvar_mixture, mixture_path
 from tailboost.solvers.mixture import mixture_program
 
 seeds = st.integers(0, 2**32 - 1)

@@ -28,11 +28,7 @@ SUPPORTS = {
     "seven": ([0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0], ["b", "a"]),
 }
 # Rate of the label among the largest scores, number of groups, rows of a cluster, and number of clusters.
-SETTINGS = {
-    "all rows": (0.7, 1, 1, 1000),
-    "by group": (0.6, 3, 1, 1200),
-    "clusters of two": (0.7, 1, 2, 600),
-}
+SETTINGS = {"all rows": (0.7, 1, 1, 1000), "by group": (0.6, 3, 1, 1200), "clusters of two": (0.7, 1, 2, 600)}
 
 
 def drawn(setting, support, seed):

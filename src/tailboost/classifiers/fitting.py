@@ -206,7 +206,7 @@ def frozen_fit(name: str, frozen: FrozenEstimator, classes: Labels) -> Fit:
         )
     try:
         own = deepcopy(frozen)
-    except Exception:  # any library may refuse
+    except Exception:  # any library may refuse; the identity of a shared model is compared
         own = frozen
     return own, columns[place]
 
