@@ -97,7 +97,7 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     """By counting answers: the largest error, within the most accurate candidate's error plus the budget."""
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
-    engine, table = mix.selection_.engine, answering(mix).score(P).outputs
+    engine, table = mix.selection_.engine, answering(mix).score(P).outputs()
     pool = first_rules(engine.family, mix.selection_.program)
     engine.select(mix.selection_.problem, pool)
     answers = [replace(mix.selection_, rule=rule).answers(table)[0] for rule in pool.rules]

@@ -17,8 +17,7 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
 from tailboost.rows.seen import Records
-from tailboost.selection.answering import Decided, Decision, Known
-from tailboost.selection.door import answering, read_answers
+from tailboost.selection.door import Decided, Decision, Known, answering, read_answers
 from tailboost.selection.rule import ThresholdRule
 
 SELECTED = rates.selected("yes", by="sex")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from html import escape
 from itertools import chain
 from typing import Any, ClassVar
@@ -52,8 +52,7 @@ from tailboost.rows.subgroups import (
     warn_of_other_groups,
     with_missing_group,
 )
-from tailboost.selection.answering import Decided, Decision, Known, Scored
-from tailboost.selection.door import known_within
+from tailboost.selection.door import Decided, Decision, Known, Scored, known_within
 from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule, stacked
@@ -607,19 +606,20 @@ class SelectedClassifier(OfAnyTable):
         """Return rows with the models' log-probabilities, computed once for all rules."""
         X, _ = unpack(X)
         groups = self._groups_of(X, groups) or None
-        selection = self.evidence_.selected
 
+        @cache
         def outputs() -> LogProbabilities:
             places = self._places(X, groups if self.by_group else None)
             models, table = self._read(X)
             return models.transform(table, places)
 
-        def answer(opened: LogProbabilities) -> Ints:
-            labels, is_deferred = selection.answers(opened)
+        def answers(opened: LogProbabilities) -> Ints:
+            labels, is_deferred = self.evidence_.selected.answers(opened)
             return np.where(is_deferred, len(self.classes_), labels)
 
-        content, lacking = partial(self._row_hashes, X), partial(self._without_score, X)
-        return Scored(groups, content, answer, outputs, lacking)
+        content = cache(partial(self._row_hashes, X))
+        lacking = cache(partial(self._without_score, X))
+        return Scored(groups, content, content, lacking, answers, outputs)
 
     def _without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""

@@ -48,8 +48,8 @@ from tailboost.rows.fingerprints import digest, hash_rows, selecting_numbers
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import Attempt, Ledger, attempts_of, kept_together, share_of_copies
 from tailboost.rows.subgroups import HUMAN_REVIEW
-from tailboost.selection.answering import Decided
 from tailboost.selection.direction import FELL
+from tailboost.selection.door import Decided
 from tailboost.selection.search import OVERALL_ERROR, Problem
 from tailboost.selection.selection import Selection
 
@@ -299,9 +299,9 @@ class Parts:
 
     def scored_in_selection(self) -> Parts:
         """Return the parts of rows that all select and certify: no model scores them again."""
-        outputs, read = self.selection.engine.outputs, self.answers.read
+        table, score = self.selection.engine.outputs(), self.answers.score
         answers = replace(
-            self.answers, read=lambda *rows: replace(read(*rows), outputs_of=outputs)
+            self.answers, score=lambda *rows: replace(score(*rows), outputs=lambda: table)
         )
         return replace(self, answers=answers)
 

@@ -145,12 +145,13 @@ class Curve:
         X, y = unpack(X, y)
         answers = self._loosest.__tailboost__()
         rows, classes = answers.score(X, groups), self._loosest.classes_
-        record = Seen.of(rows.content, SELECTED_ON, y, answers.known[0].score_labels)
+        record = Seen.of(rows.content(), SELECTED_ON, y, answers.known[0].score_labels)
         self._loosest._record(record)
-        numbers = []
+        assert rows.outputs is not None
+        outputs, numbers = rows.outputs(), []
         for _, _, classifier in self:
             classifier._record(record)
-            labels, is_deferred = classifier.selection_.answers(rows.outputs)
+            labels, is_deferred = classifier.selection_.answers(outputs)
             deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(
                 y, classes[labels], groups, deferred, None, sample_weight, classes

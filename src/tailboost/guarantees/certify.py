@@ -37,8 +37,7 @@ from tailboost.rates.strata import GROUP
 from tailboost.rows.rows import Rows
 from tailboost.rows.seen import EqualRows, checked_equal_rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
-from tailboost.selection.answering import Decided
-from tailboost.selection.door import answering
+from tailboost.selection.door import Decided, answering
 
 EXACT = "Clopper–Pearson"
 BETTING = "betting"

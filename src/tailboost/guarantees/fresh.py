@@ -40,7 +40,7 @@ from tailboost.rows.seen import (
     refuse_repeated,
     share_of_copies,
 )
-from tailboost.selection.answering import NO_RULE, Decided, Decision, Scored
+from tailboost.selection.door import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -132,9 +132,9 @@ class Compared:
         """
         complete, shared, copies = training_rows is not None, 0.0, 0.0
         if complete:
-            trained = model.score(_in_form_of(as_table(given.X), training_rows)).given
+            trained = model.score(_in_form_of(as_table(given.X), training_rows)).given()
             shared = refuse_repeated(
-                Seen.of(scored.given), [Seen.of(trained, TRAINED_ON)], equal_rows
+                Seen.of(scored.given()), [Seen.of(trained, TRAINED_ON)], equal_rows
             )
             complete = len(trained) >= FEWEST_TRAINED * len(given)
             if len(trained) and not complete:
@@ -146,13 +146,13 @@ class Compared:
             tables = known.records.tables
             if not tables:
                 continue
-            hashes = scored.content if known.hashes is None else known.hashes(given.X)
+            hashes = scored.content() if known.hashes is None else known.hashes(given.X)
             for score_labels in ((), known.score_labels):
                 rows = Seen.of(hashes, "", given.labels, score_labels)
                 shared = max(shared, refuse_repeated(rows, tables, equal_rows))
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and given.clusters is None:
-            copies = share_of_copies("X", given.hashes(scored.given), given.y)
+            copies = share_of_copies("X", given.hashes(scored.given()), given.y)
         return cls(equal_rows, complete or model.known[0].records.complete, shared, copies)
 
 
@@ -203,7 +203,8 @@ class Fresh:
     def outputs(self) -> LogProbabilities:
         """The outputs of the models, which other rules of a selection read."""
         assert self.scored is not None
-        return self.scored.outputs
+        assert self.scored.outputs is not None
+        return self.scored.outputs()
 
     @property
     def is_deferred(self) -> Mask:
@@ -212,7 +213,7 @@ class Fresh:
 
     def shares(self, rate: Rate) -> Floats | None:
         """Return the probabilities of the answers for a tail or shift; None if they are not drawn."""
-        return self.scored.shares if rate.loss and self.scored else None
+        return self.scored.shares() if rate.loss and self.scored else None
 
     def samples(self, rate: Rate) -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; a cluster has one vote there.
@@ -267,7 +268,7 @@ class Fresh:
             If an argument is not as described.
         """
         _refuse_unknown(rates, given, cost_range)
-        identity = model.identity
+        identity = model.identity()
         if given.X is None:
             raise ValueError("X is needed: model is a classifier")
         rule, names = model.rule, given.names
@@ -277,7 +278,7 @@ class Fresh:
         scored = model.score(given.X, given.columns or None)
         classes = model.classes
         if classes is None:
-            _, classes = _given_answers(scored.answers, given)
+            _, classes = _given_answers(scored.answers(), given)
         for rate in rates:
             if rate.needs_deferral and not rule.defers:
                 raise ValueError(
@@ -286,15 +287,15 @@ class Fresh:
                 )
         rows = _counted(given, rates, rule, classes, cost_range)
         compared = Compared.of(model, scored, given, equal_rows, training_rows)
-        draws = voting_numbers(given.hashes(scored.content), given.clusters)
+        draws = voting_numbers(given.hashes(scored.content()), given.clusters)
         return cls(
             replace(rows, actions=scored.numbers(classes)),
             Votes(given.clusters, draws, rule.defers),
-            Seen.of(scored.given, CALIBRATED_ON, given.labels, model.known[0].score_labels),
+            Seen.of(scored.given(), CALIBRATED_ON, given.labels, model.known[0].score_labels),
             compared,
             rule,
             scored,
-            identity.after_answers(model.identity, "the model"),
+            identity.after_answers(model.identity(), "the model"),
         )
 
     @classmethod

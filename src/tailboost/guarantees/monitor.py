@@ -46,8 +46,7 @@ from tailboost.rows.subgroups import (
     unit_name,
     warn_of_other_groups,
 )
-from tailboost.selection.answering import Decision, Scored
-from tailboost.selection.door import answering
+from tailboost.selection.door import Decision, Scored, answering
 
 if TYPE_CHECKING:  # `Certificate.recheck` begins a monitor
     from tailboost.guarantees.certificates import Certificate, CertifiedBound
@@ -145,7 +144,7 @@ class Monitor:
         digest = answers.rule.digest
         is_other_rule = certificate.rule not in (None, digest) and digest is not None
         identity = certificate.identity
-        if is_other_rule or (identity and identity != answers.identity.digest):
+        if is_other_rule or (identity and identity != answers.identity().digest):
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
                 f"{type(self.rule).__name__} was fitted again: certify it from fresh rows"
@@ -212,7 +211,7 @@ class Monitor:
         read = answers.score(rows["X"], rows["groups"])
         is_tested, ids, seen = has_label, self.ids, self.seen
         if ids_of_rows is None:
-            seen = self._seen_without_ids(Seen.of(read.given, name), has_label)
+            seen = self._seen_without_ids(Seen.of(read.given(), name), has_label)
         else:
             hashes = hashes_of_names(label_column(ids_of_rows, "id"))
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows["clusters"])
@@ -464,12 +463,12 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> M
     for argument, column in given.items():
         if column is not None:
             check_length(column, argument, n)
-    n_lacking = scored.lacking.sum()
+    n_lacking = scored.lacking().sum()
     if n_lacking == n:
         raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
     if n_lacking:
         warn_user(f"{n_lacking:,} rows of {n:,} are not tested: they have no score")
-    has_score = ~scored.lacking
+    has_score = ~scored.lacking()
     if not rule.by_group:
         return has_score
     for name, column in named_columns(given["groups"], None, rule.groups).items():

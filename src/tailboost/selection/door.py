@@ -1,29 +1,192 @@
-"""The door: what answers rows, made of any model, and the rows that are known to the models inside it."""
+"""The door: what answers rows, made of any model, and the rows that are known to the models inside it.
+
+A `Decided` rule scores rows (`Scored`), has a `Decision`, and names the rows that it and models inside it
+have read (`Known`). Certificates, monitors and model files read these alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from types import MethodType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.core.array_types import Array, Groups, Hashes, Model, Table
-from tailboost.core.checks import as_table, check_answers, label_column
+from tailboost.core.array_types import (
+    Array,
+    Floats,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
+from tailboost.core.checks import as_table, check_answers, label_column, n_rows_of, positions
 from tailboost.learners.scores import Scores
-from tailboost.rows.fingerprints import hash_rows
+from tailboost.rates import Limit
+from tailboost.rows.fingerprints import digest, digest_of_rule, hash_rows
 from tailboost.rows.judged import answer_shares, inside, predicted_labels, transformed
 from tailboost.rows.seen import Records
-from tailboost.selection.answering import NO_RULE, Answers, Decided, Known, Scored
-from tailboost.selection.identity import identity_of
+from tailboost.selection.identity import Identity, identity_of
+from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.rule import Rule, ThresholdRule
+from tailboost.selection.selection import Selection
 
+#: Names of groups by column; None is the name of a column without one.
+GroupsByColumn = Mapping[Any, Sequence[Any]]
 # What may hold models, beside objects with `predict_proba`.
 HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
+
+# -- what is read --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The decision function of a classifier, on scores and groups.
+
+    Attributes
+    ----------
+    written : ThresholdRule or Rule, optional
+        The rule alone; None if answers alone are known.
+    defers : bool
+        Whether it may defer rows.
+    by_group : bool or str
+        Whether it reads the group: that of a column, or of the only one.
+    groups : mapping
+        The groups of the selection data by column.
+    combinations : sequence of tuple
+        The combinations of several columns that occur.
+    made_by : sequence
+        What makes its scores: columns of `Scores`, or outputs of the models on the selection data.
+    """
+
+    written: ThresholdRule | Rule | None = None
+    defers: bool = False
+    by_group: bool | str = False
+    groups: GroupsByColumn = field(default_factory=dict)
+    combinations: Sequence[tuple[Any, ...]] = ()
+    made_by: Sequence[object] = ()
+
+    def by(self, selection: Selection) -> Decision:
+        """Return another rule on the same scores."""
+        return replace(self, written=selection.written, defers=selection.defers)
+
+    @cached_property
+    def digest(self) -> str | None:
+        """Digest of the rule and of what makes its scores; copies, pickles and files keep it."""
+        if self.written is None:
+            return None
+        outputs = [each.tobytes() for each in self.made_by if isinstance(each, np.ndarray)]
+        if len(outputs) == len(self.made_by):
+            return digest(digest_of_rule(self.written).encode(), *outputs)
+        return digest_of_rule(self.written, self.made_by)
+
+
+#: The decision function of a model of another library, and of an array of answers.
+NO_RULE = Decision()
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Rows as rules and certificates read them: n rows. Each part is computed when it is first called.
+
+    Attributes
+    ----------
+    groups : mapping or None
+        The groups of the rows by column.
+    content : callable
+        Returns the hashes of what the classifier behind the steps of a pipeline reads, shape (n,).
+    given : callable
+        Returns the hashes of the rows as the caller gave them, shape (n,).
+    lacking : callable
+        Returns which rows lack a score that the rule reads, shape (n,).
+    answers : callable
+        Returns the answered labels, shape (n,). Of a rule on scores it takes `outputs` and returns the places
+        of the labels, K for deferral.
+    outputs : callable, optional
+        Returns the outputs of the models, which other rules read too; None if answers alone are known.
+    shares : callable, optional
+        Returns the probability of each answer, shape (n, K), if answers are drawn; otherwise None.
+    """
+
+    groups: Groups
+    content: Callable[[], Hashes]
+    given: Callable[[], Hashes]
+    lacking: Callable[[], Mask]
+    answers: Callable[..., Array]
+    outputs: Callable[[], LogProbabilities] | None = None
+    shares: Callable[[], Floats | None] = lambda: None
+
+    def numbers(self, classes: Labels) -> Ints:
+        """Return the place of each answer among K labels, shape (n,); K for a deferred row."""
+        if self.outputs is not None:
+            return self.answers(self.outputs())
+        answers = self.answers()
+        if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)
+            answers = answers[:, 0]
+        return positions(label_column(answers, "answers"), classes, "answers")
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Rows that a model inside another one has read, and how it reads rows given to the outer one.
+
+    ``hashes`` returns their hashes, as the model reads them; None if these are the `Scored.content`. A model
+    of scores alone has the labels of their columns: then equal rows count as different rows.
+    """
+
+    records: Records
+    hashes: Callable[[Table], Hashes] | None = None
+    score_labels: Sequence[Any] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """A rule with what makes its scores.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (K,) or None
+        The labels, if they are known.
+    rule : Decision
+        The rule on scores that answers.
+    limits : tuple of Limit
+        The limits that the rule was selected within.
+    known : tuple of Known
+        The rows that this thing has read, first, and those that models inside it have read.
+    score : callable
+        Returns a table, with groups, as `Scored`; nothing is computed yet.
+    certificate : object
+        The certificate of the rule; None without one.
+    identity : callable
+        Returns the content now of what is fitted and no digest of the rule covers: steps before the rule.
+    """
+
+    classes: Labels | None
+    rule: Decision
+    limits: tuple[Limit, ...]
+    known: tuple[Known, ...]
+    score: Callable[..., Scored]
+    certificate: object
+    identity: Callable[[], Identity] = Identity
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """A classifier of tailboost with a selected rule."""
+
+    def __tailboost__(self) -> Decided:
+        """Return what certificates read of it."""
+
+
+# -- of any model --------------------------------------------------------------------------------------------
 
 
 def answering(model: Model) -> Decided:
@@ -39,11 +202,16 @@ def answering(model: Model) -> Decided:
         found = final.__tailboost__()
         if final is model:
             return found
+
+        def read(X: Table, groups: Groups = None) -> Scored:
+            scored = found.score(transformed(X, steps), groups)
+            return replace(scored, given=cache(partial(hashes_of_table, model, X)))
+
         return replace(
             found,
             known=tuple(_behind(each, steps) for each in found.known),
-            read=partial(_read_behind, model, steps, found),
-            identify=lambda: identity_of(steps).beside(found.identity.unknown),
+            score=read,
+            identity=lambda: identity_of(steps).beside(found.identity().unknown),
         )
     classes = getattr(model, "classes_", None)
     labels = model.label_list if isinstance(model, Scores) else ()
@@ -119,7 +287,7 @@ def _content(found: Decided, X: Table) -> Hashes:
     A model may stand on outputs of other models, or on some of the columns.
     """
     try:
-        return found.score(X).content
+        return found.score(X).content()
     except (TypeError, ValueError):
         return np.zeros(0, dtype=np.uint64)
 
@@ -132,20 +300,13 @@ def _behind(known: Known, steps: tuple[Model, ...]) -> Known:
     return replace(known, hashes=lambda X: read(transformed(X, steps)))
 
 
-def _read_behind(
-    model: Model, steps: tuple[Model, ...], found: Decided, X: Table, groups: Groups
-) -> Scored:
-    """Return rows of a pipeline or search around a rule, which reads them after the steps."""
-    read = found.score(transformed(X, steps), groups)
-    return replace(read, given_of=partial(hashes_of_table, model, X))
-
-
 def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
     """Return rows with the answers of ``predict`` of a model of another library.
 
     Columns of scores have none: reading them raises ValueError.
     """
 
+    @cache
     def answers() -> Array:
         if isinstance(model, Scores):
             raise ValueError(
@@ -156,11 +317,15 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
         check_answers(labels, X, f"predict of {type(model).__name__}")
         return labels
 
-    final, _ = inside(model)
-    shares = None
-    if hasattr(final, "predict_distribution"):  # of boosting, which draws its answers
-        shares = partial(answer_shares, model, X)
-    return Scored(groups, partial(hashes_of_table, model, X), answers, shares_of=shares)
+    @cache
+    def shares() -> Floats | None:
+        final, _ = inside(model)
+        is_drawn = hasattr(final, "predict_distribution")  # of boosting
+        return answer_shares(model, X) if is_drawn else None
+
+    content = cache(partial(hashes_of_table, model, X))
+    no_row = np.zeros(n_rows_of(X), dtype=np.bool_)
+    return Scored(groups, content, content, lambda: no_row, answers, shares=shares)
 
 
 def hashes_of_table(model: Model, X: Table) -> Hashes:

@@ -104,7 +104,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
         entries = _read_ledger(path)
         opened = answering(model)
         columns = opened.known[0].score_labels
-        given = Seen.of(opened.score(X).given, "", label_column(y, "y"), columns)
+        given = Seen.of(opened.score(X).given(), "", label_column(y, "y"), columns)
         if first_repeated(given, selected, "copies") is not None:
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
