@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from tailboost.boosting.learning import Learner, RowBoosting
 from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
 from tailboost.core.checks import check_length, positions
 from tailboost.core.exceptions import warn_user
+from tailboost.core.ranges import parameters
 from tailboost.learners.foreign import class_scores, predict_models
 
 # Shorter steps count as none: at chance, and at a kink, rounding gives a tiny one.
@@ -114,6 +115,7 @@ def closed_step(sides: Floats, K: int) -> float:
         return float((K - 1) / K * np.log((K - 1) * right / wrong))
 
 
+@parameters
 class AdditiveClassifier(RowBoosting):
     """The steps of a player along the answers of a learner: argmax_k f_k(x) with f = Σ_t a_t h_t.
 
@@ -153,20 +155,12 @@ class AdditiveClassifier(RowBoosting):
         As in `GameClassifier`.
     """
 
-    def __init__(
-        self,
-        player: Any,
-        estimator: Model = None,
-        *,
-        n_estimators: int = 50,
-        n_iter_no_change: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.player = player
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.n_iter_no_change: int | None = n_iter_no_change
-        self.random_state = random_state
+    player: Any
+    estimator: Model = None
+    _: KW_ONLY
+    n_estimators: int = 50
+    n_iter_no_change: int | None = None
+    random_state: Seed = None
 
     def _play(self, learn: Learner) -> tuple[list[Hypothesis], int, Steps]:
         """Return the hypotheses of the rounds, how many of them are kept, and the last state."""

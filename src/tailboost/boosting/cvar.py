@@ -9,15 +9,16 @@ the rounds of both algorithms. In Algorithm 2 `Hedge` weighs the rows, in Algori
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tailboost.boosting.game import Bound, Game, Player, Units, tilted
-from tailboost.boosting.learning import ROUNDS_OR_AUTO
-from tailboost.boosting.mixtures import GameClassifier, MixtureClassifier
+from tailboost.boosting.learning import ROUNDS_OR_AUTO, RowBoosting
+from tailboost.boosting.mixtures import MixtureClassifier
 from tailboost.core.array_types import Floats, Model, Seed, UnitLosses
+from tailboost.core.ranges import parameters
 from tailboost.learners import HistBoostClassifier
 from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
 
@@ -90,12 +91,15 @@ class Hedge(Player[Cumulated]):
         return bounds
 
 
+@parameters
 class HedgeClassifier(MixtureClassifier):
     """A game of Hedge, by default with the even mixture of its rounds."""
 
-    eta: float | str
-    n_estimators: Any
-    gamma_: Any = None
+    estimator: Model = None
+    _: KW_ONLY
+    n_estimators: Any = 10
+    eta: float | str = "theory"
+    random_state: Seed = None
 
     def _start(self, units: Units) -> tuple[Player[Any], int]:
         log_n = math.log(units.count)
@@ -112,7 +116,8 @@ class HedgeClassifier(MixtureClassifier):
         return float(self.player_.eta)
 
 
-class AdaLPBoostClassifier(HedgeClassifier, GameClassifier):
+@parameters
+class AdaLPBoostClassifier(HedgeClassifier, RowBoosting):
     """α-AdaLPBoost, Algorithm 2: Hedge weighs the rows, and the linear program (6) selects λ.
 
     The weights do not depend on α, so one fit serves every α: `reweight` and `alpha_path`. On the rows that
@@ -159,27 +164,14 @@ class AdaLPBoostClassifier(HedgeClassifier, GameClassifier):
     array([0])
     """
 
-    _default_learner = HistBoostClassifier(n_estimators=40, max_bins=64)
-    _parameter_constraints = MixtureClassifier._parameter_constraints
+    _: KW_ONLY
+    alpha: float = 0.1
+    n_estimators: int = 2
+    eta: float | str = 1.0
+    rank_labels: bool = True
+    cv: object = 3
 
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        alpha: float = 0.1,
-        n_estimators: int = 2,
-        eta: float | str = 1.0,
-        rank_labels: bool = True,
-        cv: object = 3,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
-        self.n_estimators: Any = n_estimators
-        self.eta = eta
-        self.rank_labels = rank_labels
-        self.cv = cv
-        self.random_state = random_state
+    _default_learner = HistBoostClassifier(n_estimators=40, max_bins=64)
 
     @property
     def bounds_(self) -> list[Bound]:
@@ -195,7 +187,7 @@ class AdaLPBoostClassifier(HedgeClassifier, GameClassifier):
         return bounds
 
 
-class AverageBoostClassifier(HedgeClassifier, GameClassifier):
+class AverageBoostClassifier(HedgeClassifier, RowBoosting):
     """AdaBoost + Average, section 3.3: Hedge weighs the rows, and all rounds have equal weight.
 
     Parameters
@@ -209,19 +201,6 @@ class AverageBoostClassifier(HedgeClassifier, GameClassifier):
     """
 
     _default_learner = AdaLPBoostClassifier._default_learner
-
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        n_estimators: int = 10,
-        eta: float | str = "theory",
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.random_state = random_state
 
 
 class Solved(NamedTuple):
@@ -296,7 +275,8 @@ class LP(Player[Solved]):
         return [Bound("CVaR_α of the best mixture", formula, bound, least(T))]
 
 
-class LPBoostClassifier(GameClassifier):
+@parameters
+class LPBoostClassifier(MixtureClassifier, RowBoosting):
     """α-LPBoost, Algorithm 1: a program over all rounds so far weighs the rows, and (6) selects λ.
 
     Without β it is the linear program (5). With β it is the regularised program (8), which penalises
@@ -316,29 +296,18 @@ class LPBoostClassifier(GameClassifier):
         As in `AdaLPBoostClassifier`.
     """
 
+    estimator: Model = None
+    _: KW_ONLY
+    alpha: float = 0.1
+    n_estimators: Any = 2
+    beta: Any = None
+    delta: float = 0.1
+    rank_labels: bool = True
+    cv: object = 4
+    random_state: Seed = None
+
     _default_learner = HistBoostClassifier()
     _parameter_constraints = ROUNDS_OR_AUTO
-
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        alpha: float = 0.1,
-        n_estimators: int | str = 2,
-        beta: float | str | None = None,
-        delta: float = 0.1,
-        rank_labels: bool = True,
-        cv: object = 4,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
-        self.n_estimators = n_estimators
-        self.beta: Any = beta
-        self.delta = delta
-        self.rank_labels = rank_labels
-        self.cv = cv
-        self.random_state = random_state
 
     def _start(self, units: Units) -> tuple[Player[Any], int]:
         beta, T = theorem_4(self.alpha, self.delta)

@@ -6,7 +6,7 @@ the training rows, (2). Each round fits the learner to the functional gradient.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any
 
@@ -21,9 +21,10 @@ from sklearn.utils.validation import _check_sample_weight
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
 from tailboost.boosting.game import tilted
 from tailboost.boosting.learning import Learner
-from tailboost.core.array_types import Column, Floats, Model, Seed, Table
+from tailboost.core.array_types import Column, Floats, Table
 from tailboost.core.checks import check_length, positions
 from tailboost.core.partitions import Partitions
+from tailboost.core.ranges import parameters
 from tailboost.solvers.worst_case import of_checked
 
 
@@ -71,6 +72,7 @@ class WorstCaseKL(Additive):
         return float(brentq(descent, low, high, xtol=1e-14, maxiter=500))
 
 
+@parameters
 class DROBoostClassifier(AdditiveClassifier):
     """Algorithm 1. The paper has two classes; with more, y f is the score of the true class.
 
@@ -99,25 +101,14 @@ class DROBoostClassifier(AdditiveClassifier):
     Further attributes: see `AdditiveClassifier`.
     """
 
-    _takes_regressors = True
-    n_iter_no_change = None
+    player: Any = field(default=None, init=False)  # it follows from the parameters
+    n_iter_no_change: int | None = field(default=None, init=False)
+    _: KW_ONLY
+    radius: float | str = "auto"
+    confidence: float = 0.95
+    effective_dim: int | str = "auto"
 
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        n_estimators: int = 50,
-        radius: float | str = "auto",
-        confidence: float = 0.95,
-        effective_dim: int | str = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.radius = radius
-        self.confidence = confidence
-        self.effective_dim = effective_dim
-        self.random_state = random_state
+    _takes_regressors = True
 
     def _start(self, learn: Learner) -> Additive:
         radius: Any = self.radius

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.boosting.game import Hypothesis, Player, Units
-from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Table
+from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import (
     check_labelled_rows,
     check_table,
@@ -133,9 +133,12 @@ THEORY = StrOptions({"theory"})
 class Boosting(ClassifierMixin, BaseEstimator):
     """Base of all classifiers here: allowed parameters, the rows, the learner, and the game."""
 
+    estimator: Model
+    n_estimators: Any
+    random_state: Seed
+    player_: Any
     _takes_regressors = False
     _default_learner: Any = HistTreeClassifier()
-    player_: Any
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         # One with the default final_estimator has predict only after its fit.
         "estimator": [HasMethods(["fit", "predict"]), StackingClassifier, str, None],

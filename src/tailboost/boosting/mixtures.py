@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY
 from hashlib import blake2b
 from numbers import Integral
 from typing import Any, Self
@@ -19,7 +20,7 @@ from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model,
 from tailboost.core.checks import check_length
 from tailboost.core.exceptions import BoundNotMetWarning, warn_user
 from tailboost.core.partitions import Partitions
-from tailboost.core.ranges import TO_ONE
+from tailboost.core.ranges import TO_ONE, parameters
 from tailboost.learners.foreign import label_shares, model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 
@@ -93,6 +94,7 @@ class MixtureClassifier(Boosting):
 
     # Parameters of some games, and their values in all others.
     alpha: Any = None
+    gamma_: Any = None
     cv: object = "train"
     rank_labels: bool = False
     whole: bool = False
@@ -323,6 +325,7 @@ class MixtureClassifier(Boosting):
         return [(error, tail, self._with(weights, alpha)) for error, tail, weights in points]
 
 
+@parameters
 class GameClassifier(MixtureClassifier, RowBoosting):
     """A player against a learner, for any number of rounds, and a mixture of the hypotheses.
 
@@ -357,22 +360,14 @@ class GameClassifier(MixtureClassifier, RowBoosting):
     (5, array([0]))
     """
 
-    _parameter_constraints = {**Boosting._parameter_constraints, "alpha": [TO_ONE, None]}  # noqa: RUF012
+    player: Any
+    estimator: Model = None
+    _: KW_ONLY
+    alpha: float | None = None
+    n_estimators: int = 50
+    random_state: Seed = None
 
-    def __init__(
-        self,
-        player: Any,
-        estimator: Model = None,
-        *,
-        alpha: float | None = None,
-        n_estimators: int = 50,
-        random_state: Seed = None,
-    ) -> None:
-        self.player = player
-        self.estimator = estimator
-        self.alpha = alpha
-        self.n_estimators: Any = n_estimators
-        self.random_state = random_state
+    _parameter_constraints = {**Boosting._parameter_constraints, "alpha": [TO_ONE, None]}  # noqa: RUF012
 
     def _start(self, units: Units) -> tuple[Player[Any], int]:
         return self.player, self.n_estimators

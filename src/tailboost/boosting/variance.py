@@ -7,7 +7,7 @@ times its variance, (3). The step minimises it or a bound of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ from tailboost.boosting.additive import (
 )
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import Learner
-from tailboost.core.array_types import Floats, Model, Seed
-from tailboost.core.ranges import NON_NEGATIVE
+from tailboost.core.array_types import Floats
+from tailboost.core.ranges import NON_NEGATIVE, parameters
 from tailboost.learners import StumpClassifier
 from tailboost.learners.foreign import label_shares
 from tailboost.solvers import soft_margin_weights
@@ -93,6 +93,7 @@ class ExactVariance(VariancePenalised):
         return closed_step(P_and_Q, self.n_classes) / 2
 
 
+@parameters
 class AdaBoostClassifier(AdditiveClassifier):
     """AdaBoost, Algorithm 1; SAMME for more than two classes, with steps (K−1)/K times scikit-learn's.
 
@@ -106,22 +107,10 @@ class AdaBoostClassifier(AdditiveClassifier):
     All attributes: see `AdditiveClassifier`.
     """
 
-    player = Exponential()
-
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        n_estimators: int = 50,
-        n_iter_no_change: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    player: Any = field(default=Exponential(), init=False)
 
 
+@parameters
 class VadaBoostClassifier(AdaBoostClassifier):
     """VadaBoost, Algorithm 2: the cost (mean of e^(−m))² + λ · (variance of e^(−m)).
 
@@ -133,20 +122,8 @@ class VadaBoostClassifier(AdaBoostClassifier):
         As in `AdaBoostClassifier`.
     """
 
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        variance_weight: float = 0.5,
-        n_estimators: int = 50,
-        n_iter_no_change: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.variance_weight = variance_weight
-        self.n_estimators = n_estimators
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    _: KW_ONLY
+    variance_weight: float = 0.5
 
     def _start(self, learn: Learner) -> Additive:
         return VariancePenalised(self.variance_weight)
@@ -184,6 +161,7 @@ class EBBoostClassifier(VadaBoostClassifier):
         return tags
 
 
+@parameters
 class SoftMarginBoostClassifier(AdaBoostClassifier):
     """RLP-Boost and RQP-Boost, section 6: AdaBoost's hypotheses, weighted by a program of Rätsch et al. 2001.
 
@@ -208,22 +186,9 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
     Further attributes: see `AdditiveClassifier`. There are no bounds: the paper has no theorem on these.
     """
 
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        loss: str = "quadratic",
-        C: float | None = None,
-        n_estimators: int = 50,
-        n_iter_no_change: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.loss = loss
-        self.C = C
-        self.n_estimators = n_estimators
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
+    _: KW_ONLY
+    loss: str = "quadratic"
+    C: float | None = None
 
     def _weights(self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner) -> Floats:
         """Return the weights of the program; none if their vote errs as often as the best constant.

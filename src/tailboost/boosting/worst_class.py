@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.metrics import recall_score
 from tailboost.boosting.cvar import HedgeClassifier
 from tailboost.boosting.game import Bound, Units
 from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO, Learner
-from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table
+from tailboost.core.array_types import Array, Column, Floats, Table
 from tailboost.core.checks import (
     check_indexes,
     check_length,
@@ -28,12 +28,18 @@ from tailboost.core.checks import (
 )
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.partitions import streamed
+from tailboost.core.ranges import parameters
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.solvers import minimize_cvar_mixture
 
 
+@parameters
 class Voting(HedgeClassifier):
-    """Hedge over classes, groups or rows, and one vote for each hypothesis that meets w·ℓ ≤ ½ − γ."""
+    """Hedge over classes or rows, and one vote for each hypothesis that meets w·ℓ ≤ ½ − γ."""
+
+    _: KW_ONLY
+    n_estimators: int | str = "auto"
+    whole: bool = True
 
     _default_learner = HistBoostClassifier(n_estimators=20, max_depth=3)
     _parameter_constraints = ROUNDS_OR_AUTO
@@ -67,6 +73,7 @@ class Voting(HedgeClassifier):
         return super().bounds_ if of_all else []
 
 
+@parameters
 class WorstClassBoostClassifier(Voting):
     """Algorithm 1: Hedge over the classes, and a majority vote.
 
@@ -117,26 +124,10 @@ class WorstClassBoostClassifier(Voting):
     array([0])
     """
 
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        theta: float = 0.5,
-        gamma: float | str = "auto",
-        p: float = 1.0,
-        n_estimators: int | str = "auto",
-        eta: float | str = "theory",
-        whole: bool = True,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.theta = theta
-        self.gamma = gamma
-        self.p = p
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.whole = whole
-        self.random_state = random_state
+    _: KW_ONLY
+    theta: float = 0.5
+    gamma: float | str = "auto"
+    p: float = 1.0
 
     def _against_units(self, learn: Learner) -> Learner:
         K = len(self.classes_)
@@ -212,6 +203,7 @@ def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.
     return min(1.0, max(bounds))
 
 
+@parameters
 class OCOBoostClassifier(Voting):
     """The baseline of Saito et al. 2024 (Hazan 2022, chapter 11): Hedge over the rows for an edge γ, a vote.
 
@@ -225,31 +217,18 @@ class OCOBoostClassifier(Voting):
         As in `WorstClassBoostClassifier`, with the n rows in place of the K classes, and by default one tree.
     """
 
+    _: KW_ONLY
+    gamma: float = 0.3
+
     _default_learner = HistTreeClassifier()
     _parameter_constraints = {**ROUNDS_OR_AUTO, "gamma": [EDGE]}  # noqa: RUF012  (scikit-learn reads it)
-
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        gamma: float = 0.3,
-        n_estimators: int | str = "auto",
-        eta: float | str = "theory",
-        whole: bool = True,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.gamma = gamma
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.whole = whole
-        self.random_state = random_state
 
     def _against_units(self, learn: Learner) -> Learner:
         self.gamma_ = self.gamma
         return learn
 
 
+@parameters
 class GroupDROBoostClassifier(HedgeClassifier):
     """Group DRO as boosting, Zhai et al. 2021, section 3.4: Hedge over groups with their errors as losses.
 
@@ -272,22 +251,14 @@ class GroupDROBoostClassifier(HedgeClassifier):
     Further attributes: see `MixtureClassifier`.
     """
 
+    _: KW_ONLY
+    n_estimators: int = 9
+    eta: float | str = 1.0
+    combine: str = "average"
+
     _default_learner = Voting._default_learner
 
-    def __init__(
-        self,
-        estimator: Model = None,
-        *,
-        n_estimators: int = 9,
-        eta: float | str = 1.0,
-        combine: str = "average",
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.combine = combine
-        self.random_state = random_state
+    _default_learner = Voting._default_learner
 
     def fit(
         self, X: Table, y: Column = None, sample_weight: Column = None, *, groups: Column = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from tailboost.core.array_types import Constraints, Floats, Ints, Mask, Table
 from tailboost.core.long_work import count_threads
+from tailboost.core.ranges import parameters
 from tailboost.learners.table import (
     FittedModel,
     OpenTable,
@@ -74,6 +75,7 @@ class FittedForest(FittedModel):
         return P + self.prior * (self.shares_ - P)
 
 
+@parameters
 class TableForest(TableClassifier):
     """Extremely randomised trees for tables with categories and missing values.
 
@@ -87,20 +89,14 @@ class TableForest(TableClassifier):
         Seed of the trees.
     """
 
+    n_estimators: int = 30
+    _: KW_ONLY
+    n_jobs: int | None = None
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[Constraints] = {}
     _fitted = FittedForest
     _prior = PRIOR
-
-    def __init__(
-        self,
-        n_estimators: int = 30,
-        *,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> ForestSession:
         """Return a session on an open table, see `protocols.TableLearner`."""

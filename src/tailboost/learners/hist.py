@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from numbers import Integral
@@ -22,7 +22,7 @@ from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask
 from tailboost.core.exceptions import warn_user
 from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
 from tailboost.core.partitions import Partitions
-from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE
+from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE, parameters
 from tailboost.learners.forest import ForestSession
 from tailboost.learners.protocols import TableSession
 from tailboost.learners.table import FittedModel, OpenTable, OpenTableSession, TableClassifier
@@ -258,19 +258,22 @@ class BoostedTrees(FittedTrees):
         return softmax(scores, axis=1)
 
 
+@parameters
 class _XGBoostTrees(TableClassifier):
     """Common part of the binned learners: tables and fits."""
 
-    max_depth: int
-    max_bins: int
-    min_child_weight: float
-    l2_regularization: float = 0.0
-    n_jobs: int | None
+    _: KW_ONLY
+    max_depth: int = 5
+    max_bins: int = 256
+    min_child_weight: float = 0.0
+    n_jobs: int | None = None
+    random_state: Seed = None
 
     # With more than two classes: whether a leaf contains a value for every class.
     _vector_leaves: ClassVar[bool] = False
     _prior = 0.0  # of the class frequencies in predictions of scikit-learn's trees
-    _n_trees: Any = 1  # None: as many as held-out rows ask for
+    _n_trees: ClassVar[Any] = 1  # None: as many as held-out rows ask for
+    l2_regularization = 0.0
 
     _parameter_constraints: ClassVar[Constraints] = {
         "max_depth": [COUNT],
@@ -298,6 +301,7 @@ class _XGBoostTrees(TableClassifier):
         return ForestSession(self, opened, y, n_classes)
 
 
+@parameters
 class HistTreeClassifier(_XGBoostTrees):
     """Binned decision tree with leaves that contain the distribution of all classes.
 
@@ -338,6 +342,9 @@ class HistTreeClassifier(_XGBoostTrees):
     4
     """
 
+    _: KW_ONLY
+    max_leaf_nodes: int | None = None
+
     _fitted = FittedTree
     _vector_leaves = True
 
@@ -345,17 +352,6 @@ class HistTreeClassifier(_XGBoostTrees):
         **_XGBoostTrees._parameter_constraints,
         "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
     }
-
-    def __init__(
-        self, *, max_depth: int = 5, max_bins: int = 256, max_leaf_nodes: int | None = None,
-        min_child_weight: float = 0.0, n_jobs: int | None = None, random_state: Seed = None,
-    ) -> None:  # fmt: skip
-        self.max_depth = max_depth
-        self.max_bins = max_bins
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_child_weight = min_child_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""
@@ -380,6 +376,7 @@ class HistTreeClassifier(_XGBoostTrees):
         )
 
 
+@parameters
 class HistBoostClassifier(_XGBoostTrees):
     """Gradient-boosted ensemble of binned trees. Without XGBoost it is scikit-learn's, with a warning.
 
@@ -421,6 +418,12 @@ class HistBoostClassifier(_XGBoostTrees):
     True
     """
 
+    _: KW_ONLY
+    n_estimators: int | str = 50
+    learning_rate: float = 0.3
+    min_child_weight: float = 1.0
+    l2_regularization: float = 1.0
+
     _fitted = BoostedTrees
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -429,20 +432,6 @@ class HistBoostClassifier(_XGBoostTrees):
         "learning_rate": [TO_ONE],
         "l2_regularization": [NON_NEGATIVE],
     }
-
-    def __init__(
-        self, *, n_estimators: int | str = 50, max_depth: int = 5, learning_rate: float = 0.3,
-        max_bins: int = 256, min_child_weight: float = 1.0, l2_regularization: float = 1.0,
-        n_jobs: int | None = None, random_state: Seed = None,
-    ) -> None:  # fmt: skip
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.max_bins = max_bins
-        self.min_child_weight = min_child_weight
-        self.l2_regularization = l2_regularization
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     @property
     def _n_trees(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from tailboost.core.checks import (
     plain,
 )
 from tailboost.core.exceptions import warn_user
+from tailboost.core.ranges import parameters
 from tailboost.core.score_kinds import NARROW, ROUNDED, score_kind, shortest_decimals
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
@@ -36,6 +38,7 @@ class OfAnyTable(ClassifierMixin, BaseEstimator):
     """A classifier that trains no model, and gives its models any table as it is."""
 
     classes_: Labels
+    made_by: str | None = None  # name of the model behind a score; None for columns of scores
 
     @abstractmethod
     def predict_proba(self, X: Table) -> Floats:
@@ -52,6 +55,7 @@ class OfAnyTable(ClassifierMixin, BaseEstimator):
         return tags
 
 
+@parameters
 class Scores(OfAnyTable):
     """Scores of an absent model, as columns of the table.
 
@@ -92,21 +96,11 @@ class Scores(OfAnyTable):
     grade >= 3.5: toxic; else ok
     """
 
-    def __init__(
-        self,
-        columns: object,
-        label: Any = None,
-        *,
-        kind: str = "probability",
-        missing: float | None = None,
-    ) -> None:
-        self.columns = columns
-        self.label = label
-        self.kind = kind
-        self.missing = missing
-
-    # Name of the model behind the score; None for columns of scores.
-    made_by: str | None = None
+    columns: object
+    label: Any = None
+    _: KW_ONLY
+    kind: str = "probability"
+    missing: float | None = None
 
     @property
     def column_list(self) -> list[Any]:
@@ -310,6 +304,7 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
     )
 
 
+@parameters
 class GivenModel(OfAnyTable):
     """A function of the table, or an object with ``predict_proba``, as a fitted classifier.
 
@@ -326,8 +321,7 @@ class GivenModel(OfAnyTable):
         sorted labels of the selection data.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    model: Model
 
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Learn the labels; no model is trained."""
@@ -370,6 +364,7 @@ class GivenModel(OfAnyTable):
         return P
 
 
+@parameters
 class GivenProbabilities(ClassifierMixin, BaseEstimator):
     """Model with given class probabilities: one block of an array of shape (n, M, K).
 
@@ -383,10 +378,9 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
         The labels.
     """
 
-    def __init__(self, name: str, number: int, classes: Labels) -> None:
-        self.name = name
-        self.number = number
-        self.classes = classes
+    name: str
+    number: int
+    classes: Labels
 
     @property
     def classes_(self) -> Labels:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import Tags, check_array
 
 from tailboost.core.array_types import Constraints, Floats, Ints, Table
-from tailboost.core.ranges import NON_NEGATIVE
+from tailboost.core.ranges import NON_NEGATIVE, parameters
 from tailboost.learners.table import FittedModel, SessionClassifier
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
@@ -197,6 +197,7 @@ class StumpSession:
         return model.predict_table(self.X)
 
 
+@parameters
 class StumpClassifier(SessionClassifier):
     """Best decision stump by exhaustive search, for two classes.
 
@@ -242,6 +243,9 @@ class StumpClassifier(SessionClassifier):
     (2.0, ['b'])
     """
 
+    _: KW_ONLY
+    variance_weight: float = 0.0
+
     _parameter_constraints: ClassVar[Constraints] = {"variance_weight": [NON_NEGATIVE]}
 
     _accepted: ClassVar[dict[str, Any]] = {"dtype": np.float64}
@@ -251,9 +255,6 @@ class StumpClassifier(SessionClassifier):
     threshold_ = property(attrgetter("model_.threshold_"))
     above_ = property(attrgetter("model_.above_"))
     cost_ = property(attrgetter("model_.cost_"))
-
-    def __init__(self, *, variance_weight: float = 0.0) -> None:
-        self.variance_weight = variance_weight
 
     def open_session(
         self, X: Table, y: Ints, n_classes: int, sample_weight: Floats

@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ from tailboost.core.array_types import (
 )
 from tailboost.core.checks import read_dataset
 from tailboost.core.exceptions import warn_user
-from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE
+from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, parameters
 from tailboost.learners.table import FittedModel, SessionClassifier
 
 try:
@@ -328,6 +328,7 @@ class TorchSession:
         return model.predict_table(self.X)
 
 
+@parameters
 class TorchClassifier(SessionClassifier):
     """Neural net trained for a fixed number of steps on minibatches drawn by weight.
 
@@ -408,6 +409,23 @@ class TorchClassifier(SessionClassifier):
     True
     """
 
+    module: object
+    _: KW_ONLY
+    optimizer: Any = "sgd"
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    steps: int = 500
+    milestones: tuple[float, ...] = (0.8,)
+    warmup_steps: int = 0
+    loss: Any = None
+    augment: Any = None
+    device: str = "auto"
+    growth: int | None = None
+    eval_batch_size: int = 1024
+    random_state: Seed = None
+
     _parameter_constraints: ClassVar[Constraints] = {
         "module": [callable],
         "optimizer": [StrOptions(set(OPTIMIZERS)), callable],
@@ -427,29 +445,6 @@ class TorchClassifier(SessionClassifier):
     }
 
     _accepted: ClassVar[dict[str, Any]] = {"allow_nd": True}
-
-    def __init__(
-        self, module: object, *, optimizer: Any = "sgd", learning_rate: float = 0.1, momentum: float = 0.9,
-        weight_decay: float = 0.0, batch_size: int = 128, steps: int = 500,
-        milestones: tuple[float, ...] = (0.8,), warmup_steps: int = 0, loss: Any = None,
-        augment: Any = None, device: str = "auto", growth: int | None = None,
-        eval_batch_size: int = 1024, random_state: Seed = None,
-    ) -> None:  # fmt: skip
-        self.module = module
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.steps = steps
-        self.milestones = milestones
-        self.warmup_steps = warmup_steps
-        self.loss = loss
-        self.augment = augment
-        self.device = device
-        self.growth = growth
-        self.eval_batch_size = eval_batch_size
-        self.random_state = random_state
 
     def _make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
         """Return the optimiser for the trained parameters of a net, by name or by the given factory."""
