@@ -355,7 +355,7 @@ def test_classes_the_rows_of_a_fit_lack_keep_their_numbers(cls, absent):
     present = [k for k in range(3) if k not in absent]
     assert set(np.unique(session.predict(model))) == set(present)
     assert np.mean(session.predict(model)[rows] == y[rows]) > 0.9
-    P = model.predict_proba_table(session.opened.table)
+    P = model.predict_proba_table(session.X)
     assert P.shape == (200, 3)
     np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-6)
     assert (P[:, absent].max(axis=1) < P[:, present].max(axis=1)).all()

@@ -15,13 +15,12 @@ from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Hypothesis, Player, Units
 from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import (
     check_labelled_rows,
-    check_table,
     positions,
     row_weights,
 )
@@ -31,6 +30,7 @@ from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHAR
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import class_scores, first_step, open_session, predict_models
 from tailboost.learners.named import named_learner
+from tailboost.learners.table import checked_rows
 
 
 class Rows(NamedTuple):
@@ -206,23 +206,12 @@ class Boosting(ClassifierMixin, BaseEstimator):
                 self._checked(next(iter(X)), reset=True)
                 X = X.counted()
             return X.then(self._checked)  # when they are read
-        is_frame = hasattr(X, "iloc")  # the learner reads the columns of a data frame
-        if is_frame:
-            check_table(X)
-            names = getattr(self, "feature_names_in_", ())
-            if set(names) == set(X.columns):
-                X = X[list(names)]
+        names = list(getattr(self, "feature_names_in_", ()))
+        if names and set(names) == set(getattr(X, "columns", ())):
+            X = X[names]  # by name, as in the fit
         tags = get_tags(self).input_tags
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=None if tags.categorical or tags.string else "numeric",
-            accept_sparse=tags.sparse and "csr",
-            ensure_all_finite="allow-nan" if tags.allow_nan else True,
-            allow_nd=tags.three_d_array,
-            skip_check_array=is_frame,
-        )
+        dtype = None if tags.categorical or tags.string else "numeric"
+        return checked_rows(self, X, reset=reset, dtype=dtype)
 
     def _read(self, X: Table, y: Column, sample_weight: Column, *, reset: bool) -> Rows:
         """Return the rows of positive weight; ``reset`` checks the parameters and sets classes and columns.

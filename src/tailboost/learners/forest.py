@@ -13,9 +13,10 @@ from tailboost.core.long_work import count_threads
 from tailboost.core.ranges import parameters
 from tailboost.learners.table import (
     FittedModel,
+    OpenSession,
     OpenTable,
-    OpenTableSession,
     TableClassifier,
+    TableReader,
     without_missing,
 )
 
@@ -28,8 +29,11 @@ MAX_FEATURES = 0.5
 PRIOR = 0.05
 
 
-class ForestSession(OpenTableSession):
-    """All fits of scikit-learn's trees on one table."""
+@dataclass(eq=False)
+class ForestSession(OpenSession):
+    """All fits of scikit-learn's trees on one open table."""
+
+    reader: TableReader
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedForest:
         """Return the trees of the rows of a mask (None: all) for weights of shape (n,)."""
@@ -38,11 +42,10 @@ class ForestSession(OpenTableSession):
             used &= rows
         y = self.y[used]
         weight = weight[used]
-        table = without_missing(self.opened.table[used])
-        forest = self.template._of_sklearn(table.shape, seed).fit(table, y, weight)
+        table = without_missing(self.X[used])
+        forest = self.learner._of_sklearn(table.shape, seed).fit(table, y, weight)
         shares = np.bincount(y, weight, self.n_classes) / weight.sum()
-        classes = np.arange(self.n_classes)
-        return FittedForest(self.opened.reader, classes, forest, shares, self.template._prior)
+        return FittedForest(self.reader, forest, shares, self.learner._prior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +103,7 @@ class TableForest(TableClassifier):
 
     def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> ForestSession:
         """Return a session on an open table, see `protocols.TableLearner`."""
-        return ForestSession(self, opened, y, n_classes)
+        return ForestSession(self, opened.table, y, n_classes, opened.reader)
 
     def _of_sklearn(self, shape: tuple[int, int], seed: int) -> ExtraTreesClassifier:
         """Return the forest for a table of this shape."""

@@ -25,7 +25,13 @@ from tailboost.core.partitions import Partitions
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE, parameters
 from tailboost.learners.forest import ForestSession
 from tailboost.learners.protocols import TableSession
-from tailboost.learners.table import FittedModel, OpenTable, OpenTableSession, TableClassifier
+from tailboost.learners.table import (
+    FittedModel,
+    OpenSession,
+    OpenTable,
+    TableClassifier,
+    TableReader,
+)
 
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT
 # trees, or there are MOST_TREES.
@@ -77,46 +83,47 @@ def _batches(tables: Iterable[Table], kinds: list[str] | None) -> Any:
 
 
 @dataclass(eq=False)
-class TreeSession(OpenTableSession):
+class TreeSession(OpenSession):
     """All fits of one learner on one table, which is binned once for all rounds and folds.
 
     A learner without a number of trees grows them until the loss of held-out rows no longer falls.
     """
 
+    reader: TableReader
     deterministic = True
 
     def __post_init__(self) -> None:
-        template = self.template
+        learner = self.learner
         self.numbers: list[int] = []  # of trees, which the held-out rows of a cross-fit gave
         self.labels = self.y.astype(np.float32)
-        kinds = self.opened.reader.feature_types
-        n_threads = count_threads(template.n_jobs, self.opened.table.shape)
+        kinds = self.reader.feature_types
+        n_threads = count_threads(learner.n_jobs, self.X.shape)
         params = {
             "tree_method": "hist",
-            "max_bin": template.max_bins,
-            "max_depth": template.max_depth,
+            "max_bin": learner.max_bins,
+            "max_depth": learner.max_depth,
             "nthread": n_threads,
             "verbosity": 0,
         }
-        if template._vector_leaves and self.n_classes > 2:
+        if learner._vector_leaves and self.n_classes > 2:
             # A leaf has a value for each class. Such trees cannot split sets of categories.
             self.labels = np.eye(self.n_classes, dtype=np.float32)[self.y]
             params["multi_strategy"] = "multi_output_tree"
             kinds = ["q"] * len(kinds)
-        self.params = params | template._booster_params(self.n_classes)
+        self.params = params | learner._booster_params(self.n_classes)
         options: dict[str, Any] = {"nthread": n_threads, "enable_categorical": True}
         if "c" in kinds:  # XGBoost reads the kinds of all columns with every tree
             options["feature_types"] = kinds
-        table = self.opened.table
+        table = self.X
         if isinstance(table, Partitions):
             table = _batches(table, options.pop("feature_types", None))
-        self.bin = partial(xgboost().QuantileDMatrix, max_bin=template.max_bins, **options)
+        self.bin = partial(xgboost().QuantileDMatrix, max_bin=learner.max_bins, **options)
         self.data = self.bin(table)
         self.data.set_info(label=self.labels)
 
     def predict(self, model: Any) -> Ints:
         """Return class numbers of the session's rows, of partitions from their bins."""
-        if isinstance(self.opened.table, Partitions):
+        if isinstance(self.X, Partitions):
             margin = model.booster_.predict(self.data, output_margin=True)
             blocks = gen_batches(len(margin), ROWS_TOGETHER)
             answers = [model._probabilities(margin[rows]).argmax(axis=1) for rows in blocks]
@@ -134,22 +141,21 @@ class TreeSession(OpenTableSession):
         data = self.data
         if rows is not None:
             weight = weight[rows]
-            data = self.bin(self.opened.table[rows], self.labels[rows], ref=cuts or data)
+            data = self.bin(self.X[rows], self.labels[rows], ref=cuts or data)
         if not weight.any():  # the player weighs other rows alone
             weight = np.ones(len(weight))
         factor = 2.0 ** round(float(np.log2(len(weight) / weight.sum())))
         data.set_weight((factor * weight).astype(np.float32))
         penalties = {
-            "min_child_weight": min(factor * self.template.min_child_weight, MOST_PENALTY),
-            "reg_lambda": min(factor * self.template.l2_regularization, MOST_PENALTY),
+            "min_child_weight": min(factor * self.learner.min_child_weight, MOST_PENALTY),
+            "reg_lambda": min(factor * self.learner.l2_regularization, MOST_PENALTY),
         }
         return data, self.params | penalties
 
     def _model(self, booster: Any) -> FittedTrees:
         """Return the trees of a booster as a fitted model."""
-        reader, classes = self.opened.reader, np.arange(self.n_classes)
         content = bytes(booster.save_raw("ubj"))
-        return self.template._fitted(reader, classes, content, self.template.n_jobs)
+        return self.learner._fitted(self.reader, content, self.learner.n_jobs)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedTrees:
         """Return the trees of the rows of a mask (None: all); ``seed`` has no effect.
@@ -157,7 +163,7 @@ class TreeSession(OpenTableSession):
         Without a number of trees the other rows end the growth. All rows are then fitted with the mean
         number of trees of these fits; without such a fit, a fifth of the rows gives the number.
         """
-        n_trees = self.template._n_trees
+        n_trees = self.learner._n_trees
         if n_trees is None:
             if rows is not None and not rows.all():
                 booster = self._stopped(weight, rows)
@@ -176,7 +182,7 @@ class TreeSession(OpenTableSession):
         """Yield the trees after each one."""
         data, params = self._start(weight, None)
         booster = xgboost().Booster(params, [data])
-        for t in range(self.template._n_trees or MOST_TREES):
+        for t in range(self.learner._n_trees or MOST_TREES):
             booster.update(data, t)
             yield self._model(booster)
 
@@ -276,9 +282,13 @@ class _XGBoostTrees(TableClassifier):
     l2_regularization = 0.0
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "max_depth": [COUNT],
+        "l2_regularization": [NON_NEGATIVE],
+        "learning_rate": [TO_ONE],
         "max_bins": [Interval(Integral, 2, 65_536, closed="both")],
+        "max_depth": [COUNT],
+        "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
         "min_child_weight": [NON_NEGATIVE],
+        "n_estimators": [COUNT, StrOptions({"auto"})],
         "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
@@ -291,14 +301,14 @@ class _XGBoostTrees(TableClassifier):
         """Return a session on an open table, which other learners may share."""
         self._validate_params()
         if xgboost() is not None:
-            return TreeSession(self, opened, y, n_classes)
+            return TreeSession(self, opened.table, y, n_classes, opened.reader)
         if isinstance(opened.table, Partitions):
             raise ImportError("partitions need XGBoost: pip install 'tailboost[xgboost]'")
         warn_user(
             f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower trees; "
             "pip install 'tailboost[xgboost]'"
         )
-        return ForestSession(self, opened, y, n_classes)
+        return ForestSession(self, opened.table, y, n_classes, opened.reader)
 
 
 @parameters
@@ -347,11 +357,6 @@ class HistTreeClassifier(_XGBoostTrees):
 
     _fitted = FittedTree
     _vector_leaves = True
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **_XGBoostTrees._parameter_constraints,
-        "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
-    }
 
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""
@@ -425,13 +430,6 @@ class HistBoostClassifier(_XGBoostTrees):
     l2_regularization: float = 1.0
 
     _fitted = BoostedTrees
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **_XGBoostTrees._parameter_constraints,
-        "n_estimators": [COUNT, StrOptions({"auto"})],
-        "learning_rate": [TO_ONE],
-        "l2_regularization": [NON_NEGATIVE],
-    }
 
     @property
     def _n_trees(self) -> int | None:

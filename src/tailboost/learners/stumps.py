@@ -11,7 +11,7 @@ from sklearn.utils import Tags, check_array
 
 from tailboost.core.array_types import Constraints, Floats, Ints, Table
 from tailboost.core.ranges import NON_NEGATIVE, parameters
-from tailboost.learners.table import FittedModel, SessionClassifier
+from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
@@ -65,7 +65,6 @@ class Coded(NamedTuple):
         return sums.cumsum()[:-1]
 
 
-CLASSES = np.arange(2)
 # A constant as a column with one threshold, which all rows are above.
 CONSTANT = Coded(-1, np.zeros(0, np.intp), np.zeros(0, np.intp), 1, 1)
 
@@ -136,17 +135,22 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     return 2 * np.sqrt(np.maximum(P, 0.0) * np.maximum(Q, 0.0)) + 2 * means * (a * b)
 
 
-class StumpSession:
+@dataclass(eq=False)
+class StumpSession(OpenSession):
     """All stumps of one learner on one table, whose values are numbered once."""
 
-    def __init__(
-        self, variance_weight: float, X: Table, y: Ints, sample_weight: Floats
-    ) -> None:
-        self.variance_weight = variance_weight
+    sample_weight: Floats
+
+    def __post_init__(self) -> None:
+        if self.n_classes != 2:
+            raise ValueError(
+                "Only binary classification is supported: stumps predict two classes, y has "
+                f"{self.n_classes}. Boosting that has estimator= takes more with estimator='tree'"
+            )
         self.reader = NumericTable()
-        self.X = self.reader.transform(X)
-        self.sign = 2.0 * y - 1.0
-        self.p = sample_weight / sample_weight.sum()
+        self.X = self.reader.transform(self.X)
+        self.sign = 2.0 * self.y - 1.0
+        self.p = self.sample_weight / self.sample_weight.sum()
         self.blocks = [*blocks_of(self.X), [CONSTANT]]
 
     def fit(self, weight: Floats, seed: int) -> FittedStump:
@@ -155,7 +159,7 @@ class StumpSession:
         Equal costs go to the first column and the lowest threshold. A constant is returned only if its cost
         is smaller. The cost is ``2√(PQ) + 2(1−λ)AB`` for weights with sum 1.
         """
-        variance_weight = self.variance_weight
+        variance_weight = self.learner.variance_weight
         w = weight / weight.sum()
         squares = w * np.divide(w, self.p, out=np.zeros_like(w), where=self.p > 0)  # w²/p
         V = float(squares.sum())
@@ -167,7 +171,7 @@ class StumpSession:
             (self.sign * terms, float(self.sign @ terms), float(terms.sum()))
             for terms in summands
         ]
-        best = FittedStump(self.reader, CLASSES, -1, 0.0, 0, np.inf)
+        best = FittedStump(self.reader, -1, 0.0, 0, np.inf)
         threshold = 0  # its number in the column of the best stump
         for block in self.blocks:
             # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
@@ -186,15 +190,11 @@ class StumpSession:
                     threshold = int((own <= own.min() + TIE).argmax())
                     above = int(excess[start + threshold] >= -TIE)
                     cost = float(own[threshold])
-                    best = FittedStump(self.reader, CLASSES, column.number, 0.0, above, cost)
+                    best = FittedStump(self.reader, column.number, 0.0, above, cost)
                 start += column.n_thresholds
         if best.feature_ < 0:
             return best
         return replace(best, threshold_=threshold_value(self.X[:, best.feature_], threshold))
-
-    def predict(self, model: FittedStump) -> Ints:
-        """Return class numbers of the session's rows."""
-        return model.predict_table(self.X)
 
 
 @parameters
@@ -248,25 +248,14 @@ class StumpClassifier(SessionClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {"variance_weight": [NON_NEGATIVE]}
 
-    _accepted: ClassVar[dict[str, Any]] = {"dtype": np.float64}
+    _dtype = np.float64
     _fitted = FittedStump
+    _session = StumpSession
 
     feature_ = property(attrgetter("model_.feature_"))
     threshold_ = property(attrgetter("model_.threshold_"))
     above_ = property(attrgetter("model_.above_"))
     cost_ = property(attrgetter("model_.cost_"))
-
-    def open_session(
-        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats
-    ) -> StumpSession:
-        """Return a session on these rows; labels are class numbers 0 and 1."""
-        self._validate_params()
-        if n_classes != 2:
-            raise ValueError(
-                "Only binary classification is supported: stumps predict two classes, y has "
-                f"{n_classes}. Boosting that has estimator= takes more with estimator='tree'"
-            )
-        return StumpSession(self.variance_weight, X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

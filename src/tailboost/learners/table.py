@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib import import_module
 from numbers import Number
@@ -17,7 +18,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import Tags, _safe_indexing, check_random_state
+from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import (
@@ -178,12 +179,9 @@ class FittedModel(ABC):
     ----------
     table_ : object
         Its ``transform`` prepares rows, once for all models with an equal one.
-    classes_ : ndarray of int, shape (K,)
-        The class numbers.
     """
 
     table_: Any
-    classes_: Ints
 
     @abstractmethod
     def predict_proba_table(self, table: Any) -> Floats:
@@ -217,29 +215,52 @@ class OpenTable:
 
 
 @dataclass(eq=False)
-class OpenTableSession:
-    """All fits of one learner on an open table.
+class OpenSession:
+    """All fits of one learner on its rows.
 
     Attributes
     ----------
-    template : estimator
+    learner : estimator
         The learner.
-    opened : OpenTable
-        The rows.
+    X : table of n rows
+        The rows, prepared for its models.
     y : ndarray of int, shape (n,)
         Class numbers.
     n_classes : int
         K.
     """
 
-    template: Any
-    opened: OpenTable
+    learner: Any
+    X: Any
     y: Ints
     n_classes: int
 
     def predict(self, model: FittedModel) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(self.opened.table)
+        return model.predict_table(self.X)
+
+
+def checked_rows(
+    estimator: Any, X: Table, *, reset: bool, dtype: Any = "numeric", as_frame: bool = True
+) -> Any:
+    """Return a table as the tags of an estimator allow it, a data frame as such if it reads its columns.
+
+    ``reset`` sets the columns, as in a fit.
+    """
+    is_frame = as_frame and hasattr(X, "iloc")
+    if is_frame:
+        check_table(X)
+    tags = get_tags(estimator).input_tags
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=dtype,
+        accept_sparse=tags.sparse and "csr",
+        ensure_all_finite="allow-nan" if tags.allow_nan else True,
+        allow_nd=tags.three_d_array,
+        skip_check_array=is_frame,
+    )
 
 
 class SessionClassifier(ClassifierMixin, BaseEstimator):
@@ -254,17 +275,22 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
     classes_: Labels
     model_: Any
     random_state: Seed = None
-    _accepted: ClassVar[dict[str, Any]]  # arguments of `validate_data` about the rows
+    _dtype: Any = "numeric"  # of the rows
+    _reads_frames = False
     _fitted: ClassVar[type[FittedModel]]
+    _session: ClassVar[Callable[..., Session]]
 
-    @abstractmethod
     def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
+        self._validate_params()
+        return self._session(self, X, y, n_classes, sample_weight)
 
     def _checked(self, X: Table, *, reset: bool = False) -> Any:
         """Return the checked table; ``reset`` sets its columns, as in a fit."""
         X, _ = unpack(X)
-        return validate_data(self, X, reset=reset, **self._accepted)
+        return checked_rows(
+            self, X, reset=reset, dtype=self._dtype, as_frame=self._reads_frames
+        )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
@@ -324,11 +350,8 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
 class TableClassifier(SessionClassifier):
     """Base class of classifiers for open tables."""
 
-    _accepted: ClassVar[dict[str, Any]] = {
-        "accept_sparse": "csr",
-        "dtype": np.float32,
-        "ensure_all_finite": "allow-nan",
-    }
+    _dtype = np.float32
+    _reads_frames = True  # with categories
 
     @abstractmethod
     def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
@@ -339,13 +362,6 @@ class TableClassifier(SessionClassifier):
     ) -> TableSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
         return self.open_table(OpenTable(X), y, n_classes)
-
-    def _checked(self, X: Table, *, reset: bool = False) -> Any:
-        """Return the checked table; ``reset`` sets its columns, as in a fit."""
-        if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
-            check_table(X)
-            return validate_data(self, X, reset=reset, skip_check_array=True)
-        return super()._checked(X, reset=reset)
 
     def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""

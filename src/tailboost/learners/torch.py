@@ -22,14 +22,13 @@ from tailboost.core.array_types import (
     Constraints,
     Floats,
     Ints,
-    Model,
     Seed,
     Table,
 )
 from tailboost.core.checks import read_dataset
 from tailboost.core.exceptions import warn_user
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, parameters
-from tailboost.learners.table import FittedModel, SessionClassifier
+from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
 
 try:
     import torch
@@ -272,28 +271,37 @@ class Training:
             )
 
 
-class TorchSession:
+@dataclass(eq=False)
+class TorchSession(OpenSession):
     """All trainings of one learner on one table. Every round starts from the same warmed-up model.
 
     The learner's ``random_state`` seeds the warm-up. Rows have shape (n, d), (n, H, W) or (n, H, W, C). The
     warm-up draws rows by sample weight.
     """
 
-    def __init__(
-        self, learner: TorchClassifier, X: Array, y: Ints, n_classes: int, sample_weight: Floats
-    ) -> None:
-        self.learner = learner
-        self.sample_weight = sample_weight
+    sample_weight: Floats
+
+    def __post_init__(self) -> None:
+        learner = self.learner
+        wrong = [
+            m for m in learner.milestones if not (isinstance(m, Real) and 0 <= float(m) < 1)
+        ]
+        if wrong:
+            raise ValueError(
+                f"milestones={learner.milestones!r}: fractions of steps in [0, 1) are needed, got "
+                f"{wrong}"
+            )
+        X = np.asarray(self.X)
         row_shape = tuple(X.shape[1:])
         is_pixels = len(row_shape) > 1 and X.dtype == np.uint8
         self.feed = RowPreparation(row_shape, is_pixels, learner.device)
         self.X = self.feed.transform(X)
         input_shape = tuple(self.feed.batch(self.X[:1]).shape[1:])
-        self.architecture = Architecture(learner.module, input_shape, n_classes)
-        self.labels = torch.from_numpy(y.astype(np.int64)).to(self.X.device)
+        self.architecture = Architecture(learner.module, input_shape, self.n_classes)
+        self.labels = torch.from_numpy(self.y.astype(np.int64)).to(self.X.device)
         # The draws index the rows in an order by content, so positions and repetitions do not matter.
         rows = self.X.cpu().numpy()
-        order = sorted(range(len(y)), key=lambda i: (rows[i].tobytes(), y[i]))
+        order = sorted(range(len(rows)), key=lambda i: (rows[i].tobytes(), self.y[i]))
         self.order = np.array(order)
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         self.start: Training | None = None
@@ -315,17 +323,12 @@ class TorchSession:
         while training.steps_taken < learner.steps:
             training.advance(min(growth, learner.steps - training.steps_taken), milestones)
             weights = {k: v.cpu().numpy().copy() for k, v in training.net.state_dict().items()}
-            classes = np.arange(self.architecture.n_classes)
             size = learner.eval_batch_size
-            yield FittedNet(self.feed, classes, self.architecture, size, weights)
+            yield FittedNet(self.feed, self.architecture, size, weights)
 
     def fit(self, weight: Floats, seed: int) -> FittedNet:
         """Return the net after all steps."""
         return next(self.stages(weight, seed, self.learner.steps))
-
-    def predict(self, model: Model) -> Ints:
-        """Return class numbers of the session's rows."""
-        return model.predict_table(self.X)
 
 
 @parameters
@@ -444,7 +447,7 @@ class TorchClassifier(SessionClassifier):
         "random_state": ["random_state"],
     }
 
-    _accepted: ClassVar[dict[str, Any]] = {"allow_nd": True}
+    _session = TorchSession
 
     def _make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
         """Return the optimiser for the trained parameters of a net, by name or by the given factory."""
@@ -455,19 +458,6 @@ class TorchClassifier(SessionClassifier):
         if self.optimizer == "sgd":
             options["momentum"] = self.momentum
         return OPTIMIZERS[self.optimizer](trained, **options)
-
-    def open_session(
-        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats
-    ) -> TorchSession:
-        """Return a session on these rows; labels are class numbers 0 … K − 1."""
-        self._validate_params()
-        wrong = [m for m in self.milestones if not (isinstance(m, Real) and 0 <= m < 1)]
-        if wrong:
-            raise ValueError(
-                f"milestones={self.milestones!r}: fractions of steps in [0, 1) are needed, got "
-                f"{wrong}"
-            )
-        return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
 
     net_ = property(attrgetter("model_"))
 
