@@ -167,7 +167,9 @@ class Models:
         if self.of_scores:
             columns: Scores = self.fitted[0].estimator
             return columns
-        (label,) = self.fitted[0].classes_[self.columns[0] == 1].tolist()
+        # The models of our learners answer class numbers, without a list of them.
+        labels = getattr(self.fitted[0], "classes_", self.columns[0])
+        (label,) = labels[self.columns[0] == 1].tolist()
         name = self.names[0]
         score = Scores(f"{name}_{label}")
         score.made_by = name
