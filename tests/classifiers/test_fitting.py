@@ -26,7 +26,7 @@ from tailboost.selection.outputs import Models, averaging
 
 def problem_of(X, y):
     n = len(y)
-    return Rows(y, np.ones(n), None, "rows", n_given=n, X=X, classes=np.unique(y))
+    return Rows(y, np.ones(n), np.zeros((n, 0), int), "rows", n_given=n, X=X, classes=np.unique(y))
 
 
 def judged_by(estimators, problem, cv=5):
@@ -108,7 +108,7 @@ def test_rows_of_one_person_stay_together():
     together = RobustMixtureClassifier(tree, **options).fit(X, y, clusters=[f"person {w}" for w in who])
     assert errors_of(apart).max() < 0.15  # models know the persons of their held-out rows
     assert 0.3 < errors_of(together).mean() < 0.7  # new persons have random labels
-    rows = Rows(y, np.ones(len(y)), None, "rows", X=X, clusters=who)
+    rows = Rows(y, np.ones(len(y)), np.zeros((len(y), 0), int), "rows", X=X, clusters=who)
     fold = Split.of(rows, 5, 0).fold
     assert all(len(set(fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)

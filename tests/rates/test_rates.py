@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from tailboost import rates
 from tailboost.rates import Counts
+from tailboost.rows.rows import GroupNames
 
 FAMILIES = {
     "error": lambda y, a, k: (np.ones(len(y), bool), (a != y) & (a >= 0)),
@@ -106,7 +107,7 @@ STRATA = [("no", "a"), ("no", "b"), ("yes", "a"), ("yes", "b")]
 def weighted_strata():
     """Return the strata of rows of weights 5, 1, 2, 3 and 9, by label and group; (no, b) has the last."""
     y, g, w = np.array([1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1]), np.array([5.0, 1, 2, 3, 9])
-    rows = Counts.stratified(y, g[:, None], w, ("no", "yes"), ("g",), (("a", "b"),))
+    rows = Counts.stratified(y, [g], w, ("no", "yes"), GroupNames((("a", "b"),), ("g",)))
     return rows.strata, rows.stratum
 
 
@@ -220,10 +221,10 @@ def test_a_rate_is_the_mean_of_its_samples():
     y, a, g, w = (
         rng.integers(3, size=50),
         rng.integers(4, size=50),
-        rng.integers(2, size=(50, 1)),
+        rng.integers(2, size=50),
         rng.random(50),
     )
-    rows = Counts.stratified(y, g, w, NAMES, ("sex",), (("f", "m"),), defers=True)
+    rows = Counts.stratified(y, [g], w, NAMES, GroupNames((("f", "m"),), ("sex",)), defers=True)
     strata, stratum = rows.strata, rows.stratum
     matrix = rng.random((3, 4))
     for rate in (
@@ -390,7 +391,7 @@ def test_names_that_are_not_there_are_named(rate, words):
 
 
 def test_bounds_name_units():
-    strata = Counts.stratified(np.array([0, 1]), None, np.ones(2), ["no", "yes"]).strata
+    strata = Counts.stratified(np.array([0, 1]), [], np.ones(2), ["no", "yes"]).strata
     limit = rates.error(by="class") <= {"yes": 0.3}
     assert np.isnan(limit.bounds(["no", "yes"])[0])
     terms = limit.rate.terms(strata)
@@ -424,7 +425,7 @@ def test_a_price_of_a_persons_look_is_one_more_column_of_costs():
 @pytest.mark.parametrize(("columns", "values"), [(1, 40), (3, 5), (30, 9)])  # the last has too many to number
 def test_combinations_of_groups_are_found_as_by_sorting_rows(columns, values):
     groups = np.random.default_rng(0).integers(values, size=(300, columns))
-    rows = Counts.stratified(np.zeros(300, int), groups, np.ones(300), [0], range(columns))
+    rows = Counts.stratified(np.zeros(300, int), groups.T, np.ones(300), [0])
     expected, of = np.unique(groups, axis=0, return_inverse=True)
     assert np.array_equal(rows.strata.combinations, expected)
     assert np.array_equal(rows.stratum, of.ravel())
@@ -474,7 +475,7 @@ def test_a_deferral_costs_nothing_unless_its_cost_is_given(given):
     """Mean costs by label are weighted means by hand; a missing column of deferral has zeros."""
     y, w = np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0])
     costs = np.array([[1.0, 2.0, 4.0], [3.0, 6.0, 8.0], [5.0, 7.0, 9.0]])[:, :given]
-    strata = Counts.stratified(y, None, w, NAMES[:2], defers=True, costs=costs).strata
+    strata = Counts.stratified(y, [], w, NAMES[:2], defers=True, costs=costs).strata
     by_label = [[(1 + 3 * 3) / 4, (2 + 3 * 6) / 4, (4 + 3 * 8) / 4], [5, 7, 9]]
     expected = np.array(by_label) * [1, 1, given == 3]
     np.testing.assert_allclose(strata.mean_costs, expected)

@@ -6,6 +6,9 @@ import pytest
 
 import tailboost as tb
 from tailboost.rates import Counts
+from tailboost.rows.rows import GroupNames
+
+SITES = GroupNames((("a", "b", "c"),), ("site",))
 
 
 def kish(weight):
@@ -15,8 +18,8 @@ def kish(weight):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sizes_of_weighted_rows(seed):
     rng = np.random.default_rng(seed)
-    y, groups, weight = rng.integers(0, 2, 200), rng.integers(0, 3, (200, 1)), rng.lognormal(0, 1, 200)
-    rows = Counts.stratified(y, groups, weight, ["no", "yes"], ("site",), (("a", "b", "c"),))
+    y, groups, weight = rng.integers(0, 2, 200), rng.integers(0, 3, 200), rng.lognormal(0, 1, 200)
+    rows = Counts.stratified(y, [groups], weight, ["no", "yes"], SITES)
     strata, stratum = rows.strata, rows.stratum
     for s in range(6):
         assert strata.size[s] == pytest.approx(kish(weight[stratum == s].tolist()))
@@ -26,7 +29,7 @@ def test_sizes_of_weighted_rows(seed):
 def test_a_row_of_nearly_all_weight_counts_as_one():
     y = np.repeat([0, 1], 50)
     weights = np.ones(100), np.where(np.arange(100) == 0, 1e9, 1.0)
-    equal, uneven = (Counts.stratified(y, None, weight, [0, 1]).strata for weight in weights)
+    equal, uneven = (Counts.stratified(y, [], weight, [0, 1]).strata for weight in weights)
     assert equal.size == pytest.approx([50, 50])
     assert uneven.size == pytest.approx([1, 50], abs=1e-6)
 

@@ -10,6 +10,7 @@ from test_selecting import atoms, best_mixture, broken_by, grown, one_rule, valu
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Counts, as_objective
+from tailboost.rows.rows import GroupNames
 from tailboost.selection.descent import RunningRates
 from tailboost.selection.search import Program, solve
 from tailboost.selection.thresholds import Thresholds
@@ -29,7 +30,7 @@ def told(seed, n=600, G=2, values=None, right=False):
         y = (rng.random(n) < p).astype(int)
     if values:
         p = np.round(p * values) / values
-    data = Counts.stratified(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), (tuple(range(G)),))
+    data = Counts.stratified(y, [g], np.ones(n), np.array(["a", "b"]), GroupNames((range(G),), ("sex",)))
     return Thresholds(data, p, p, 0), p, y, g
 
 
@@ -250,7 +251,7 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
     z, u = rng.normal(size=n), rng.normal(size=n)
     p, q = 1 / (1 + np.exp(-1.5 * z)), 1 / (1 + np.exp(-z - u))  # of the class, of the group
     y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)
-    rows = Counts.stratified(y, g[:, None], np.ones(n), np.array(["a", "b"]), ("sex",), ((0, 1),))
+    rows = Counts.stratified(y, [g], np.ones(n), np.array(["a", "b"]), GroupNames(((0, 1),), ("sex",)))
     belief = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
     table = ClassWeights(rows, probabilities=belief)
     for limits in TOLD.values():
@@ -269,7 +270,7 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     level, prevalence = rng.integers(levels, size=n), rng.uniform(0.05, 0.5)
     chance = np.sort(rng.beta(1, (1 - prevalence) / prevalence, levels))
     y = (rng.random(n) < chance[level]).astype(int)
-    data = Counts.stratified(y, None, np.ones(n), np.array(["a", "b"]))
+    data = Counts.stratified(y, [], np.ones(n), np.array(["a", "b"]))
     p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
     table = Thresholds(data, p, p, None)
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):

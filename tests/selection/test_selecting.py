@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Counts, as_objective
+from tailboost.rows.rows import NO_GROUPS, GroupNames
 from tailboost.selection.search import Program, contradiction, first_rules, grow, select, solve, within_budget
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
@@ -25,10 +26,9 @@ def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
     s = np.array([rng.choice(K * G, p=chance[i]) for i in x])
     w = rng.integers(1, 4, size=n).astype(float) if weights else np.ones(n)
     y, g = s // G, s % G
-    groups = g[:, None] if G > 1 else None
-    columns, values = (("sex",), (tuple(range(G)),)) if G > 1 else ((), ())
+    groups, names = ([g], GroupNames((range(G),), ("sex",))) if G > 1 else ([], NO_GROUPS)
     costs = rng.random((n, K + more.get("defers", False))) * 5 if more.pop("costs", False) else None
-    rows = Counts.stratified(y, groups, w, NAMES[:K], columns, values, costs=costs, **more)
+    rows = Counts.stratified(y, groups, w, NAMES[:K], names, costs=costs, **more)
     frequency = np.zeros((n_atoms, len(rows.strata.mass)))
     np.add.at(frequency, (x, rows.stratum), w / w.sum())
     frequency /= frequency.sum(axis=1, keepdims=True)
@@ -236,8 +236,8 @@ def test_limits_that_contradict_each_other_are_named():
 
 def test_units_without_rows_limit_nothing():
     rng = np.random.default_rng(0)
-    y, g = rng.integers(2, size=200), np.zeros((200, 1), dtype=int)
-    rows = Counts.stratified(y, g, np.ones(200), NAMES[:2], ("sex",), (("f", "m"),))
+    y, g = rng.integers(2, size=200), np.zeros(200, dtype=int)
+    rows = Counts.stratified(y, [g], np.ones(200), NAMES[:2], GroupNames((("f", "m"),), ("sex",)))
     belief = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
     table = ClassWeights(rows, probabilities=belief)
     limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
@@ -325,7 +325,7 @@ def smooth(seed, n=3000):
     rng = np.random.default_rng(seed)
     p, sex = np.sort(rng.random(n)), rng.integers(2, size=n)
     y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
-    data = Counts.stratified(y, sex[:, None], np.ones(n), NAMES[:2], ("sex",), ((0, 1),), defers=True)
+    data = Counts.stratified(y, [sex], np.ones(n), NAMES[:2], GroupNames(((0, 1),), ("sex",)), defers=True)
     return Thresholds(data, p, p, None), p, y, sex
 
 
@@ -368,8 +368,8 @@ def test_the_number_of_threads_changes_no_digit():
     n, S = 20_000, 8
     belief = rng.dirichlet(np.full(S, 0.3), n).astype(np.float32)
     s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
-    groups, columns = (s % 4)[:, None], (("sex",), (tuple(range(4)),))
-    rows = Counts.stratified(s // 4, groups, np.ones(n), NAMES[:2], *columns)
+    names = GroupNames((range(4),), ("sex",))
+    rows = Counts.stratified(s // 4, [s % 4], np.ones(n), NAMES[:2], names)
     table = ClassWeights(rows, probabilities=np.ascontiguousarray(belief.T))
     limits = [rates.selected("b", by="sex") <= 0.45]
     found = []

@@ -9,6 +9,7 @@ from tailboost import rates
 from tailboost.classifiers import calibrating
 from tailboost.guarantees.exact_tests import LimitTests, Possible
 from tailboost.rates import Counts
+from tailboost.rows.rows import GroupNames
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DRAWS, MOST = 80, 11  # P(Bin(80, .05) > 11) < .001
@@ -94,9 +95,9 @@ def test_misses_of_a_subgroup_with_few_rows():
 )
 def test_only_a_subgroup_that_names_its_place_has_the_answers_of_one(limit, kept):
     """At a all rows get the first label, at b any answer; the row of x is at a."""
-    values = [["a", "b"], ["u", "x"]]
-    groups = np.array([[0, 0], [1, 0], [0, 1]])
-    rows = Counts.stratified(np.array([0, 1, 0]), groups, np.ones(3), [0, 1], ["g", "h"], values, defers=True)
+    names = GroupNames((["a", "b"], ["u", "x"]), ("g", "h"))
+    groups = np.array([[0, 1, 0], [0, 0, 1]])
+    rows = Counts.stratified(np.array([0, 1, 0]), groups, np.ones(3), [0, 1], names, defers=True)
     tests = LimitTests.of(limit, rows.strata, ["g"])
     answers = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]])  # by place
     possible = Possible(answers[None, rows.strata.place(0)], answers.max(axis=0)[None, None])

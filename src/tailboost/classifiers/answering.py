@@ -43,7 +43,7 @@ from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
 from tailboost.rates import Statistic, error
-from tailboost.rows.rows import GroupNames
+from tailboost.rows.rows import NO_GROUPS, GroupNames
 from tailboost.rows.seen import Ledger, Records, Seen
 from tailboost.rows.subgroups import (
     HUMAN_REVIEW,
@@ -74,7 +74,7 @@ class SelectedClassifier(OfAnyTable):
     evidence_: Evidence
     group_combinations_: Sequence[tuple[Label, ...]] = ()
     _columns: Columns | None = None
-    _group_names: GroupNames = GroupNames((), ())
+    _group_names: GroupNames = NO_GROUPS
 
     def _html_repr(self) -> str:
         """Return the text of a fitted classifier, and scikit-learn's diagram."""

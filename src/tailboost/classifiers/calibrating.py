@@ -329,13 +329,11 @@ def selected_on_part(
     if given.classes is None:
         raise ValueError("y is needed: the labels of the rows")
     # Each label, and each group in a limit or read by the rule, needs rows in both parts.
-    needed = [given.y]
-    if given.names is not None and given.groups is not None:
-        titles = given.names.titles
-        used = Problem(OVERALL_ERROR, tuple(limits)).columns(titles)
-        used += [j for j, title in enumerate(titles) if by_group in (True, title)]
-        given.refuse_many_numbers(used)
-        needed += [given.groups[:, j] for j in used]
+    titles = given.names.titles
+    used = Problem(OVERALL_ERROR, tuple(limits)).columns(titles)
+    used += [j for j, title in enumerate(titles) if by_group in (True, title)]
+    given.refuse_many_numbers(used)
+    needed = [given.y, *(given.groups[:, j] for j in used)]
 
     def tuned(rows: Rows, within: Sequence[Limit]) -> TunedClassifier:
         classifier = TunedClassifier(
@@ -405,7 +403,7 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
         return FOR_TESTS
     each = np.arange(len(classes))
     defers = any(on_deferral)
-    strata = Counts.stratified(each, None, np.ones(len(each)), classes, defers=defers).strata
+    strata = Counts.stratified(each, [], np.ones(len(each)), classes, defers=defers).strata
     one_place = np.zeros(len(strata.mass), dtype=np.intp)
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup

@@ -422,11 +422,11 @@ def refuse_validation(given: Rows, validation: Rows, cv: object) -> None:
 
     It needs groups if the training rows have groups.
     """
-    if given.groups is None and validation.groups is not None:
+    if not given.names.titles and validation.names.titles:
         raise ValueError("groups_val was given without groups")
     if validation.X is None or validation.y is None:
         raise ValueError("a validation set needs both X_val and y_val")
-    if given.groups is not None and validation.groups is None:
+    if given.names.titles and not validation.names.titles:
         raise ValueError("groups and X_val were given without groups_val")
     if cv != "auto":
         raise ValueError(f"cv={cv!r} and X_val were both given; use cv='auto'")

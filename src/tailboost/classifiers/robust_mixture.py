@@ -348,7 +348,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         Errors for parameters, estimators or rows are raised before any model is fitted; none is fitted if all
         are frozen, as in `tune`.
         """
-        problem = self._problem(given.groups)
+        problem = self._problem(given.names)
         estimators = self.estimators
         if estimators is not None:
             estimators = usable(estimators, given.X, given.labels, weighted=weighted)
@@ -457,9 +457,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         """
         mix = cls(objective=objective, **params)
         mix._validate_params()
-        problem = mix._problem(groups)
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)
+        problem = mix._problem(rows.names)
         mix.classes_ = rows.classes if classes is None else np.asarray(classes)
         if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
             raise ValueError(

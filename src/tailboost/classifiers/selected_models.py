@@ -154,7 +154,7 @@ class TunedClassifier(SelectedClassifier):
     @_fit_context(prefer_skip_nested_validation=True)
     def _learn(self, given: Rows, *, training_rows: Table = None) -> Self:
         """Set all attributes of a fit, in a classifier without any, and return the classifier."""
-        problem = self._problem(given.groups)
+        problem = self._problem(given.names)
         models = usable(named_models(self.models), given.X, given.labels, weighted=False)
         words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
         selecting = replace(self._training(given, problem), words=words)
@@ -195,7 +195,7 @@ class TunedClassifier(SelectedClassifier):
                     "clusters has one value only: none of its rows can be held out without the "
                     "others"
                 )
-        if given.names is not None:
+        if given.names.titles:
             self._name_groups(given)
             given.refuse_many_numbers(problem.columns(given.names.titles))
         costs = check_costs(given.costs, len(given), given.classes)
@@ -327,12 +327,12 @@ class TunedClassifier(SelectedClassifier):
         models, records = new._models, new.records_
         if X is None and groups is None:
             engine = new._engine
-            problem = new._problem(engine.models.rows.groups)
+            problem = new._problem(engine.names)
             new.evidence_ = new.evidence_.by(engine.on(problem).select(problem))
             new.selection_.warn()
             return new
         given = Rows.read(X, y, groups, sample_weight, costs)
-        problem = new._problem(given.groups)
+        problem = new._problem(given.names)
         if problem.needs_costs and costs is None:
             raise ValueError(
                 "costs of the rows are not kept with the model: give X, y and costs"
@@ -401,7 +401,7 @@ class TunedClassifier(SelectedClassifier):
         loosest.limits = [*others, limited.within(limited.most)]
         if error() in (limited.rate, *problem.rates):  # which an error budget limits too
             loosest.error_budget = None
-        problem = loosest._problem(self._models.rows.groups)
+        problem = loosest._problem(self._engine.names)
         engine = self.selection_.engine.on(problem)
         points = [
             (rate, value, loosest._answering(each))
@@ -479,10 +479,10 @@ class TunedClassifier(SelectedClassifier):
 
     # -- the problem and its rows ----------------------------------------------------------------------
 
-    def _problem(self, groups: Groups) -> Problem:
+    def _problem(self, groups: GroupNames) -> Problem:
         """Return objective and limits of the parameters.
 
-        Raise ValueError if these exclude each other, or need groups and ``groups`` are None.
+        Raise ValueError if these exclude each other, or need groups and there are none.
         """
         problem = stated(self)
         if self.by_group and self.infer_groups:
@@ -490,7 +490,7 @@ class TunedClassifier(SelectedClassifier):
                 "infer_groups=True: with by_group=True the rule reads the group, and needs no "
                 "estimate of it; leave one of them out"
             )
-        if groups is not None:
+        if groups.titles:
             return problem
         needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
         if problem.objective.rate.needs_groups:
@@ -512,8 +512,6 @@ class TunedClassifier(SelectedClassifier):
             If ``by_group`` names no column of the groups, or is True although there are several.
         """
         names = rows.names
-        assert names is not None
-        assert rows.groups is not None
         self._group_names = names
         self.group_combinations_ = ()
         if len(names.titles) > 1:

@@ -30,7 +30,7 @@ from tailboost.core.spelling import how_many
 from tailboost.rates import Counts, Rate, Sample
 from tailboost.rates.strata import check_deferred
 from tailboost.rows.fingerprints import hash_rows, voting_numbers
-from tailboost.rows.rows import Rows
+from tailboost.rows.rows import GroupNames, Rows
 from tailboost.rows.seen import (
     CALIBRATED_ON,
     FEWEST_TRAINED,
@@ -272,7 +272,7 @@ class Fresh:
         if given.X is None:
             raise ValueError("X is needed: model is a classifier")
         rule, names = model.rule, given.names
-        if names is not None and names.titles == (None,) and len(rule.groups) == 1:
+        if names.titles == (None,) and len(rule.groups) == 1:
             # A column without a name has that of the only column of the fit.
             given = replace(given, names=replace(names, titles=tuple(rule.groups)))
         scored = model.score(given.X, given.columns or None)
@@ -390,7 +390,7 @@ def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -
     if given.y is None:
         raise ValueError("y is needed: the labels of the rows")
     for rate in rates:
-        if rate.needs_groups and given.groups is None:
+        if rate.needs_groups and not given.names.titles:
             raise ValueError(
                 f"groups is needed: {rate!r} needs groups; give groups=, with an entry for "
                 "each row"
@@ -414,10 +414,10 @@ def _counted(
     costs = None
     if any(rate.needs_costs for rate in rates):
         costs = check_costs(given.costs, len(given), classes)
-    titles, values, known = _groups(given, rule)
+    names, known = _groups(given.names, rule)
     y = positions(given.classes, classes, "y")[given.y]
     rows = Counts.stratified(
-        y, given.groups, given.weight, classes, titles, values, defers=rule.defers, costs=costs
+        y, list(given.groups.T), given.weight, classes, names, defers=rule.defers, costs=costs
     )
     strata = replace(rows.strata, known=known)
     if cost_range is not None and rows.costs is not None:
@@ -432,33 +432,32 @@ def _counted(
 
 
 def _groups(
-    given: Rows, rule: Decision
-) -> tuple[tuple[Name, ...], list[list[Name]], tuple[tuple[Name, ...], ...] | None]:
-    """Return the ``columns``, ``values`` and ``known`` combinations of groups, as of `Strata`.
+    given: GroupNames, rule: Decision
+) -> tuple[GroupNames, tuple[tuple[Name, ...], ...] | None]:
+    """Return the names of groups, with those of the fit, and the ``known`` combinations, as of `Strata`.
 
     A column is one of the fit if a row has a group of that column: then all groups of the fit are values. If
     all columns are of the fit, its combinations are known; of a single column all values are (None).
     """
-    if given.names is None:
-        return (), [], ()
-    titles = given.names.titles
-    values = [each.tolist() for each in given.names.values]
-    of_fit = rule.groups
+    titles, of_fit = given.titles, rule.groups
     if len(of_fit) == len(titles) == 1:  # a single column needs no name
         of_fit = dict(zip(titles, of_fit.values(), strict=True))
-    are_of_fit = True
-    for title, groups in zip(titles, values, strict=True):
-        known = of_fit.get(title, ())
+    values = []
+    are_of_fit = len(titles) > 0
+    for title, own in zip(titles, given.values, strict=True):
+        groups, known = own.tolist(), of_fit.get(title, ())
         if set(known).isdisjoint(groups):
             are_of_fit = False
         else:
             groups += [group for group in known if group not in groups]
+        values.append(np.array(groups, dtype=object))
+    names = replace(given, values=tuple(values))
     if not are_of_fit:
-        return titles, values, ()
+        return names, ()
     if len(titles) == 1:
-        return titles, values, None
+        return names, None
     in_order = itemgetter(*map(list(of_fit).index, titles))
-    return titles, values, tuple(sorted(set(map(in_order, rule.combinations)), key=repr))
+    return names, tuple(sorted(set(map(in_order, rule.combinations)), key=repr))
 
 
 # -- answers -----------------------------------------------------------------------------------------------

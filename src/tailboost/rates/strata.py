@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -17,14 +17,13 @@ from tailboost.core.checks import (
     check_length,
     check_weights,
     coded,
-    distinct_and_places,
     in_class_order,
     label_column,
     plain,
     positions,
     take,
 )
-from tailboost.rows.rows import GroupNames
+from tailboost.rows.rows import NO_GROUPS, GroupNames, crossed
 from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
 
 # Values of `by` other than names of columns of `groups`.
@@ -261,11 +260,10 @@ class Counts:
     def stratified(
         cls,
         y: Ints,
-        groups: Ints | None,
+        groups: Sequence[Ints],
         weight: Floats,
-        classes: Labels | Sequence[Name],
-        columns: Iterable[Name] = (),
-        values: Iterable[Iterable[Name]] = (),
+        classes: Labels,
+        names: GroupNames = NO_GROUPS,
         *,
         defers: bool = False,
         costs: Floats | None = None,
@@ -276,24 +274,24 @@ class Counts:
         ----------
         y : ndarray of int, shape (n,)
             Class numbers.
-        groups : ndarray of int, shape (n, c), or None
-            Number of each row's value in each column.
+        groups : sequence of c arrays of int, shape (n,)
+            Number of each row's value by column.
         weight : ndarray of shape (n,)
             Positive weights.
-        classes, columns, values, defers
-            As of `Strata`.
+        classes : ndarray of shape (K,)
+            The labels.
+        names : GroupNames
+            The names of the c columns, and their values.
+        defers : bool
+            Whether deferral is an action.
         costs : ndarray of shape (n, K) or (n, A), optional
             Cost of each action for each row; deferral costs nothing by default.
         """
-        if groups is None:
-            groups = np.zeros((len(y), 0), dtype=np.intp)
-        combination = np.zeros(len(y), dtype=np.intp)
-        for column in groups.T:  # the number of the row's first columns and of this one
-            numbers = combination * (column.max(initial=0) + 1) + column
-            _, combination = distinct_and_places(numbers)
+        combination = crossed(groups, len(y))
         n_combinations = combination.max(initial=0) + 1
-        combinations = np.zeros((n_combinations, groups.shape[1]), dtype=np.intp)
-        combinations[combination] = groups
+        combinations = np.zeros((n_combinations, len(groups)), dtype=np.intp)
+        for j, column in enumerate(groups):
+            combinations[combination, j] = column
         stratum = y * n_combinations + combination
         n_strata = len(classes) * n_combinations
         share = weight / weight.sum()
@@ -307,8 +305,8 @@ class Counts:
             mean_costs = np.column_stack(of_actions) / np.where(mass > 0, mass, 1.0)[:, None]
         strata = Strata(
             plain(tuple(classes)),
-            plain(tuple(columns)),
-            plain(tuple(map(tuple, values))),
+            plain(names.titles),
+            plain(tuple(map(tuple, names.values))),
             combinations,
             mass,
             mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows
@@ -385,11 +383,10 @@ class Counts:
         weights = check_weights(sample_weight, n)
         rows = cls.stratified(
             positions(truth, classes, "y_true"),
-            numbers,
+            list(numbers.T),
             weights / weights.max(),  # no sum of these overflows
             classes,
-            names.titles,
-            names.values,
+            names,
             defers=deferred is not None,
             costs=check_costs(costs, n, classes),
         )

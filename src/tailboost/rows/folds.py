@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost.core.array_types import Ints, Mask
 from tailboost.rows.fingerprints import hash_rows, stratified_places
-from tailboost.rows.rows import Rows
+from tailboost.rows.rows import Rows, crossed
 
 # "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. With
 # more rows, "auto" holds out a fifth, with two fits in each round.
@@ -59,10 +59,7 @@ class Split:
         units = rows.X
         if rows.clusters is not None:
             units = rows.clusters[:, None]
-        stratum = rows.y
-        if rows.groups is not None:
-            cells = np.column_stack([rows.groups, rows.y])
-            stratum = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+        stratum = crossed([*rows.groups.T, rows.y], len(rows))
         places = stratified_places(hash_rows(units, seed), stratum, rows.weight)
         n_distinct = int(places.max()) + 1
         size: Any = cv  # number of folds, or fraction to hold out

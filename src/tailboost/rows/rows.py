@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Self
@@ -74,9 +74,12 @@ class GroupNames:
                 place = order.argsort()[place]
             values.append(names)
             numbers.append(place)
-        # By column, as rates count the rows of one after the other.
-        of_rows = np.reshape(numbers, (-1, n)).astype(np.intp).T
-        return cls(tuple(values), tuple(columns)), of_rows
+        return cls(tuple(values), tuple(columns)), side_by_side(numbers, n)
+
+    def part(self, columns: Iterable[int]) -> Self:
+        """Return the names of some columns."""
+        values = tuple(self.values[j] for j in columns)
+        return replace(self, values=values, titles=tuple(self.titles[j] for j in columns))
 
     @property
     def names(self) -> Array:
@@ -113,7 +116,25 @@ class GroupNames:
             words = column_words(argument, title)
             places = positions(self.values[j], values, words, "groups not seen in fit")
             found.append(places[numbers[:, j]])
-        return np.column_stack(found)
+        return side_by_side(found, len(numbers))
+
+
+#: The names of the groups of rows without any.
+NO_GROUPS = GroupNames((), ())
+
+
+def side_by_side(columns: Sequence[Ints], n: int) -> Ints:
+    """Return c columns of n numbers as a table, shape (n, c); in memory they stay columns."""
+    return np.array(columns, dtype=np.intp).reshape(len(columns), n).T
+
+
+def crossed(columns: Iterable[Ints], n: int) -> Ints:
+    """Return the number of each of n rows' combination of numbers, in their order by column, shape (n,)."""
+    combination = np.zeros(n, dtype=np.intp)
+    for column in columns:  # the number of the row's first columns and of this one
+        numbers = combination * (column.max(initial=0) + 1) + column
+        _, combination = distinct_and_places(numbers)
+    return combination
 
 
 # -- rows ------------------------------------------------------------------------------------------------
@@ -129,8 +150,8 @@ class Rows:
         Class numbers; None for rows without labels.
     weight : ndarray of shape (n,)
         Sample weights, positive.
-    groups : ndarray of shape (n, c), or None
-        Number of the group of each row in each of c columns.
+    groups : ndarray of shape (n, c)
+        Number of the group of each row in each of c columns; c is 0 without groups.
     words : str
         Description for messages.
     row_hashes : ndarray of shape (n,), optional
@@ -152,13 +173,13 @@ class Rows:
         Cost of each answer; until the rows are `numbered`, as given.
     classes : ndarray of shape (K,)
         The labels.
-    names : GroupNames, optional
+    names : GroupNames
         The names of the groups.
     """
 
     y: Any
     weight: Floats
-    groups: Ints | None
+    groups: Ints
     words: str
     row_hashes: Hashes | None = None
     n_given: int | None = None
@@ -169,7 +190,7 @@ class Rows:
     clusters: Ints | None = None
     costs: Any = None
     classes: Any = None
-    names: GroupNames | None = None
+    names: GroupNames = NO_GROUPS
 
     @classmethod
     def read(
@@ -206,15 +227,14 @@ class Rows:
             raise ValueError(f"X{suffix} and y{suffix} are needed")
         of_groups = f"groups{suffix}"
         columns = group_columns(given.pop(of_groups, None), of_groups, X)
-        classes = names = numbers = None
+        classes = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
         first, measured = next(iter(given.items()), (of_groups, columns))
         n = n_rows_of(measured)
         for name, values in given.items():
             check_length(values, name, n, first)
-        if columns:
-            names, numbers = GroupNames.of(columns, of_groups, n, first)
+        names, numbers = GroupNames.of(columns, of_groups, n, first)
         if clusters is not None:
             _, clusters = coded(clusters, "clusters")
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
@@ -243,8 +263,6 @@ class Rows:
     @property
     def _by_column(self) -> list[tuple[Any, Labels, Ints]]:
         """Name and values of each column of groups, and the number of each row's value, shape (n,)."""
-        if self.names is None or self.groups is None:
-            return []
         return list(zip(self.names.titles, self.names.values, self.groups.T, strict=True))
 
     @property
@@ -280,21 +298,21 @@ class Rows:
 
     def occurring(self) -> Self:
         """Return the rows with the labels and groups that have a row alone, numbered anew."""
-        classes, names = self.classes, self.names
-        y, groups = self.y, self.groups
+        classes, y = self.classes, self.y
         if classes is not None:
             found, y = distinct_and_places(y)
             classes = classes[found]
-        if names is not None and groups is not None:
-            columns = [distinct_and_places(numbers) for numbers in groups.T]
-            pairs = zip(names.values, columns, strict=True)
-            names = replace(names, values=tuple(values[found] for values, (found, _) in pairs))
-            groups = np.column_stack([place for _, place in columns])
+        values, numbers = [], []
+        for _, of_column, places in self._by_column:
+            found, of_rows = distinct_and_places(places)
+            values.append(of_column[found])
+            numbers.append(of_rows)
+        names = replace(self.names, values=tuple(values))
+        groups = side_by_side(numbers, len(self))
         return replace(self, classes=classes, y=y, names=names, groups=groups)
 
     def refuse_many_numbers(self, columns: Iterable[int]) -> None:
         """Raise ValueError if one of some columns of groups has many numbers with few rows each."""
-        assert self.names is not None
         for j in columns:
             values = self.names.values[j]
             if values.dtype.kind not in "iuf" or len(values) <= MOST_NUMBERS:
@@ -308,7 +326,7 @@ class Rows:
                 )
 
     def numbered(
-        self, classes: Labels, names: GroupNames | None, words: str, suffix: str = ""
+        self, classes: Labels, names: GroupNames, words: str, suffix: str = ""
     ) -> Self:
         """Return the rows with the numbers of the labels and groups of a fit, and with hashes.
 
@@ -316,8 +334,10 @@ class Rows:
         """
         y = positions(self.classes, classes, f"y{suffix}")[self.y]
         groups = self.groups
-        if groups is not None and names is not None and self.names is not None:
+        if self.names.titles:
             groups = self.names.numbers_in(names, groups, f"groups{suffix}")
+        else:
+            names = NO_GROUPS
         costs = check_costs(self.costs, len(y), classes, f"costs{suffix}")
         return replace(
             self,

@@ -68,23 +68,18 @@ def counted(
     ValueError
         If a group with thresholds of its own has no row.
     """
-    used: list[int] = []
-    codes = None
-    if rows.groups is not None:
-        used = problem.columns(names.titles)
-        if rule_column is not None:
-            used = sorted({*used, rule_column})
-        if any(rate.needs_groups for rate in problem.rates) and not used:
-            # Of an unknown column the terms raise the error.
-            used = [*range(len(names.titles))]
-        codes = rows.groups[:, used]
+    used = problem.columns(names.titles)
+    if rule_column is not None:
+        used = sorted({*used, rule_column})
+    if any(rate.needs_groups for rate in problem.rates) and not used:
+        # Of an unknown column the terms raise the error.
+        used = [*range(len(names.titles))]
     found = Counts.stratified(
         rows.y,
-        codes,
+        [rows.groups[:, j] for j in used],
         rows.weight,
         classes,
-        [names.titles[j] for j in used],
-        [names.values[j] for j in used],
+        names.part(used),
         defers=problem.needs_deferral,
         costs=costs if problem.needs_costs else None,
     )
