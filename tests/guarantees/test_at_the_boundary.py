@@ -62,7 +62,7 @@ def false_certificates(setting, draws):
             values = np.array(list(found.values()))
             pairs = [(limit.value(values), limit.bound)]
             if not limit.compares:
-                pairs = zip(values, limit.bounds(list(found)), strict=True)
+                pairs = zip(values, limit.levels(list(found)), strict=True)
             broken |= any(limit.keeps(value, bound) is False for value, bound in pairs)
         false += broken
     return false

@@ -393,7 +393,7 @@ def test_names_that_are_not_there_are_named(rate, words):
 def test_bounds_name_units():
     strata = Counts.stratified(np.array([0, 1]), [], np.ones(2), ["no", "yes"]).strata
     limit = rates.error(by="class") <= {"yes": 0.3}
-    assert np.isnan(limit.bounds(["no", "yes"])[0])
+    assert np.isnan(limit.levels(["no", "yes"])[0])
     terms = limit.rate.terms(strata)
     assert len(limit.rows(terms)) == 1
     with pytest.raises(ValueError, match="subgroup"):

@@ -193,7 +193,8 @@ def test_a_ledger_from_a_file_goes_on_where_it_ended():
     ledger = Ledger()
     for k in (0, 1):
         ledger.record(numbered_attempt(k))
-    again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+    stored = json.loads(json.dumps([attempt.to_dict() for attempt in ledger.attempts]))
+    again = Ledger(tuple(map(Attempt.from_dict, stored)))
     again.record(numbered_attempt(2))
     assert spent(again) == pytest.approx([0.9, 0.09, 0.009])
     with pytest.raises(tb.LeakageError, match="attempt"):

@@ -69,7 +69,7 @@ def broken_by(limits, strata, counts):
         elif limit.form == "ratio":
             broken = limit.bound * most - least
         else:
-            broken = np.fmax.reduce(limit.sign * (values - limit.bounds(terms.names)), axis=-1)
+            broken = np.fmax.reduce(limit.sign * (values - limit.levels(terms.names)), axis=-1)
         largest.append(broken / terms.scale)
     return np.fmax.reduce(largest)
 

@@ -140,7 +140,7 @@ def kept(limit, answered):
     values = np.nan_to_num(terms.values(answered.of(answered.actions)), nan=0.0 if limit.from_above else 1.0)
     if limit.compares:
         return limit.keeps(limit.value(values), limit.bound)
-    pairs = zip(values, limit.bounds(terms.names), strict=True)
+    pairs = zip(values, limit.levels(terms.names), strict=True)
     return all(limit.keeps(value, bound) is not False for value, bound in pairs)
 
 

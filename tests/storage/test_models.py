@@ -140,7 +140,8 @@ def test_a_certified_rule_keeps_certificate_ledger_and_records(tmp_path):
     rule = certified()
     loaded = stored(rule, tmp_path)
     assert str(loaded.certificate_) == str(rule.certificate_)
-    assert loaded.ledger_.to_dict() == rule.ledger_.to_dict()
+    keys, again = ([each.key for each in one.ledger_.attempts] for one in (rule, loaded))
+    assert keys == again
     assert loaded.rule_.to_json() == rule.rule_.to_json()
     for rows, labels in ((X_NEW, Y_NEW), (X_FIT, Y_FIT)):
         with pytest.raises(tb.LeakageError):

@@ -334,7 +334,7 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     names = [sample.name for sample in samples]
     targets = np.full(len(names), np.nan)
     if limit is not None and not limit.compares:
-        targets = limit.bounds(names)
+        targets = limit.levels(names)
     counts = are_counts(rate, fresh)
     deferred = shares_deferred(rate, fresh)
     bounds = []

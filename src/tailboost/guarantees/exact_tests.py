@@ -110,7 +110,7 @@ class LimitTests:
         allowed = np.full(len(among), np.nan)
         is_tested = np.asarray(among.any(axis=(1, 2)))
         if not limit.compares:
-            allowed = limit.against(limit.bounds(terms.names))
+            allowed = limit.against(limit.levels(terms.names))
             is_tested &= ~np.isnan(allowed)
         named = [groups_in(name, limit.rate.by, strata.columns) for name in terms.names]
         is_across = limit.rate.kind == "representation"  # among the rows of all groups

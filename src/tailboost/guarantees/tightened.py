@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -64,10 +65,13 @@ def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
     spread = 0.0 if limit.compares else rule.engine.spread
     terms, numbers, errors = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
     if not limit.compares:
-        return limit.tightened(terms.names, n_errors * errors)
+        bounds = limit.levels(terms.names) - limit.sign * np.nan_to_num(n_errors * errors)
+        each = zip(terms.names, bounds.tolist(), strict=True)
+        return replace(limit, bound=tuple(pair for pair in each if not np.isnan(pair[1])))
     of_pairs = limit.deviations(errors**2)
     np.fill_diagonal(of_pairs, 0.0)
     noise = of_pairs.max()
     if limit.form == RATIO:  # over the largest rate
         noise /= max(np.fmax.reduce(numbers[0]), TINY)
-    return limit.tightened([limit.form], n_errors * noise)
+    bound = limit.bound - limit.sign * np.nan_to_num(n_errors * noise)
+    return replace(limit, bound=float(np.clip(bound, 0.0, limit.most)))

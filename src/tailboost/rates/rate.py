@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import permutations
 from numbers import Real
 from typing import Any, NoReturn
@@ -305,10 +305,8 @@ class Rate:
         numerator, denominator = self.tables(strata)
         top = inside * numerator[strata.y]
         bottom = (inside | (self.kind == "representation")) * denominator[strata.y]
-        weight_of_stratum = bottom.max(axis=2)  # shape (m, S)
-        if self.is_ratio:  # all rows that some answer brings into the denominator
-            weight_of_stratum = weight_of_stratum > 0
-        mass = weight_of_stratum @ strata.mass
+        # All rows that some answer brings into the denominator.
+        mass = (bottom.max(axis=2) > 0) @ strata.mass
         low, high = 0.0, 1.0
         if self.kind == "cost":
             low, high = float(numerator.min()), float(numerator.max())
@@ -392,15 +390,6 @@ class Terms:
         among = np.tensordot(counts, self.bottom, over)
         with np.errstate(invalid="ignore"):
             return np.where(among > 0, counted / among, np.nan)
-
-    def effective_rows(self, counts: Floats, strata: Strata) -> Floats:
-        """Return the effective numbers of rows (Σw)²/Σw² behind the rates of counts (W, A), shape (m,)."""
-        n_strata = len(strata.mass)
-        among = (counts[:n_strata] * self.bottom[:, :n_strata]).sum(axis=2)  # (m, S)
-        of_one_row = strata.mass / np.maximum(
-            strata.size, TINY
-        )  # the mass of one effective row
-        return np.asarray(among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY))
 
     def beyond(self, level: float | Floats) -> Floats:
         """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of a subgroup is at most its level.
@@ -589,14 +578,12 @@ class Limit(Statistic):
         return cls(form, rate, stated, in_percent=in_percent)
 
     def levels(self, names: list[Name]) -> Floats:
-        """Return the bound of each subgroup, NaN for a free one; 0 if the rates are compared."""
-        return super().levels(names) if self.compares else self.bounds(names)
-
-    def bounds(self, names: list[Name]) -> Floats:
-        """Return the bound of each subgroup, NaN for a free one, shape (m,).
+        """Return the bound of each subgroup, NaN for a free one, shape (m,); 0 if the rates are compared.
 
         Raise ValueError with all named subgroups with a bound that do not exist.
         """
+        if self.compares:
+            return super().levels(names)
         bound_of = dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
         unknown = list(bound_of.keys() - {None, *names})
         if unknown:
@@ -622,9 +609,9 @@ class Limit(Statistic):
             a, c = self.pair
             below = [(matrix, -1.0, 0.0) for matrix in matrices]
             return below + [(-matrix, a, c / terms.scale) for matrix in matrices]
-        bounds = self.bounds(terms.names)
-        limited = defined & ~np.isnan(bounds)
-        matrices = self.sign / terms.scale * terms.beyond(np.nan_to_num(bounds))[limited]
+        levels = self.levels(terms.names)
+        limited = defined & ~np.isnan(levels)
+        matrices = self.sign / terms.scale * terms.beyond(np.nan_to_num(levels))[limited]
         return [(matrix, 0.0, 0.0) for matrix in matrices]
 
     def refuse_negative(self, lowest_rate: float) -> None:
@@ -669,17 +656,6 @@ class Limit(Statistic):
     def against(self, shares: Floats) -> Floats:
         """Return shares of rows as shares that count against the limit: complements for a lower bound."""
         return shares if self.from_above else 1.0 - shares
-
-    def tightened(self, names: list[Name], widths: Floats) -> Limit:
-        """Return the limit with bounds tightened by ``widths``, by subgroup or of a gap or ratio.
-
-        A width of NaN changes nothing.
-        """
-        bounds = self.bounds(names) - self.sign * np.nan_to_num(widths)
-        if self.compares:
-            return replace(self, bound=float(bounds.clip(0.0, self.most)[0]))
-        pairs = zip(names, bounds.tolist(), strict=True)
-        return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
 
     def violation(self, largest: Floats, smallest: Floats) -> Floats:
         """Return the violation by the largest and the smallest of ``sign * (rate - level)``; 0 for NaN.

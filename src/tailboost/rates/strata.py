@@ -98,19 +98,15 @@ class Strata:
         return self.n_classes + self.defers
 
     @cached_property
-    def numbers(self) -> Ints:
-        """Numbers of the class of each stratum, of the value of each column of groups, and 0: (S, c + 2)."""
-        groups = np.tile(self.combinations, (self.n_classes, 1))
-        return np.pad(np.column_stack([self.y, groups]), ((0, 0), (0, 1)))
-
-    @cached_property
     def y(self) -> Ints:
         """The number of the class of each stratum, shape (S,)."""
         return np.repeat(np.arange(self.n_classes), self.n_combinations)
 
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
-        return self.numbers[:, -1 if column is None else column + 1]
+        if column is None:
+            return np.zeros_like(self.y)
+        return np.tile(self.combinations[:, column], self.n_classes)
 
     def label(self, label: Name) -> int:
         """Return the number of the class with a label.
@@ -132,51 +128,47 @@ class Strata:
         subgroups of a tuple are the combinations with rows or known to exist, and their names are tuples of a
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
-        values = [self.classes, *self.values, (EVERYTHING,)]
-        crosses = isinstance(by, tuple)
-        families = self._families(by)
-        names: list[Name] = []
-        masks = []
-        for family in families:
-            axes = [values[j] for j in family]
-            cells = list(product(*axes))
-            numbers = tuple(self.numbers[:, family].T)
-            cell_of_stratum = np.ravel_multi_index(numbers, list(map(len, axes)))
-            existing = set(cells)
-            if crosses and self.known is not None:
-                existing = {cells[i] for i in cell_of_stratum[self.mass > 0]}
-                for label, groups in product(self.classes, self.known):
-                    stratum = (label, *groups, EVERYTHING)
-                    existing.add(tuple(stratum[j] for j in family))
-            for i, cell in enumerate(cells):
-                if cell not in existing:
-                    continue
-                group = cell[0]
-                if len(families) > 1:
-                    group = (self.columns[family[0] - 1], group)
-                name = (cell[1], group) if by == CELL else group
-                names.append(cell if crosses else name)
-                masks.append(cell_of_stratum == i)
-        return names, np.array(masks, dtype=bool).reshape(len(names), len(self.mass))
-
-    def _families(self, by: Name) -> list[list[int]]:
-        """Return the columns of `numbers` that divide rows into the subgroups of each family of ``by``."""
-        columns = range(1, len(self.columns) + 1)
-        number_of = dict(zip(self.columns, columns, strict=True)) | {CLASS: 0, EVERYTHING: -1}
-        families = {GROUP: [[j] for j in columns], CELL: [[j, 0] for j in columns]}
-        if by not in families:
-            named = by if isinstance(by, tuple) else (by,)
+        places = map(self.place, range(len(self.columns)))
+        columns = list(zip(self.values, places, strict=True))
+        of_class = (self.classes, self.y)
+        axes = dict(zip(self.columns, columns, strict=True))
+        axes |= {CLASS: of_class, EVERYTHING: ((EVERYTHING,), self.place(None))}
+        crossed: tuple[Name, ...] = by if isinstance(by, tuple) else (by,)
+        if by in (GROUP, CELL):
+            families = [[each, of_class][: 1 + (by == CELL)] for each in columns]
+        else:
             try:
-                return [[number_of[name] for name in named]]
+                families = [[axes[name] for name in crossed]]
             except KeyError as unknown:
                 raise ValueError(
                     f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
                     f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
                     "selects the rule"
                 ) from None
-        if not columns:
+        if not families:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        return families[by]
+        existing: set[Any] | None = None
+        if isinstance(by, tuple) and self.known is not None:
+            existing = set()
+            for label, groups in product(self.classes, self.known):
+                stratum = dict(zip((CLASS, *self.columns), (label, *groups), strict=True))
+                existing.add(tuple(map(stratum.get, crossed)))
+        names: list[Name] = []
+        masks = []
+        for j, family in enumerate(families):
+            values, numbers = zip(*family, strict=True)
+            cell_of_stratum = np.ravel_multi_index(numbers, list(map(len, values)))
+            for i, cell in enumerate(product(*values)):
+                inside = cell_of_stratum == i
+                if existing is None or cell in existing or self.mass[inside].any():
+                    name: Name = cell
+                    if not isinstance(by, tuple):
+                        name = cell[0] if len(families) == 1 else (self.columns[j], cell[0])
+                    if by == CELL:
+                        name = (cell[1], name)
+                    names.append(name)
+                    masks.append(inside)
+        return names, np.array(masks, dtype=bool).reshape(len(names), len(self.mass))
 
 
 def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:

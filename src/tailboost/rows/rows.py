@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -86,12 +85,9 @@ class GroupNames:
         """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
         if self.titles == (None,):
             return self.values[0]
-        pairs = list[tuple[Any, Any]]()
-        for column, values in zip(self.titles, self.values, strict=True):
-            pairs += product([column], values.tolist())
-        names = np.empty(len(pairs), dtype=object)
-        names[:] = pairs  # np.array would make a table of two columns
-        return names
+        columns = zip(self.titles, self.values, strict=True)
+        pairs = [(column, value) for column, values in columns for value in values.tolist()]
+        return np.fromiter(pairs, dtype=object)  # np.array would make a table of two columns
 
     def numbers_in(self, known: GroupNames, numbers: Ints, argument: str) -> Ints:
         """Return the numbers of rows, shape (n, c), among the known names of a fit.

@@ -387,15 +387,6 @@ class Ledger:
         place = list(recorded).index(attempt.key)
         return self.attempts[: place + 1]
 
-    def to_dict(self) -> Document:
-        """Return plain types for JSON."""
-        return {"attempts": [attempt.to_dict() for attempt in self.attempts]}
-
-    @classmethod
-    def from_dict(cls, state: Document) -> Self:
-        """Return the ledger written by `to_dict`; raises as `Seen.from_dict`."""
-        return cls(tuple(map(Attempt.from_dict, state["attempts"])))
-
 
 # -- records of a model ------------------------------------------------------------------------------------
 

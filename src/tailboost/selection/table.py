@@ -85,7 +85,9 @@ def counted_rate(
     bottom = terms.bottom[:, :n_strata]
     of_rows = counts[:n_strata]  # without those of costs
     total = np.tensordot(bottom, of_rows, 2)
-    rows = terms.effective_rows(counts, strata)
+    among = (of_rows * bottom).sum(axis=2)  # the mass by stratum, (m, S)
+    of_one_row = strata.mass / np.maximum(strata.size, TINY)  # the mass of one effective row
+    rows = among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY)
 
     # The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
     # method). One more row has the largest possible variance: values may vary more on new rows.
@@ -241,7 +243,7 @@ class RateTable:
                     names.append(each.form)
                     bounds.append(each.bound)
                 else:
-                    bounds = each.bounds(names).tolist()
+                    bounds = each.levels(names).tolist()
             for name, row, bound in zip(names, rows, bounds, strict=True):
                 met = each.keeps(row[0], bound)
                 fields: list[Any] = [str(each.rate), name, *row, bound, met, *said]

@@ -19,7 +19,7 @@ from tailboost.core.files import write_output
 from tailboost.core.versions import migrated
 from tailboost.rates import checked_limits
 from tailboost.rows.rows import GroupNames
-from tailboost.rows.seen import SELECTED_ON, Ledger, Records, Seen
+from tailboost.rows.seen import SELECTED_ON, Attempt, Ledger, Records, Seen
 from tailboost.selection.rule import Rule, ThresholdRule
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _classifier(rule: ThresholdRule | Rule, content: Document) -> TunedClassifie
         title, group = name if isinstance(name, list) else (None, name)
         groups.setdefault(title, []).append(group)
     values = tuple(np.array(each) for each in groups.values())
-    ledger = Ledger.from_dict(content["ledger"])
+    ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
     attempts = ledger.attempts[: content["attempts"]]
     used = (*map(Seen.from_dict, content["selected_on"]), *(each.rows for each in attempts))
     certificate = content["certificate"]
@@ -209,6 +209,6 @@ def rule_text(classifier: Model, **noted: Any) -> str:
             rows.to_dict() for rows in classifier.records_.used if rows.use == SELECTED_ON
         ],
         "attempts": len(certificate.attempts) if certificate else 0,
-        "ledger": classifier.ledger_.to_dict(),
+        "ledger": {"attempts": [each.to_dict() for each in classifier.ledger_.attempts]},
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
