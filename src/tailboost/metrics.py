@@ -17,7 +17,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from tailboost import solvers
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import (
-    check_alpha,
     check_probabilities,
     check_weights,
     in_class_order,
@@ -25,6 +24,7 @@ from tailboost.core.checks import (
     n_rows_of,
     positions,
 )
+from tailboost.core.ranges import check_alpha
 from tailboost.rates.make import error
 from tailboost.rates.rate import measure
 from tailboost.rows.judged import answer_shares

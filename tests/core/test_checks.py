@@ -3,29 +3,28 @@
 import numpy as np
 import pytest
 
-from tailboost.core import checks as _checks
+from tailboost.core import checks as _checks, ranges
 
 pd = pytest.importorskip("pandas")
 
 
 def test_numbers_and_the_ends_of_their_range():
-    assert _checks.check_number(np.float32(0.5), "x", 0, 1) == 0.5
-    assert _checks.check_number(0, "x", 0, closed=True) == 0.0
-    for value, options, _interval in [
-        (0, {"low": 0, "high": 1}, r"\(0, 1\]"),
-        (1, {"low": 0, "high": 1, "below": True}, r"\(0, 1\)"),
-        (1, {"low": 0, "high": 1, "below": True, "closed": True}, r"\[0, 1\)"),
-        (-1, {"low": 0, "closed": True}, r"\[0, ∞\)"),
-        (np.inf, {"low": 0}, r"\(0, ∞\)"),
-        (np.nan, {"low": -np.inf}, r"\(−∞, ∞\)"),
+    assert ranges.check_number(np.float32(0.5), "x", ranges.SHARE) == 0.5
+    assert ranges.check_number(0, "x", ranges.NON_NEGATIVE) == 0.0
+    for value, within in [
+        (0, ranges.TO_ONE),
+        (1, ranges.SHARE),
+        (1, ranges.BELOW_ONE),
+        (0, ranges.ALPHA),
+        (-1, ranges.NON_NEGATIVE),
+        (np.inf, ranges.POSITIVE),
+        (np.nan, ranges.POSITIVE),
     ]:
         with pytest.raises(ValueError, match="got"):
-            _checks.check_number(value, "x", **options)
-    with pytest.raises(ValueError, match="number"):
-        _checks.check_number(None, "x", 0)
-    for value in (True, np.True_, "0.5", b"0.5", 1j):
+            ranges.check_number(value, "x", within)
+    for value in (None, True, np.True_, "0.5", b"0.5", 1j):
         with pytest.raises(ValueError, match="number"):
-            _checks.check_number(value, "x", 0, 1)
+            ranges.check_number(value, "x", ranges.UNIT)
 
 
 def test_weights():

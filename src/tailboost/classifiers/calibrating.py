@@ -26,7 +26,7 @@ from tailboost.core.array_types import (
     Stated,
     Table,
 )
-from tailboost.core.checks import as_table, check_number, columns_of, distinct_and_places
+from tailboost.core.checks import as_table, columns_of, distinct_and_places
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     InfeasibleLimitsError,
@@ -36,6 +36,7 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
     warn_user,
 )
+from tailboost.core.ranges import SHARE, check_number
 from tailboost.core.spelling import listed
 from tailboost.guarantees import chain, deferral, few_rows, gaps, ranks, sequence, tightened
 from tailboost.guarantees.certificates import CONSTANT, CertifiedBound, Price
@@ -181,9 +182,9 @@ def calibrate(
     >>> rule.certificate_.certified
     True
     """
-    check_number(confidence, "confidence", 0, 1, below=True)
+    check_number(confidence, "confidence", SHARE)
     if selection_share is not None:
-        check_number(selection_share, "selection_share", 0, 1, below=True)
+        check_number(selection_share, "selection_share", SHARE)
     given = Rows.read(X, y, groups, clusters=clusters)
     parts = None
     if isinstance(model, TunedClassifier):  # the rule was selected on other rows

@@ -5,7 +5,6 @@ A message has the name of the argument, the expected value and the actual one.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,8 +35,6 @@ WEIGHT_BITS = 32
 PROBABILITY_ROUNDING = 1e-3
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
-#: Smallest α for which 1/α does not overflow.
-SMALLEST_ALPHA = sys.float_info.min
 GIVE_A_VALUE = "drop their rows or give them a value"
 
 
@@ -200,36 +197,6 @@ def check_table(frame: Table) -> None:
 
 
 # -- numbers and weights ---------------------------------------------------------------------------
-
-
-def check_number(
-    value: Any,
-    name: str,
-    low: float,
-    high: float = np.inf,
-    *,
-    closed: bool = False,
-    below: bool = False,
-) -> float:
-    """Return a finite number in (low, high]; in [low, …) with ``closed``, in (…, high) with ``below``.
-
-    Raise ValueError if ``value`` is not such a number.
-    """
-    is_inside = (
-        isinstance(value, (int, float, np.integer, np.floating))
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and (low < value < high or (closed and value == low) or (value == high and not below))
-    )
-    if not is_inside:
-        ends = f"{'(['[closed]}{low}, {high}{'])'[below or math.isinf(high)]}"
-        raise ValueError(f"{name} must be a number in the range {ends}, got {value!r}")
-    return float(value)
-
-
-def check_alpha(value: Any) -> float:
-    """Return a tail mass in (0, 1] with a finite inverse."""
-    return check_number(value, "alpha", SMALLEST_ALPHA, 1, closed=True)
 
 
 def finite(values: ArrayLike, name: str) -> Floats:

@@ -1,10 +1,11 @@
-"""Parameters of estimators, and their ranges as scikit-learn checks them."""
+"""Parameters of estimators, and ranges of numbers as scikit-learn checks them."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.utils._param_validation import Interval
 
@@ -17,7 +18,23 @@ SHARE = Interval(Real, 0, 1, closed="neither")
 #: From 0 to 1, without 0; and without 1.
 TO_ONE = Interval(Real, 0, 1, closed="right")
 BELOW_ONE = Interval(Real, 0, 1, closed="left")
+UNIT = Interval(Real, 0, 1, closed="both")
+#: Tail masses: 1/α does not overflow.
+ALPHA = Interval(Real, sys.float_info.min, 1, closed="both")
 C = TypeVar("C")
+
+
+def check_number(value: Any, name: str, within: Interval) -> float:
+    """Return a number of a range; raise ValueError if ``value`` is none."""
+    if isinstance(value, bool) or not within.is_satisfied_by(value):
+        words = str(within).replace("float", "number")
+        raise ValueError(f"{name} must be {words}, got {value!r}")
+    return float(value)
+
+
+def check_alpha(value: Any) -> float:
+    """Return a tail mass in (0, 1]."""
+    return check_number(value, "alpha", ALPHA)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))

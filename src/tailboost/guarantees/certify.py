@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from tailboost.core.array_types import Column, Groups, Model, Name, Stated, Table
-from tailboost.core.checks import check_indexes, check_number
+from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import warn_user
+from tailboost.core.ranges import SHARE, check_number
 from tailboost.core.tables import number_or_none
 from tailboost.guarantees.certificates import CONSTANT, Certificate, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
@@ -169,7 +170,7 @@ def certify(
     False
     """
     answers = _answering(model, X)
-    check_number(confidence, "confidence", 0, 1, below=True)
+    check_number(confidence, "confidence", SHARE)
 
     # What is to be bounded.
     if rates is None and limits is None and answers is not None:

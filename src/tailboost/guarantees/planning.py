@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from tailboost.core.array_types import Document, Floats, Ints, Name, Stated
-from tailboost.core.checks import check_number
+from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
 from tailboost.guarantees.exact_tests import most_reached
 from tailboost.rates import Limit, checked_limits
 from tailboost.rows.seen import SPENT_EACH
@@ -122,8 +122,8 @@ def rows_needed(
     >>> tb.rows_needed("precision(1) >= .95", 0.97, shares=0.1).total
     7000
     """
-    check_number(power, "power", 0, 1, below=True)
-    check_number(confidence, "confidence", 0, 1, below=True)
+    check_number(power, "power", SHARE)
+    check_number(confidence, "confidence", SHARE)
     stated = checked_limits(limits)
     if not stated:
         raise ValueError("limits: there is no limit")
@@ -187,8 +187,8 @@ class Expected(NamedTuple):
         for name in names:
             if name not in of_name:
                 raise ValueError(f"shares: {limit!r} needs the share of {name!r}")
-        rates = [check_number(by_name[name], "rates", 0, 1, closed=True) for name in names]
-        shares = [check_number(of_name[name], "shares", 0, 1) for name in names]
+        rates = [check_number(by_name[name], "rates", UNIT) for name in names]
+        shares = [check_number(of_name[name], "shares", TO_ONE) for name in names]
         return cls(limit, names, np.array(rates), np.array(shares))
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import By, Label, Name, Stated, Table
-from tailboost.core.checks import check_alpha, check_number, finite, in_class_order
+from tailboost.core.checks import finite, in_class_order
+from tailboost.core.ranges import POSITIVE, check_alpha, check_number
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates.rate import (
     AT_LEAST,
@@ -358,7 +359,7 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     >>> print(rates.f_score("toxic", beta=2) >= 0.6)
     F score of 'toxic', β = 2: at least 0.6
     """
-    beta = check_number(beta, "beta", 0)
+    beta = check_number(beta, "beta", POSITIVE)
     return Rate("f_score", label, by, beta=beta)
 
 
@@ -564,7 +565,7 @@ def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> print(rates.shift(kl=0.05) <= 0.4)
     expected error within a KL divergence of 0.05: at most 0.4
     """
-    return _worst("shift", check_number(kl, "kl", 0), loss, by)
+    return _worst("shift", check_number(kl, "kl", POSITIVE), loss, by)
 
 
 def _worst(kind: str, level: float, loss: Rate, by: By) -> Rate:

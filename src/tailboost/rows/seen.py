@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Document, Hashes, Ints
-from tailboost.core.checks import check_number, distinct_and_places
+from tailboost.core.checks import distinct_and_places
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
+from tailboost.core.ranges import UNIT, check_number
 from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
 #: Reason for rows that equal known rows: copies, or features and scores with few values.
@@ -286,7 +287,7 @@ class Attempt:
     @classmethod
     def from_dict(cls, state: Document) -> Self:
         """Return the attempt written by `to_dict`; raises as `Seen.from_dict`."""
-        spent = check_number(state["spent"], "spent", 0, 1, closed=True)
+        spent = check_number(state["spent"], "spent", UNIT)
         return cls(str(state["key"]), Seen.from_dict(state["rows"]), spent)
 
 

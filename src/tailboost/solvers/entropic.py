@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_number
 from tailboost.core.long_work import one_blas_thread
+from tailboost.core.ranges import POSITIVE, check_number
 from tailboost.solvers.mixture import TailGame
 from tailboost.solvers.newton import Entropic, divergence, newton
 from tailboost.solvers.tail import check_gap, combine, expectations
@@ -89,7 +89,7 @@ def entropic_weights(
     SolverError
         If the gap stays above ``1e-8 (1 + |value|)``.
     """
-    beta = check_number(beta, "beta", 0)
+    beta = check_number(beta, "beta", POSITIVE)
     game = TailGame.build(losses, alpha, base)
     lam = game.first(start)
     scaled = 0.0

@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from tailboost.core.array_types import Array, Floats, Ints, Mask
-from tailboost.core.checks import check_alpha, finite
+from tailboost.core.checks import finite
 from tailboost.core.long_work import one_blas_thread
+from tailboost.core.ranges import check_alpha
 from tailboost.solvers.newton import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail import (
     DUALITY_GAP,

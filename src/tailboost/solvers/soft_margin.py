@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_number, check_weights
+from tailboost.core.checks import check_weights
 from tailboost.core.long_work import one_blas_thread
+from tailboost.core.ranges import POSITIVE, check_number
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail import as_losses, check_gap, patterns
 
@@ -92,7 +93,7 @@ def soft_margin_weights(
     if loss not in ("linear", "quadratic"):
         raise ValueError(f"loss must be 'linear' or 'quadratic', got {loss!r}")
     losses = as_losses(wrong)
-    C = check_number(C, "C", 0)
+    C = check_number(C, "C", POSITIVE)
     weight = check_weights(sample_weight, losses.shape[1])
     spread = n_classes / (n_classes - 1)
     if loss == "linear":

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_number
 from tailboost.core.long_work import one_blas_thread
+from tailboost.core.ranges import NON_NEGATIVE, check_number
 from tailboost.solvers.newton import divergence
 from tailboost.solvers.tail import check_gap, loss_vector, measure
 
@@ -78,7 +78,7 @@ def worst_case_weights(
     SolverError
         If the gap stays above ``1e-8 (1 + |value|)``.
     """
-    radius = check_number(radius, "radius", 0, closed=True)
+    radius = check_number(radius, "radius", NON_NEGATIVE)
     values = loss_vector(losses)
     return of_checked(values, measure(base, values.size), radius)
 
