@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 import tailboost as tb
-from tailboost.app.cli.frame import ALARM, app, command, file, say, say_aside
+from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
-from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option
+from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option, several
 from tailboost.core.files import held, write_output
 
 __all__ = ["app"]
 
 REVIEW = "human review"
+SCORE = "Column of a score; one for each label if repeated."
 PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -60,239 +63,238 @@ Model = Annotated[
 ]
 Target = Annotated[str | None, option("Column of the labels; by default that of the model.")]
 Limits = Annotated[
-    list[str] | None,
-    option(
-        "Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated.", "--limit", metavar="LIMIT"
-    ),
+    list[str],
+    several("Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated.", metavar="LIMIT"),
 ]
-Groups = Annotated[
-    list[str] | None, option("Column of groups; may be repeated.", "--group", metavar="COL")
-]
-ByGroup = Annotated[
-    str | None,
-    option("Column of groups that get thresholds of their own; of two columns make one."),
-]
+Groups = Annotated[list[str], several("Column of groups; may be repeated.", metavar="COL")]
 Cluster = Annotated[str | None, option("Column of persons or sites, whose rows stay together.")]
-Scores = Annotated[
-    list[str] | None,
-    option("Column of a score; one for each label if repeated.", "--score", metavar="COL"),
-]
-Positive = Annotated[
-    list[str] | None,
-    option(
-        "Label of high scores, once for each --score; by default the end of its name.",
-        metavar="LABEL",
-    ),
-]
-Kind = Annotated[
-    Literal["probability", "percent", "logit", "number"],
-    option("What the score is; of a number only the order matters."),
-]
-Missing = Annotated[
-    float | None, option("Score of rows without one, which are refused otherwise.")
-]
 Objective = Annotated[str | None, option("Rate to minimise; by default the overall error.")]
 Confidence = Annotated[
     float, option("Probability that all statements hold together.", parser=_number, metavar="P")
 ]
 About = Annotated[
-    list[Any] | None,
-    option(
+    list[Any],
+    several(
         "Fact for the card, such as owner=Risk or version=2, kept in the file; may be repeated.",
-        "--about",
         metavar="KEY=VALUE",
         parser=_fact,
     ),
 ]
 Out = Annotated[Path, option("File to write.")]
+#: `command` reads it.
 Json = Annotated[bool, option("Print JSON.", "--json")]
 
 
-def _scores(
-    names: list[str], positive: list[str] | None, rows: Rows, kind: Any, missing: Any
-) -> tb.Scores:
-    """Return the scores of options, with labels of the table."""
-    from tailboost.core.checks import positions
+@dataclass(frozen=True)
+class Aims:
+    """What a rule is selected for."""
 
-    if positive is None:
-        positive = [name.rpartition("_")[2] for name in names]
-    if len(positive) != len(names):
-        raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
-    known = rows.labels.dropna().unique().tolist()
-    fault = f"no label of {rows.roles.target!r}, and is the label of high scores"
-    places = positions(positive, list(map(str, known)), "--positive", fault)
-    labels = [known[place] for place in places]
-    if len(names) == 1:
-        return tb.Scores(names[0], labels[0], kind=kind, missing=missing)
-    return tb.Scores(names, labels, kind=kind, missing=missing)
+    limit: Limits
+    group: Groups
+    by_group: Annotated[
+        str | None,
+        option("Column of groups that get thresholds of their own; of two columns make one."),
+    ] = None
+    objective: Objective = None
+
+    @property
+    def groups(self) -> list[str | None]:
+        """All columns of groups."""
+        return [*self.group, self.by_group]
+
+    def settings(self, known: Any = None) -> dict[str, Any]:
+        """Return the stated ones as arguments of the library, others as those of a ``known`` classifier."""
+        stated = {
+            "limits": self.limit,
+            "by_group": self.by_group,
+            "objective": self.objective,
+        }
+        if known is not None:
+            stated = {name: value or getattr(known, name) for name, value in stated.items()}
+        return {name: value for name, value in stated.items() if value}
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the scores mean."""
+
+    positive: Annotated[
+        list[str],
+        several(
+            "Label of high scores, once for each --score; by default the end of its name.",
+            metavar="LABEL",
+        ),
+    ]
+    kind: Annotated[
+        Literal["probability", "percent", "logit", "number"],
+        option("What the score is; of a number only the order matters."),
+    ] = "probability"
+    missing: Annotated[
+        float | None, option("Score of rows without one, which are refused otherwise.")
+    ] = None
+
+    def scores(self, names: list[str], rows: Rows) -> tb.Scores:
+        """Return the scores of columns, with labels of the table."""
+        from tailboost.core.checks import positions
+
+        positive = self.positive or [name.rpartition("_")[2] for name in names]
+        if len(positive) != len(names):
+            raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
+        known = rows.labels.dropna().unique().tolist()
+        fault = f"no label of {rows.roles.target!r}, and is the label of high scores"
+        places = positions(positive, list(map(str, known)), "--positive", fault)
+        labels = [known[place] for place in places]
+        meaning: dict[str, Any] = {"kind": self.kind, "missing": self.missing}
+        if len(names) == 1:
+            return tb.Scores(names[0], labels[0], **meaning)
+        return tb.Scores(names, labels, **meaning)
 
 
 @command
 def example(
     folder: Annotated[Path, typer.Argument(help="Folder for the files.")] = Path("."),
-) -> None:
+) -> Iterator[Any]:
     """Write the bundled table of credit card clients as train.csv, tune.csv and test.csv."""
     import numpy as np
 
     data = tb.datasets.load_credit_default()
     answers = np.where(data.target == 1, "yes", "no")
     table = data.data.assign(SEX=data.groups["sex"].astype(str), default=answers)
-    order = np.random.default_rng(0).permutation(len(table))
-    parts = dict(
-        zip(("train.csv", "tune.csv", "test.csv"), np.split(order, [15000, 22500]), strict=True)
-    )
-    for name in parts:
-        if (folder / name).exists():
-            raise ValueError(f"{str(folder / name)!r} exists; give another folder")
+    paths = [folder / name for name in ("train.csv", "tune.csv", "test.csv")]
+    for path in paths:
+        if path.exists():
+            raise ValueError(f"{str(path)!r} exists; give another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in parts.items():
-        write_output(folder / name, table.iloc[rows].to_csv(index=False))
-        say(f"{folder / name}: {len(rows):,} clients")
+    order = np.random.default_rng(0).permutation(len(table))
+    for path, rows in zip(paths, np.split(order, [15000, 22500]), strict=True):
+        write_output(path, table.iloc[rows].to_csv(index=False))
+        yield f"{path}: {len(rows):,} clients"
 
 
 @command
 def fit(
+    *,
     data: Data,
     target: Annotated[str, option("Column to predict.")],
     out: Out,
-    reader: Reader,
-    limit: Limits = None,
-    group: Groups = None,
-    by_group: ByGroup = None,
+    aims: Aims,
     drop: Annotated[
-        list[str] | None, option("Column that is no feature; may be repeated.", metavar="COL")
-    ] = None,
+        list[str], several("Column that is no feature; may be repeated.", metavar="COL")
+    ],
     cluster: Cluster = None,
-    objective: Objective = None,
     seed: Annotated[int, option("Seed of all random numbers.", min=0)] = 0,
-    about: About = None,
-) -> None:
+    about: About,
+    reader: Reader,
+) -> Iterator[Any]:
     """Train models, select a rule within the limits, and write both."""
     check_output(out, [MODEL], data)
-    groups = [*(group or []), by_group]
-    roles = Roles(target).given(groups=groups, cluster=cluster, drop=drop)
+    roles = Roles(target).given(groups=aims.groups, cluster=cluster, drop=drop)
     rows = reader.read(data, roles)
     labels = rows.labels
     features = rows.features
     reader.refuse_odd(features)
-    model = tb.RobustMixtureClassifier(
-        limits=limit or (),
-        objective=objective,
-        by_group=by_group or False,
-        random_state=seed,
-    )
+    model = tb.RobustMixtureClassifier(**aims.settings(), random_state=seed)
     model.fit(features, labels, **rows.beside)
     trained = f"{rows.words}, {len(features.columns):,} columns"
-    facts = [("training data", trained), *(about or [])]
+    facts = [("training data", trained), *about]
     write(model, out, rows.roles.given(features=tuple(features), about=facts))
-    say(model.rates_)
+    yield model.rates_
 
 
 @command
 def tune(
+    *,
     data: Data,
-    score: Scores,
+    score: Annotated[list[str], option(SCORE, metavar="COL")],
     target: Annotated[str, option("Column of the labels.")],
     out: Out,
+    meaning: Meaning,
+    aims: Aims,
+    about: About,
     reader: Reader,
-    limit: Limits = None,
-    positive: Positive = None,
-    kind: Kind = "probability",
-    missing: Missing = None,
-    group: Groups = None,
-    by_group: ByGroup = None,
-    objective: Objective = None,
-    about: About = None,
-) -> None:
+) -> Iterator[Any]:
     """Select thresholds on a column of scores within limits; nothing is trained or certified."""
     check_output(out, [RULE], data)
-    roles = Roles(target).given(groups=[*(group or []), by_group], features=score)
+    roles = Roles(target).given(groups=aims.groups, features=score)
     rows = reader.read(data, roles)
     rule = tb.tune(
-        _scores(score or [], positive, rows, kind, missing),
+        meaning.scores(score, rows),
         rows.features,
         rows.labels,
         groups=rows.groups,
-        limits=limit or (),
-        objective=objective,
-        by_group=by_group or False,
+        **aims.settings(),
     )
-    facts = [("rule selected on", rows.words), *(about or [])]
-    write(rule, out, roles.given(about=facts))
-    say(f"{rule.rates_}\n{rule.rule_}")
+    write(rule, out, roles.given(about=[("rule selected on", rows.words), *about]))
+    yield rule.rates_
+    yield rule.rule_
 
 
 @command
 def calibrate(
+    *,
     model: Annotated[
         Path,
         file("MODEL", "Model or rule file; with --score the table."),
     ],
-    out: Out,
-    reader: Reader,
     data: Annotated[Path | None, file("[DATA]", "Table of fresh rows.")] = None,
-    limit: Limits = None,
-    score: Scores = None,
+    out: Out,
+    score: Annotated[list[str], several(SCORE, metavar="COL")],
     target: Target = None,
-    positive: Positive = None,
-    kind: Kind = "probability",
-    missing: Missing = None,
-    group: Groups = None,
-    by_group: ByGroup = None,
-    objective: Objective = None,
+    meaning: Meaning,
+    aims: Aims,
     cluster: Cluster = None,
     confidence: Confidence = 0.95,
-    about: About = None,
+    about: About,
     as_json: Json = False,
-) -> None:
+    reader: Reader,
+) -> Iterator[Any]:
     """Select the rule of least error whose limits are certified, on fresh rows.
 
     MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
     """
-    columns = {"target": target, "groups": [*(group or []), by_group], "cluster": cluster}
+    columns: dict[str, Any] = {"target": target, "groups": aims.groups, "cluster": cluster}
     selected: Any = ()
-    settings: dict[str, Any] = {"limits": limit, "by_group": by_group, "objective": objective}
+    tuned = None
     if score:
         if data is not None:
             raise ValueError("--score: give one table and no model")
         check_output(out, [RULE], model)
         rows = reader.read(model, Roles().given(**columns, features=score))
-        classifier: Any = _scores(score, positive, rows, kind, missing)
+        classifier: Any = meaning.scores(score, rows)
     else:
         if data is None:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
-        if positive or kind != "probability" or missing is not None:
+        if meaning != Meaning([]):
             raise ValueError("--positive, --kind and --missing describe a --score")
         stored = Stored.read(model)
         check_output(out, [model.suffix], model, data)
         rows = stored.rows(reader, data, **columns)
         classifier = stored.classifier
         if stored.scores is not None:
+            tuned = classifier
             classifier = stored.scores
-            tuned = stored.classifier
             selected = tuned.records_.used
-            settings = {name: value or getattr(tuned, name) for name, value in settings.items()}
-    settings = {name: value for name, value in settings.items() if value}
+    settings = aims.settings(tuned)
     rule = calibrated(classifier, rows, selected, confidence=confidence, **settings)
-    facts = [("certified on", rows.words), *(about or [])]
-    write(rule, out, rows.roles.given(about=facts))
-    say(rule.certificate_, as_json)
+    write(rule, out, rows.roles.given(about=[("certified on", rows.words), *about]))
+    yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
 
 
 @command
 def certify(
+    *,
     model: Model,
     data: Data,
-    reader: Reader,
-    limit: Limits = None,
+    limit: Limits,
     target: Target = None,
-    group: Groups = None,
+    group: Groups,
     cluster: Cluster = None,
     confidence: Confidence = 0.95,
     require: Annotated[bool, option("Exit with code 4 if a limit is not certified.")] = False,
     as_json: Json = False,
-) -> None:
+    reader: Reader,
+) -> Iterator[Any]:
     """Compute confidence bounds on the rates of a rule from fresh rows."""
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, groups=group, cluster=cluster)
@@ -304,26 +306,25 @@ def certify(
         limits=limit or None,
         confidence=confidence,
     )
-    say(certificate, as_json)
+    yield certificate
     if require and not certificate.certified:
         raise tb.NotCertifiedError("--require: not all limits are certified")
 
 
 @command
 def predict(
+    *,
     model: Model,
     data: Data,
-    reader: Reader,
     out: Annotated[
         Path | None, option("CSV or Parquet file to write; by default printed.")
     ] = None,
-    id: Annotated[
-        list[str] | None, option("Column to repeat; may be repeated.", metavar="COL")
-    ] = None,
+    id: Annotated[list[str], several("Column to repeat; may be repeated.", metavar="COL")],
     default: Annotated[
         str | None, option("Answer to rows without a score or of an unknown group.")
     ] = None,
-) -> None:
+    reader: Reader,
+) -> Iterator[Any]:
     """Answer new rows."""
     import pandas as pd
 
@@ -333,6 +334,7 @@ def predict(
     classifier = stored.classifier
     of_models = stored.scores is None
     rows = stored.rows(reader, data)
+    features = rows.features
     options: dict[str, Any] = {}
     if getattr(classifier, "by_group", False):
         options["groups"] = rows.groups
@@ -342,9 +344,7 @@ def predict(
     if default is not None:
         if of_models:
             raise ValueError("--default: only a rule file (.json) answers such rows")
-        by_text = {str(label): label for label in classifier.classes_}
-        options["default"] = by_text.get(default, default)
-    features = rows.features
+        options["default"] = rows.known_labels.get(default, default)
     answers = pd.DataFrame({"row": range(len(features))})
     if id:
         rows.columns(id)
@@ -358,7 +358,7 @@ def predict(
         names = [f"probability_{label}" for label in classifier.classes_]
         answers[names] = classifier.predict_proba(features).round(9)
     if out is None:
-        typer.echo(reader.csv(answers), nl=False)
+        yield reader.csv(answers).removesuffix("\n")
     else:
         reader.write(answers, out)
 
@@ -372,18 +372,18 @@ def rule(
         str | None, option("Name of the table in SQL, before its columns.")
     ] = None,
     as_json: Json = False,
-) -> None:
+) -> Iterator[Any]:
     """Print the rule as text, SQL, Python or JSON."""
     if sql + python + as_json > 1:
         raise ValueError("--sql, --python and --json exclude each other")
     stored = Stored.read(model)
     found = stored.classifier.rule_
     if sql:
-        typer.echo(found.to_sql(**stored.sql(), table=table))
+        yield found.to_sql(**stored.sql(), table=table)
     elif python:
-        typer.echo(found.to_python(label=found.label))
+        yield found.to_python(label=found.label)
     else:
-        say(found, as_json)
+        yield found
 
 
 def _monitor_of(rule: Any, state: Path) -> tb.Monitor:
@@ -398,9 +398,9 @@ def _monitor_of(rule: Any, state: Path) -> tb.Monitor:
 
 @command
 def monitor(
+    *,
     model: Model,
     data: Data,
-    reader: Reader,
     out: Annotated[
         Path | None,
         option("State of the monitor, read and replaced; by default MODEL.monitor.json."),
@@ -409,7 +409,8 @@ def monitor(
     cluster: Cluster = None,
     id: Annotated[str | None, option("Column of ids, which late labels need.")] = None,
     as_json: Json = False,
-) -> None:
+    reader: Reader,
+) -> Iterator[Any]:
     """Test the certified limits on a later batch; exit code 3 is an alarm."""
     state = out or model.with_suffix(".monitor.json")
     check_output(state, [RULE], model, data)
@@ -421,34 +422,30 @@ def monitor(
     if id is not None:
         rows.columns([id])
         ids = reader.words(data, [id])[id]
+    batch = {**rows.beside, "id": ids, "name": data.name.partition(".")[0]}
     with held(state, 60.0):
-        after = _monitor_of(stored.classifier, state).add(
-            rows.features,
-            labels,
-            **rows.beside,
-            id=ids,
-            name=data.name.partition(".")[0],
-        )
+        after = _monitor_of(stored.classifier, state).add(rows.features, labels, **batch)
         write_output(state, json.dumps(after.to_dict()))
-    say(after, as_json)
+    yield after
     if after.alarms:
         raise typer.Exit(ALARM)
 
 
 @command
 def card(
+    *,
     model: Model,
     data: Data,
     out: Out,
-    reader: Reader,
     purpose: Annotated[str, option("Purpose of the model, in your words.")] = "",
     target: Target = None,
     cluster: Cluster = None,
     monitor: Annotated[
         Path | None, option("State of `tailboost monitor`.", exists=True)
     ] = None,
-    about: About = None,
-) -> None:
+    about: About,
+    reader: Reader,
+) -> Iterator[Any]:
     """Write the model card, measured on further fresh rows."""
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
@@ -460,20 +457,20 @@ def card(
         rows.labels,
         **rows.beside,
         purpose=purpose,
-        about={"name": model.stem, **stored.roles.about, **dict(about or ()), "file": file},
+        about={"name": model.stem, **stored.roles.about, **dict(about), "file": file},
         rows_are=data.name,
         monitor=None if monitor is None else _monitor_of(stored.classifier, monitor),
     ).save(out)
-    say(f"Card: {out}")
+    yield f"Card: {out}"
 
 
 @command
 def tradeoff(
+    *,
     model: Annotated[
         Path,
         file("MODEL", "Model file (.model) of fit."),
     ],
-    reader: Reader,
     limited: Annotated[
         str | None,
         option("Rate that is limited along the curve; by default that of the first limit."),
@@ -491,7 +488,8 @@ def tradeoff(
         Path | None, option("Picture, or CSV file of the curve; with --pick the model file.")
     ] = None,
     as_json: Json = False,
-) -> None:
+    reader: Reader,
+) -> Iterator[Any]:
     """Print the trade-off of two rates on the rows that selected the rule; nothing is trained."""
     if pick is not None and out is None:
         raise ValueError("--pick needs --out, the model file to write")
@@ -516,7 +514,7 @@ def tradeoff(
             picture, format=out.suffix[1:]
         )
         write_output(out, picture.getvalue())
-    say(curve, as_json)
+    yield curve
 
 
 @command
@@ -533,6 +531,6 @@ def rows_needed(
     power: Annotated[float, option("Probability of the certificates.", parser=_number)] = 0.8,
     confidence: Confidence = 0.95,
     as_json: Json = False,
-) -> None:
+) -> Iterator[Any]:
     """Count the rows that certificates need."""
-    say(tb.rows_needed(limit, rate, power=power, confidence=confidence), as_json)
+    yield tb.rows_needed(limit, rate, power=power, confidence=confidence)

@@ -7,15 +7,13 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Sequence
-from contextvars import ContextVar
-from functools import wraps
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial, wraps
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
-from tailboost.app.cli.tables import Reader
 from tailboost.core.exceptions import NotCertifiedError
 
 MISTAKE, ALARM, NOT_CERTIFIED, INTERRUPTED = 2, 3, 4, 130
@@ -30,38 +28,27 @@ app = typer.Typer(
 
 # An argument in a sentence, and not in a call of Python.
 _ARGUMENT = re.compile(r"(?<!\w\()(?<!, )\b(\w+)=(?=(.?))")
-# The options of the command that runs.
-_HAS: ContextVar[Collection[str]] = ContextVar("has", default=())
+#: Print a line that is not the result.
+say_aside = partial(typer.echo, err=True)
+# What a command prints, one after the other.
+Command = Callable[..., Iterator[Any]]
 
 
-def as_typed(text: str) -> str:
+def as_typed(text: str, options: Collection[str]) -> str:
     """Return a text of the library, whose arguments ``name=`` are options ``--name`` of the command at hand.
 
-    Those that it lacks remain as in Python.
+    Those that are none of its ``options``, as Python names them, remain as in Python.
     """
 
     def typed(match: re.Match[str]) -> str:
         name, follows = match.groups()
         has_value = bool(follows.strip(" ,.;:)"))
         option = name.rstrip("s")  # of limits= it is --limit
-        if option not in _HAS.get():
+        if option not in options:
             return match[0] if has_value else f"{match[0]} (in Python)"
         return f"--{option.replace('_', '-')}{' ' * has_value}"
 
     return _ARGUMENT.sub(typed, text)
-
-
-def say(result: Any, as_json: bool = False) -> None:
-    """Print a result of the library, or its ``to_dict`` as JSON."""
-    if as_json:
-        typer.echo(json.dumps(result.to_dict(), indent=1, default=str))
-    else:
-        typer.echo(as_typed(str(result)))
-
-
-def say_aside(text: str) -> None:
-    """Print a line that is not the result."""
-    typer.echo(text, err=True)
 
 
 def file(metavar: str, text: str) -> Any:
@@ -85,51 +72,56 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Register a function as a command whose errors are one line and an exit code.
+def command(function: Command) -> Command:
+    """Register a function as a command, which prints what the function yields.
 
-    A parameter ``reader`` stands for the options of tables, the fields of `Reader`.
+    Texts are printed as they are, results of the library in the words of the shell, or as JSON if the command
+    is given ``as_json``. An error is one line and an exit code. A parameter of a data class stands for the
+    options that are its fields.
     """
-    signature = inspect.signature(function, eval_str=True)
-    parameters = [each for each in signature.parameters.values() if each.name != "reader"]
-    reads_tables = "reader" in signature.parameters
-    of_tables = inspect.signature(Reader, eval_str=True).parameters
-    if reads_tables:
-        parameters += [each.replace(kind=each.KEYWORD_ONLY) for each in of_tables.values()]
+    parameters: dict[str, inspect.Parameter] = {}
+    classes: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        parameters[name] = parameter
+        if isinstance(parameter.annotation, type):  # not Annotated
+            classes[name] = parameter.annotation
+            del parameters[name]
+            parameters |= inspect.signature(parameter.annotation, eval_str=True).parameters
 
     @wraps(function)
     def run(**arguments: Any) -> None:
-        _HAS.set([each.name for each in parameters])
-        if reads_tables:
-            settings = {name: arguments.pop(name) for name in of_tables}
-            arguments["reader"] = Reader(**settings)
+        for name, options in classes.items():
+            fields = inspect.signature(options).parameters
+            arguments[name] = options(**{field: arguments.pop(field) for field in fields})
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("default", UserWarning)
             try:
-                function(**arguments)
-            except NotCertifiedError as error:
-                raise typer.Exit(_fail(error, NOT_CERTIFIED)) from None
+                for result in function(**arguments):
+                    if isinstance(result, str):
+                        typer.echo(result)
+                    elif arguments.get("as_json"):
+                        typer.echo(json.dumps(result.to_dict(), indent=1, default=str))
+                    else:
+                        typer.echo(as_typed(str(result), parameters))
             except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
-                caught.clear()  # the mistake comes first
-                raise typer.Exit(_fail(error, MISTAKE)) from None
+                message, code = str(error), MISTAKE
+                if isinstance(error, NotCertifiedError):
+                    code = NOT_CERTIFIED
+                else:
+                    caught.clear()  # the mistake comes first
+                if isinstance(error, OSError) and error.filename:
+                    message = f"{error.filename}: {error.strerror}"
+                say_aside(f"tailboost: {as_typed(message, parameters)}")
+                raise typer.Exit(code) from None
             finally:
                 for text in dict.fromkeys(str(each.message) for each in caught):
-                    say_aside(f"warning: {as_typed(text)}")
+                    say_aside(f"warning: {as_typed(text, parameters)}")
 
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    app.command(function.__name__.rstrip("_").replace("_", "-"), cls=_Command)(run)
+    by_name = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters.values()]
+    run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    app.command(function.__name__.replace("_", "-"), cls=_Command)(run)
     return function
-
-
-def _fail(error: Exception, code: int) -> int:
-    """Print an error and return the exit code."""
-    message = str(error)
-    if isinstance(error, OSError) and error.filename:
-        message = f"{error.filename}: {error.strerror}"
-    say_aside(f"tailboost: {as_typed(message)}")
-    return code
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import warnings
+from ast import literal_eval
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -30,15 +30,19 @@ _OTHER_FORMS = {
 }
 # A word that may be a number or a code: 7, 007, 1E5.
 _CODE = r"\d+([eE]\d+)?"
-# Whole numbers as Python writes them: 007 and 1.0 are text.
-_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
-_FRACTION = re.compile(r"-?\d+\.\d+(e[+-]?\d+)?")
+# A whole number as Python writes it, so 007 is text; or a fraction.
+_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}|-?\d+\.\d+(e[+-]?\d+)?")
 _TRUTH = {"True": True, "False": False}
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
     """Return an option of a command; without names it has the name of its parameter."""
     return typer.Option(*names, help=text, **more)
+
+
+def several(text: str, **more: Any) -> Any:
+    """Return an option that may be repeated; by default its list is empty."""
+    return option(text, default_factory=list, show_default=False, **more)
 
 
 @dataclass(frozen=True)
@@ -56,15 +60,15 @@ class Roles:
     text: Sequence[str] = ()
     about: Mapping[str, str] = field(default_factory=dict)
 
-    def given(self, **stated: Any) -> Self:
+    def given(self, groups: Iterable[Any] = (), about: Any = (), **stated: Any) -> Self:
         """Return the roles with those that options state, not None; groups and facts are added."""
-        stated["about"] = {**self.about, **dict(stated.get("about") or ())}
-        groups = [*self.groups, *(stated.get("groups") or [])]
-        stated["groups"] = tuple(dict.fromkeys(filter(None, groups)))
-        return replace(self, **{name: value for name, value in stated.items() if value})
+        all_groups = dict.fromkeys([*self.groups, *filter(None, groups)])
+        stated = {name: value for name, value in stated.items() if value}
+        facts = {**self.about, **dict(about)}
+        return replace(self, groups=tuple(all_groups), about=facts, **stated)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reader:
     """How the tables of a command are written, by its options."""
 
@@ -73,48 +77,38 @@ class Reader:
     thousands: Annotated[str | None, option("Sign between thousands in CSV files.")] = None
     encoding: Annotated[str, option("Encoding of CSV files, such as cp1252.")] = "utf-8"
     na: Annotated[
-        list[str] | None,
-        option("Text that means a missing value; may be repeated.", metavar="TEXT"),
-    ] = None
+        list[str],
+        several("Text that means a missing value; may be repeated.", metavar="TEXT"),
+    ]
     text: Annotated[
-        list[str] | None,
-        option(
+        list[str],
+        several(
             "Column that is text, though its values may be numbers; may be repeated.",
             metavar="COL",
         ),
-    ] = None
+    ]
 
     def read(self, path: Path, roles: Roles, known: Iterable[Iterable[Any]] = ((), ())) -> Rows:
         """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
         import pandas as pd
 
-        texts: set[Any] = {
-            *roles.text,
-            *(self.text or ()),
-            *roles.groups,
-            roles.target,
-            roles.cluster,
-        }
+        texts: set[Any] = {*roles.text, *self.text, *roles.groups, roles.target, roles.cluster}
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
                 table, texts = self._table(path, texts, bool(roles.features))
-        except pd.errors.ParserWarning:
-            raise ValueError(
-                f"{str(path)!r}: its rows have more cells than its header; give the separator "
-                "by --sep"
-            ) from None
-        except (ValueError, LookupError, ImportError) as error:
-            cure = (
-                "; name its encoding by --encoding" if isinstance(error, UnicodeError) else ""
-            )
-            raise ValueError(f"{str(path)!r} cannot be read: {error}{cure}") from None
+        except (ValueError, LookupError, ImportError, pd.errors.ParserWarning) as error:
+            reason = str(error)
+            if isinstance(error, Warning):
+                reason = "its rows have more cells than its header; give the separator by --sep"
+            if isinstance(error, UnicodeError):
+                reason += "; name its encoding by --encoding"
+            raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
         roles = replace(roles, text=tuple(name for name in table if name in texts))
-        rows = Rows(
-            path, table, roles, *({str(each): each for each in values} for values in known)
-        )
-        rows.columns(self.text or ())
+        by_text = [{str(each): each for each in values} for values in known]
+        rows = Rows(path, table, roles, *by_text)
+        rows.columns(self.text)
         return rows
 
     def words(self, path: Path, names: Iterable[str]) -> Any:
@@ -123,7 +117,7 @@ class Reader:
 
         if path.suffix in _PARQUET:
             return pd.read_parquet(path, columns=list(names))
-        missing = ["", *(self.na or [])]
+        missing = ["", *self.na]
         options = {"dtype": str, "keep_default_na": False, "na_values": missing}
         return pd.read_csv(path, usecols=list(names), **options, **self._form)[list(names)]
 
@@ -143,11 +137,11 @@ class Reader:
         for form, bytes_of_form in _OTHER_FORMS.items():
             if bytes_of_form.match(begin) and path.suffix != ".zip":
                 raise ValueError(f"it is {form}; save its table as CSV")
-        header = (
-            pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form).iloc[0].dropna()
-        )
-        if header.duplicated().any():
-            raise ValueError(f"two columns are called {header[header.duplicated()].iloc[0]!r}")
+        lines = pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form)
+        header = lines.iloc[0].dropna()
+        repeated = header[header.duplicated()]
+        if len(repeated):
+            raise ValueError(f"two columns are called {repeated.iloc[0]!r}")
         if header.iloc[0].startswith("sep="):
             raise ValueError(
                 "its first line is a note for Excel; delete it, and name the separator by --sep"
@@ -157,12 +151,10 @@ class Reader:
         texts &= {*table}
         codes = set[str]()
         if not known:
-            is_text = [
-                table[name].dtype.kind not in _NUMBERS or table[name].isna().all()
-                for name in table
-            ]
-            texts |= {*compress(table, is_text)}
-            codes = {name for name in {*table} - texts if (table[name].dropna() % 1 == 0).all()}
+            columns = table.drop(columns=[*texts])
+            numbers = columns.select_dtypes(["number", "bool"]).dropna(axis=1, how="all")
+            texts |= {*columns} - {*numbers}
+            codes = {name for name in numbers if (numbers[name].dropna() % 1 == 0).all()}
         words = self.words(path, texts | codes)
         for name in codes:
             different = words[name].drop_duplicates()
@@ -179,22 +171,21 @@ class Reader:
         """
         import pandas as pd
 
-        for name in features.columns.difference(self.text or []):
+        for name in features.columns.difference(self.text):
             column = features[name].dropna()
             if column.dtype.kind in _NUMBERS:
                 continue
             values = pd.Series(column.unique()).astype(str)
             is_number = pd.to_numeric(values, errors="coerce").notna()
             with_comma = pd.to_numeric(values.str.replace(",", "."), errors="coerce").notna()
-            odd = values[~is_number]
-            if is_number.all() or with_comma.mean() < 0.5:
-                if len(values) <= max(50, len(column) / 10):
-                    continue
-                odd = values
+            is_one_kind = is_number.all() or with_comma.mean() < 0.5
+            if is_one_kind and len(values) <= max(50, len(column) / 10):
+                continue
+            words_first = values[is_number.argsort(kind="stable")]
             raise ValueError(
                 f"column {name!r} is neither numbers nor categories: {len(values):,} "
                 f"different values in {len(column):,} rows, such as "
-                f"{', '.join(map(repr, odd[:2]))}; name its signs by --decimal or --thousands, the "
+                f"{', '.join(map(repr, words_first[:2]))}; name its signs by --decimal or --thousands, the "
                 "text of missing numbers by --na, its categories by --text, or --drop it"
             )
 
@@ -210,17 +201,16 @@ class Reader:
 
     def csv(self, table: Any) -> str:
         """Return a table as text."""
-        return str(table.to_csv(index=False, sep=self._separator, decimal=self.decimal))
+        return str(table.to_csv(index=False, sep=self._form["sep"], decimal=self.decimal))
 
     @property
     def _form(self) -> dict[str, Any]:
         """How a CSV file is written, for pandas."""
-        encoding = "utf-8-sig" if self.encoding == "utf-8" else self.encoding
-        return {"sep": self._separator, "encoding": encoding, "index_col": False}
-
-    @property
-    def _separator(self) -> str:
-        return "\t" if self.sep in ("tab", "\\t") else self.sep
+        return {
+            "sep": "\t" if self.sep in ("tab", "\\t") else self.sep,
+            "encoding": "utf-8-sig" if self.encoding == "utf-8" else self.encoding,
+            "index_col": False,
+        }
 
 
 @dataclass(frozen=True)
@@ -300,17 +290,14 @@ class Rows:
         return {"groups": self.groups, "clusters": clusters}
 
 
-def _typed(texts: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
+def _typed(texts: Iterable[str], known: Mapping[str, Any]) -> dict[str, Any]:
     """Return for each text the known value with this text; otherwise the text.
 
-    Without known values, truth values and numbers are such if all texts are.
+    Without known values, numbers and truth values are such if all texts are.
     """
     if not known:
-        known = {text: int(text) for text in texts if _WHOLE.fullmatch(text)}
-        known |= {text: float(text) for text in texts if _FRACTION.fullmatch(text)}
-        known = known or _TRUTH
-        if not {*texts} <= {*known}:
-            known = {}
+        numbers = {text: literal_eval(text) for text in texts if _NUMBER.fullmatch(text)}
+        known = next((each for each in (numbers, _TRUTH) if {*texts} <= {*each}), {})
     return {text: known.get(text, text) for text in texts}
 
 
@@ -322,6 +309,6 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path | None) -> Non
         raise ValueError(f"--out: there is no folder {str(out.parent)!r}")
     if out.is_dir():
         raise ValueError(f"--out: {str(out)!r} is a folder")
-    for path in inputs:
-        if path is not None and out.resolve() == path.resolve():
+    for path in filter(None, inputs):
+        if out.resolve() == path.resolve():
             raise ValueError(f"--out: {str(out)!r} is read by this command; name another file")
