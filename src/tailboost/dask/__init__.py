@@ -77,76 +77,56 @@ def gathered(model: Model, X: Table, y: Column = None, groups: Groups = None) ->
     >>> rule.certificate_.certified
     True
     """
-    collections = {"X": X, "y": y, "groups": groups}
+    given = {"X": X, "y": y, "groups": groups}
     blocks: dict[str, Any] = {}
-    for name, values in collections.items():
-        if values is None and name != "X":
-            continue
-        if not isinstance(values, da.Array | dd.DataFrame | dd.Series):
+    for name, values in given.items():
+        if isinstance(values, da.Array | dd.DataFrame | dd.Series):
+            blocks[name] = blocks_of(values)
+        elif name == "X" or values is not None:
             raise TypeError(
                 f"{name} is of type {type(values).__name__}: a Dask array or data frame is "
                 "needed; rows in memory go to the functions of tailboost itself"
             )
-        blocks[name] = blocks_of(values)
-    score = delayed(_scores, pure=False)
+    names = [f"probability_{label}" for label in np.asarray(model.classes_).tolist()]
     if hasattr(model, "client") or hasattr(model, "client_"):  # reads collections
         answers = blocks_of(model.predict_proba(X))
-        pairs = zip(answers, blocks["X"], strict=True)
-        blocks["X"] = [score(None, answer, block) for answer, block in pairs]
     else:
-        sent = delayed(model, pure=False)
-        blocks["X"] = [score(sent, block, block) for block in blocks["X"]]
-    (computed,) = compute(blocks)
-    rows = {name: _joined(parts) for name, parts in computed.items()}
-    names = [f"probability_{label}" for label in np.asarray(model.classes_).tolist()]
-    if len(names) == 2:
-        names = names[1:]
-    rows["X"] = rows["X"].set_axis(names, axis=1)
-    indexed = [name for name in rows if not isinstance(collections[name], da.Array)]
-    for name in indexed[1:]:
-        if not rows[name].index.equals(rows[indexed[0]].index):
+        sent = delayed(model)
+        answers = [delayed(_probabilities)(sent, block) for block in blocks["X"]]
+    pairs = zip(answers, blocks["X"], strict=True)
+    blocks["X"] = [delayed(_framed)(answer, block, names) for answer, block in pairs]
+    rows: dict[str, Any] = {}
+    lengths: dict[str, list[str]] = {}
+    for name, parts in compute(blocks)[0].items():
+        full = [part for part in parts if len(part)] or parts[:1]
+        lengths[name] = [f"{len(part):,}" for part in full]
+        rows[name] = pd.concat(full) if hasattr(full[0], "index") else np.concatenate(full)
+    indexed = [name for name in rows if not isinstance(given[name], da.Array)]
+    for name in rows:
+        if name in indexed and not rows[name].index.equals(rows[indexed[0]].index):
             raise ValueError(
                 f"{name} and {indexed[0]} have different indexes, so their rows are not matched: "
                 "give columns of one data frame, such as X.join(y)"
             )
-    for name, parts in computed.items():
-        if "X" not in indexed or name not in indexed:
-            _check_lengths(name, parts, computed["X"])
+        if {"X", name} - {*indexed} and lengths[name] != lengths["X"]:
+            raise ValueError(
+                f"{name} has partitions of {joined(lengths[name], 4)} rows and X of "
+                f"{joined(lengths['X'], 4)}, and without an index in both, only partitions of "
+                "equal lengths are matched: rechunk an array like X, or give columns of one data "
+                "frame"
+            )
     if "X" not in indexed:
         rows |= {name: rows[name].reset_index(drop=True) for name in ["X", *indexed]}
     return rows
 
 
-def _check_lengths(name: str, parts: list[Any], of_X: list[Any]) -> None:
-    """Raise ValueError unless partitions without an index have as many rows as those of ``X``."""
-    lengths = [[len(part) for part in each if len(part)] for each in (parts, of_X)]
-    if lengths[0] != lengths[1]:
-        words = [joined([f"{n:,}" for n in each], 4) for each in lengths]
-        raise ValueError(
-            f"{name} has partitions of {words[0]} rows and X of {words[1]}, and without an index in "
-            "both, only partitions of equal lengths are matched: rechunk an array like X, or give "
-            "columns of one data frame"
-        )
+def _probabilities(model: Model, block: Table) -> Any:
+    """Return the probabilities of a partition, which may have no row after a filter."""
+    return model.predict_proba(block) if len(block) else np.zeros((0, len(model.classes_)))
 
 
-def _joined(parts: list[Any]) -> Any:
-    """Return computed partitions as one array, data frame or column."""
-    parts = [part for part in parts if len(part)] or parts[:1]
-    if hasattr(parts[0], "index"):
-        return pd.concat(parts)
-    return np.concatenate(parts)
-
-
-def _scores(model: Model | None, block: Table, rows: Table) -> Any:
-    """Return the probabilities of a partition of rows, of two labels those of the second, with its index.
-
-    Without a model the block has the probabilities.
-    """
-    P = np.asarray(block)
-    if model is not None and block.shape[0]:
-        P = np.asarray(model.predict_proba(block))
-    elif model is not None:  # a filter left no row
-        P = np.zeros((0, len(model.classes_)))
-    if P.shape[1] == 2:
-        P = P[:, 1:]
-    return pd.DataFrame(P, index=getattr(rows, "index", None))
+def _framed(probabilities: Table, rows: Table, names: list[str]) -> Any:
+    """Return the probabilities of a partition with its index; of two labels those of the second."""
+    P = np.asarray(probabilities)
+    frame = pd.DataFrame(P, index=getattr(rows, "index", None), columns=names)
+    return frame.iloc[:, int(len(names) == 2) :]
