@@ -53,7 +53,7 @@ def test_credit_default_arrays_need_no_pandas(monkeypatch):
     np.testing.assert_array_equal(bunch.data, X)
     np.testing.assert_array_equal(bunch.target, y)
     assert bunch.groups["sex"].tolist() == sex
-    with pytest.raises(ImportError, match=r"load_credit_default.*pandas.*tailboost\[app\]"):
+    with pytest.raises(ImportError, match=r"as_frame.*pandas.*tailboost\[app\]"):
         datasets.load_credit_default()
 
 

@@ -16,37 +16,36 @@ _SEX = {1: "male", 2: "female"}
 _AGE_BANDS = np.array(["under 30", "30-39", "40-49", "50 and over"])
 _EDUCATION = {1: "graduate school", 2: "university", 3: "high school"}
 _GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
+_DATA = files("tailboost.app.datasets") / "data"
 
 
-def _bundled(name: str, dtype: type) -> tuple[list[str], Array, str]:
-    """Return the column names, the cells and the description of a bundled table."""
-    folder = files("tailboost.app.datasets") / "data"
-    text = lzma.decompress((folder / f"{name}.csv.xz").read_bytes()).decode("ascii")
+def _columns(name: str, dtype: type) -> dict[str, Array]:
+    """Return the columns of a bundled table."""
+    text = lzma.decompress((_DATA / f"{name}.csv.xz").read_bytes()).decode("ascii")
     header, rows = text.split("\n", 1)
-    cells: Array = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=dtype)
-    return header.split(","), cells, (folder / "README.md").read_text(encoding="utf-8")
+    cells: Array = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=dtype, unpack=True)
+    return dict(zip(header.split(","), cells, strict=True))
 
 
-def _in_form(
-    bunch: Any, loader: str, target_name: str, return_X_y: bool, as_frame: bool
-) -> Any:
-    """Return the bunch of a loader in the form of its arguments ``return_X_y`` and ``as_frame``.
+def _in_form(bunch: Any, target_name: str, return_X_y: bool, as_frame: bool) -> Any:
+    """Return a bunch with its description, in the form of the arguments ``return_X_y`` and ``as_frame``.
 
-    ``target_name`` is the name of the Series of labels. An error about pandas names the ``loader``.
+    ``target_name`` is the name of the Series of labels.
     """
+    bunch.DESCR = (_DATA / "README.md").read_text(encoding="utf-8")
     if as_frame:
         try:
             import pandas
         except ImportError as error:
-            raise ImportError(f"{loader} needs pandas: pip install 'tailboost[app]'") from error
+            raise ImportError("as_frame needs pandas: pip install 'tailboost[app]'") from error
         bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
         bunch.target = pandas.Series(bunch.target, name=target_name)
         bunch.groups = pandas.DataFrame(bunch.groups).astype("category")
         if "age_band" in bunch.groups:
-            bands = pandas.CategoricalDtype(_AGE_BANDS.tolist(), ordered=True)
-            bunch.groups = bunch.groups.astype({"age_band": bands})
+            bands = pandas.CategoricalDtype(_AGE_BANDS, ordered=True)
+            bunch.groups["age_band"] = bunch.groups["age_band"].astype(bands)
     if return_X_y:
-        return (bunch.data, bunch.target)
+        return bunch.data, bunch.target
     return bunch
 
 
@@ -109,25 +108,21 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
     >>> X.shape, int(y.sum())
     ((30000, 23), 6636)
     """
-    names, table, descr = _bundled("credit_default", np.int64)
-    X = np.ascontiguousarray(table[:, :-1])
-    y = table[:, -1].copy()
-    column = dict(zip(names, table.T, strict=True))
+    columns = _columns("credit_default", np.int64)
+    target_name, target = columns.popitem()
+    education = [_EDUCATION.get(code, "other") for code in columns["EDUCATION"].tolist()]
     bunch = Bunch(
-        data=X,
-        target=y,
+        data=np.column_stack([*columns.values()]),
+        target=target.copy(),
         groups={
-            "sex": np.array([_SEX[code] for code in column["SEX"].tolist()]),
-            "age_band": _AGE_BANDS[np.searchsorted([30, 40, 50], column["AGE"], side="right")],
-            "education": np.array(
-                [_EDUCATION.get(code, "other") for code in column["EDUCATION"].tolist()]
-            ),
+            "sex": np.array([_SEX[code] for code in columns["SEX"].tolist()]),
+            "age_band": _AGE_BANDS[np.searchsorted([30, 40, 50], columns["AGE"], side="right")],
+            "education": np.array(education),
         },
-        feature_names=names[:-1],
+        feature_names=[*columns],
         target_names=np.array(["paid", "defaulted"]),
-        DESCR=descr,
     )
-    return _in_form(bunch, "load_credit_default", names[-1], return_X_y, as_frame)
+    return _in_form(bunch, target_name, return_X_y, as_frame)
 
 
 def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
@@ -179,17 +174,15 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
     >>> X.shape, np.bincount(y).tolist()
     ((6497, 12), [246, 2138, 2836, 1079, 198])
     """
-    names, cells, descr = _bundled("wine_quality", np.str_)
-    columns = dict(zip(names, cells.T, strict=True))
+    columns = _columns("wine_quality", np.str_)
     colour = columns.pop("colour")
     quality = columns.pop("quality").astype(np.int64)
-    measurements = np.array([*columns.values()], dtype=np.float64).T
+    measurements = np.column_stack([*columns.values()]).astype(np.float64)
     bunch = Bunch(
         data=np.column_stack([measurements, colour == "red"]),
         target=quality.clip(4, 8) - 4,  # rare grades join their neighbours, as in _GRADES
         groups={"colour": colour},
         feature_names=[*columns, "red"],
         target_names=np.array(_GRADES),
-        DESCR=descr,
     )
-    return _in_form(bunch, "load_wine_quality", "quality", return_X_y, as_frame)
+    return _in_form(bunch, "quality", return_X_y, as_frame)
