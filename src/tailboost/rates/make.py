@@ -16,7 +16,6 @@ import numpy as np
 
 from tailboost.core.array_types import By, Label, Name, Stated, Table
 from tailboost.core.checks import finite, in_class_order
-from tailboost.core.ranges import POSITIVE, check_alpha, check_number
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates.rate import (
     AT_LEAST,
@@ -359,6 +358,8 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     >>> print(rates.f_score("toxic", beta=2) >= 0.6)
     F score of 'toxic', β = 2: at least 0.6
     """
+    from tailboost.core.ranges import POSITIVE, check_number  # a rule of a file does without
+
     beta = check_number(beta, "beta", POSITIVE)
     return Rate("f_score", label, by, beta=beta)
 
@@ -538,6 +539,8 @@ def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> rates.parse("tail(10%, cost())")
     tail(0.1, cost())
     """
+    from tailboost.core.ranges import check_alpha  # a rule of a file does without
+
     return _worst("tail", check_alpha(alpha), loss, by)
 
 
@@ -565,6 +568,8 @@ def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> print(rates.shift(kl=0.05) <= 0.4)
     expected error within a KL divergence of 0.05: at most 0.4
     """
+    from tailboost.core.ranges import POSITIVE, check_number  # a rule of a file does without
+
     return _worst("shift", check_number(kl, "kl", POSITIVE), loss, by)
 
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Document, Hashes, Ints
 from tailboost.core.checks import distinct_and_places
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
-from tailboost.core.ranges import UNIT, check_number
 from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
 #: Reason for rows that equal known rows: copies, or features and scores with few values.
@@ -287,6 +286,9 @@ class Attempt:
     @classmethod
     def from_dict(cls, state: Document) -> Self:
         """Return the attempt written by `to_dict`; raises as `Seen.from_dict`."""
+        # A rule of a file answers without scikit-learn.
+        from tailboost.core.ranges import UNIT, check_number
+
         spent = check_number(state["spent"], "spent", UNIT)
         return cls(str(state["key"]), Seen.from_dict(state["rows"]), spent)
 
