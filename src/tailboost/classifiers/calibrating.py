@@ -218,7 +218,7 @@ def calibrate(
     # Refuse a score that falls with its label, before anything is spent.
     engine, voting = parts.selection.engine, fresh.votes.among(np.arange(len(fresh)))
     direction = engine.direction(fresh.answered, fresh.outputs, voting)
-    direction.refuse_falling(engine.models.score, engine.classes)
+    direction.refuse_falling(engine.models.score, engine.models.rows.classes)
 
     # Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))

@@ -250,7 +250,7 @@ def points_along(
         If the limits contradict each other.
     """
     objective = problem.objective
-    strata = engine.family.data.strata
+    strata = engine.strata
     pool = first_rules(engine.family, Program(strata, objective, problem.limits))
     least = engine.select(problem, pool)
     sign = limited.sign
@@ -269,14 +269,14 @@ def points_along(
         for each in (limited, objective)
     ]
     rates, values = np.array(reached).round(12)
-    keeps = np.array([least.program.keeps(each) for each in counts])
+    keeps = np.array([*map(least.program.keeps, counts)])
     kept = np.flatnonzero(keeps & ~np.isnan(rates + values))
     found = []
     for i in kept[undominated(values[kept], sign * rates[kept])].tolist():
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))
-        rule = engine.selected(problem, least.program, pool, i)
-        found.append((rate, float(values[i]), rule.stated_within(limits)))
+        rule = engine.selected(problem.within(limits), limits, pool, i)
+        found.append((rate, float(values[i]), rule))
     return found
 
 

@@ -467,18 +467,19 @@ def class_factors(class_weight: Stated, classes: Array, y: Ints, weight: Floats)
     return factors
 
 
-def compared(models: Models, rows: Rows, known: Sequence[Seen]) -> tuple[Models, Seen]:
+def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
     """Return models, and a record of the rows of their selection.
 
     If these repeat known rows, warn and mark them as fitted on.
     """
+    rows = models.rows
     hashes = of_table = models.row_hashes(rows.X)
     if known and models.of_scores:  # fits know whole tables
         of_table = hash_rows(rows.X, rounded=True)
     given = Seen.of(of_table)
     for table in known:
         if given.repeats(table):
-            words = models.rows.words
+            words = rows.words
             equal = f"{100 * given.share_in(table):.3g}% of which equal training rows"
             warn_user(
                 f"{words}, {equal}, where models have smaller errors than on fresh rows: give "
@@ -486,7 +487,7 @@ def compared(models: Models, rows: Rows, known: Sequence[Seen]) -> tuple[Models,
                 "rows equal training rows, ignore this warning)",
                 ResubstitutionWarning,
             )
-            marked = replace(models.rows, words=f"{words}, {equal}", fitted=True)
+            marked = replace(rows, words=f"{words}, {equal}", fitted=True)
             models = replace(models, rows=marked)
             break
     return models, Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels)

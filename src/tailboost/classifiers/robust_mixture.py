@@ -368,8 +368,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         if to_fit:
             trained = hash_rows(training.X, rounded=True)  # before a model changes them
             # What the selection would refuse is refused before any fit.
-            of_fit = (self.classes_, self._group_names, selecting.costs, self._column_read)
-            strata = counted(problem, selecting, *of_fit).strata
+            strata = counted(problem, selecting, self._column_read).strata
             Program(strata, problem.objective, problem.limits)
             found |= fit_models(
                 to_fit,

@@ -254,10 +254,10 @@ class TunedClassifier(SelectedClassifier):
             records = replace(records, trained=Seen.of(np.concatenate(of_fits), TRAINED_ON))
 
         # The rows of the rule.
-        models, used = compared(models, selecting, known)
+        models, used = compared(models, known)
         if not are_held_out:
             records = records.using(used)
-        self._select(problem, averaging(models), selecting, records, identity)
+        self._select(problem, averaging(models), records, identity)
 
     # -- other selections ------------------------------------------------------------------------------
 
@@ -348,7 +348,7 @@ class TunedClassifier(SelectedClassifier):
             is_used = np.isin(np.arange(len(given)), rows.places)
             of_rows = given.part(is_used).occurring()
             new._name_groups(of_rows)
-            rows = replace(rows, groups=of_rows.groups)
+            rows = replace(rows, groups=of_rows.groups, names=of_rows.names)
             models = replace(models, rows=rows)
         else:
             if groups is not None:
@@ -360,9 +360,9 @@ class TunedClassifier(SelectedClassifier):
             models, table = new._read(given.X)
             words = f"the {len(given):,} rows given to reweight"
             rows = replace(given, X=table).numbered(new.classes_, new._group_names, words)
-            models, used = compared(answering(models, rows), rows, seen)
+            models, used = compared(answering(models, rows), seen)
             records = records.using(used)  # `certify` refuses them from now on
-        new._select(problem, models, rows, records, new.evidence_.identity)
+        new._select(problem, models, records, new.evidence_.identity)
         new.selection_.warn()
         return new
 
@@ -436,7 +436,7 @@ class TunedClassifier(SelectedClassifier):
         return new
 
     def _select(
-        self, problem: Problem, models: Models, rows: Rows, records: Records, identity: Identity
+        self, problem: Problem, models: Models, records: Records, identity: Identity
     ) -> None:
         """Select the rule: only this step makes a fitted classifier.
 
@@ -447,9 +447,7 @@ class TunedClassifier(SelectedClassifier):
         problem : Problem
             The objective within limits.
         models : Models
-            The models with their log-probabilities on the selection data.
-        rows : Rows
-            The selection data: with features, from which a group may be estimated, and costs of answers.
+            The models with their log-probabilities on the selection data, and these rows.
         records : Records
             The used rows.
         identity : Identity
@@ -460,11 +458,7 @@ class TunedClassifier(SelectedClassifier):
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"
             )
-        column = self._column_read
-        may_infer = column is None and not models.reads_scores
-        X = None if models.of_scores else rows.X
-        kept = (self.classes_, self._group_names, column, may_infer)
-        engine = Engine(problem, models, *kept, X, rows.costs)
+        engine = Engine(problem, models, self._column_read)
         self.evidence_ = Evidence(engine, records, identity=identity)
         try:
             self.evidence_ = self.evidence_.by(engine.select(problem))

@@ -6,7 +6,7 @@ From rule to rule of a line few rows change their answers, so each rate is a run
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -66,6 +66,25 @@ def changes(counts: Counts, order: Ints, changed: Ints, before: int, after: Ints
     return csr_array((amounts.ravel(), entries.ravel(), ends), shape=shape)
 
 
+class Family(Protocol):
+    """Rules on selection data, as the search chooses among them. A rule is an array."""
+
+    def best(self, costs: Floats) -> Array:
+        """Return the rule of least expected cost, for the costs of actions (S, A)."""
+
+    def counts(self, rule: Array) -> Floats:
+        """Return the confusion counts of a rule, shape (W, A)."""
+
+    def lines(self, *, compares: bool) -> list[Any]:
+        """Return what moves on each line of a descent, also beside limits that compare subgroups."""
+
+    def reached(self, rule: Array) -> Any:
+        """Return a rule on its way, as `line` reads it, with the attribute ``rule``."""
+
+    def line(self, reached: Any, line: Any) -> Line:
+        """Return the rules on a line through the one that is reached."""
+
+
 # -- rates along lines -------------------------------------------------------------------------------------
 
 
@@ -74,7 +93,7 @@ class RunningRates:
 
     Attributes
     ----------
-    table : csr_array of shape (W × A, 2 R)
+    table : ndarray of shape (W × A, 2 R)
         The numerators, then the denominators, of all R rates over confusion counts.
     stated : ndarray of int, shape (R,)
         0 for the rates of the objective, and the number of the limit of others from 1 on.
@@ -83,7 +102,8 @@ class RunningRates:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program = program
+        self.limits = program.limits
+        self.scales = [each.scale for each in program.terms]
         stated = [program.objective, *program.limits]
         levels = [each.levels(of.names) for each, of in zip(stated, program.terms, strict=True)]
         sizes = list(map(len, levels))
@@ -91,23 +111,26 @@ class RunningRates:
         self.signs = np.repeat([each.sign for each in stated], sizes)
         self.levels = np.concatenate(levels)
         parts = [each.top for each in program.terms] + [each.bottom for each in program.terms]
-        self.table = csr_array(np.concatenate(parts).reshape(2 * len(self.signs), -1).T)
+        self.table = np.concatenate(parts).reshape(2 * len(self.signs), -1).T
 
-    def sums(self, counts: Floats) -> Floats:
+    def sums(self, counts: Sequence[Floats]) -> Floats:
         """Return the numerators and denominators of all rates of counts (T, W, A), shape (T, 2 R)."""
-        return counts.reshape(len(counts), -1) @ self.table
+        return np.reshape(counts, (len(counts), -1)) @ self.table
 
     def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Ints, Floats]:
         """Return the charges of the rules on a line through a rule with these sums, shape (2 R,).
 
         Also the numbers of the sums that move along the line, and these sums of each rule.
         """
-        changes = [axis.changes @ self.table for axis in axes]
-        moving = np.unique(np.concatenate([each.indices for each in changes]) % len(self.signs))
-        numbers = np.append(moving, moving + len(self.signs))
+        touched = np.zeros(len(self.table), dtype=np.bool_)
+        for axis in axes:
+            touched[axis.changes.indices] = True
+        moves = self.table[touched].any(axis=0).reshape(2, -1).any(axis=0)
+        numbers = np.flatnonzero(np.tile(moves, 2))
+        moving = np.flatnonzero(moves)
         moved = sums[numbers]
-        for axis, change in zip(axes, changes, strict=True):
-            running = change[:, numbers].toarray().cumsum(axis=0)
+        for axis in axes:
+            running = (axis.changes @ self.table[:, numbers]).cumsum(axis=0)
             moved = moved[..., None, :] + running - running[axis.here]
         moved[np.abs(moved) < ROUNDING] = 0.0
         return self.charged(sums, moving, moved), numbers, moved
@@ -130,11 +153,12 @@ class RunningRates:
             return [reduce(own, axis=-1, initial=reduce(rest)) for reduce in reductions]
 
         largest, _ = ends(0)
-        scales = [terms.scale for terms in self.program.terms]
-        charges = np.nan_to_num(largest / scales[0], nan=-1.0)  # without rows none is above
+        charges = np.nan_to_num(
+            largest / self.scales[0], nan=-1.0
+        )  # without rows none is above
         violations = np.zeros_like(charges)
-        for number, limit in enumerate(self.program.limits, 1):
-            violation = limit.violation(*ends(number)) / scales[number]
+        for number, limit in enumerate(self.limits, 1):
+            violation = limit.violation(*ends(number)) / self.scales[number]
             violations = np.maximum(violations, violation)
         broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
@@ -147,12 +171,12 @@ class RunningRates:
         return self.signs[rates] * (values - self.levels[rates])
 
 
-def descended(family: Any, program: Program, rule: Array) -> Array:
+def descended(family: Family, program: Program, rule: Array) -> Array:
     """Return the rule after moves to the best rule on each line in turn."""
-    rates = RunningRates(program)
+    rates = program.rates
     lines = family.lines(compares=any(limit.compares for limit in program.limits))
     reached = family.reached(rule)
-    sums = rates.sums(family.counts(rule)[None])[0]
+    sums = rates.sums([family.counts(rule)])[0]
     least = np.inf
     n_kept = 0  # lines since the last move
     for each in lines * PASSES:

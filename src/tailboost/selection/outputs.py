@@ -194,16 +194,14 @@ class Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
 
         Rows with equal hashes are one row, and so are those of a cluster; without hashes of the features all
-        rows are different. Equal weights of any scale become 1. Features are not kept.
+        rows are different. Equal weights of any scale become 1.
         """
         hashes, weight = rows.row_hashes, rows.weight
         if hashes is not None and rows.clusters is None:
             hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hashes)
         if np.ptp(weight) <= SAME_WEIGHT * weight.max():
             weight = np.ones(len(weight))
-        kept = replace(
-            rows, row_hashes=hashes, weight=weight, X=None, clusters=None, costs=None
-        )
+        kept = replace(rows, row_hashes=hashes, weight=weight, clusters=None)
         return replace(self, logs=tuple(logs), rows=kept, scores=scores)
 
     def row_hashes(self, X: Table) -> Hashes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from tailboost.rates import (
     largest,
 )
 from tailboost.rates.rate import EACH
-from tailboost.selection.descent import BROKEN, DECIMALS, RunningRates, descended
+from tailboost.selection.descent import BROKEN, DECIMALS, Family, RunningRates, descended
 from tailboost.selection.table import RateTable
 
 # Named objectives.
@@ -140,9 +141,7 @@ def stated(parameters: Any) -> Problem:
 class Pool:
     """Rules of a family with their confusion counts on the selection data; no two have equal counts."""
 
-    # Has the rule of least expected cost, ``best(costs)``, the ``counts(rule)``, the ``lines`` of a descent,
-    # a rule as its first one, ``reached(rule)``, and the rules on a line from there, ``line(reached, line)``.
-    family: Any
+    family: Family
     rules: list[Array] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each rule, shape (W, A)
 
@@ -160,6 +159,7 @@ class Pool:
 # -- the program ---------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class Program:
     """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures.
 
@@ -197,20 +197,21 @@ class Program:
         negative is limited.
     """
 
-    def __init__(
-        self, strata: Strata, objective: Statistic, limits: Sequence[Limit], level: float = 1.0
-    ) -> None:
-        self.strata = strata
-        self.objective = objective
-        self.limits = tuple(limits)
-        self.level = level * objective.rate.is_ratio
-        self.terms = [each.rate.terms(strata) for each in (objective, *limits)]
+    strata: Strata
+    objective: Statistic
+    limits: Sequence[Limit]
+    level: float = 1.0
+
+    def __post_init__(self) -> None:
+        strata, objective = self.strata, self.objective
+        self.terms = [each.rate.terms(strata) for each in (objective, *self.limits)]
         self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
         if objective == OVERALL_ERROR and strata.defers:
             tie = TIE_PRICE * deferred().terms(strata).top
             self.terms[0] = replace(self.terms[0], top=self.terms[0].top + tie)
         terms, *limited = self.terms
-        minimised = terms.beyond(self.level)[terms.mass > 0] / terms.scale
+        level = self.level * objective.rate.is_ratio
+        minimised = terms.beyond(level)[terms.mass > 0] / terms.scale
         if not len(minimised):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
@@ -230,10 +231,6 @@ class Program:
         with_free = np.unique(self.limit_of_row[np.array(free) != 0.0])
         self.free = np.array(free)[:, None] * (self.limit_of_row[:, None] == with_free)
 
-    def within(self, limits: Sequence[Limit]) -> Program:
-        """Return the program of the same objective within other limits."""
-        return Program(self.strata, self.objective, limits)
-
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
 
@@ -249,20 +246,24 @@ class Program:
         """Return the objective of confusion counts (W, A), in units of its rate."""
         return self.objective.value(self.terms[0].values(counts))
 
-    def charged(self, counts: Floats) -> Floats:
+    @cached_property
+    def rates(self) -> RunningRates:
+        """The rates of the objective and the limits, as the descent compares them."""
+        return RunningRates(self)
+
+    def charged(self, counts: Sequence[Floats]) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
-        rates = RunningRates(self)
-        sums = rates.sums(counts)
-        return rates.charged(sums[0], slice(None), sums)
+        sums = self.rates.sums(counts)
+        return self.rates.charged(sums[0], slice(None), sums)
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""
-        return bool(self.charged(counts[None])[0] < BROKEN / 2)
+        return bool(self.charged([counts])[0] < BROKEN / 2)
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
         errors = np.tensordot(counts, self.errors, axes=2).round(DECIMALS)
-        return int(np.lexsort((errors, self.charged(np.array(counts))))[0])
+        return int(np.lexsort((errors, self.charged(counts)))[0])
 
 
 class Mixture(NamedTuple):
@@ -304,7 +305,7 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
         # Also if the level is unknown.
         if not (program.objective.rate.is_ratio and abs(level - program.level) > SAME_LEVEL):
             break
-        program = Program(program.strata, program.objective, program.limits, level)
+        program = replace(program, level=level)
     return mixture
 
 
@@ -312,7 +313,7 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
 
 
 @one_blas_thread()
-def first_rules(family: Any, program: Program) -> Pool:
+def first_rules(family: Family, program: Program) -> Pool:
     """Return the first rules for an objective, for any limits.
 
     These are rules of least expected cost and constants. For a largest rate there are also the best rules for
@@ -351,8 +352,8 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
     caps = [limit for limit in program.limits if limit.rate.needs_deferral]
     of_error = Program(program.strata, OVERALL_ERROR, caps)
     select(pool, of_error)
-    most = float(of_error.charged(np.array(pool.counts)).min()) + error_budget
-    return program.within((*program.limits, error() <= min(1.0, most)))
+    most = float(of_error.charged(pool.counts).min()) + error_budget
+    return replace(program, limits=[*program.limits, error() <= min(1.0, most)])
 
 
 @one_blas_thread()
@@ -368,14 +369,14 @@ def select(pool: Pool, program: Program) -> tuple[int, Mixture]:
     rate = program.objective.rate
     if program.objective.worst:
         on_error = [each for each in program.limits if each.rate == OVERALL_ERROR.rate]
-        number = program.within(on_error).best(pool.counts)
+        number = replace(program, limits=on_error).best(pool.counts)
     else:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
     # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
     is_best = program.objective.worst or not (rate.is_ratio or rate.needs_costs)
     if not (is_best and program.keeps(pool.counts[number])):
         grow(pool, program)
-        charged = program.charged(np.array(pool.counts))
+        charged = program.charged(pool.counts)
         for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
             pool.add(descended(pool.family, program, pool.rules[start]))
         number = program.best(pool.counts)
@@ -400,7 +401,7 @@ def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
     """Return the error for contradicting limits; ``words`` are the selection data, for people."""
     program = mixture.program
     dear = np.unique(program.limit_of_row[mixture.duals >= DEAR])
-    limits = tuple(program.limits[i] for i in dear[dear >= 0]) or program.limits
+    limits = tuple(program.limits[i] for i in dear[dear >= 0]) or tuple(program.limits)
     table = RateTable.counted(limits, program.strata, mixture.counts, words)
     failure = InfeasibleLimitsError(
         f"limits: no rule meets these together on {words}: {'; '.join(map(str, limits))}. "

@@ -6,13 +6,13 @@ A selection is a rule for a problem, with its rates and warnings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Labels, Mask, Name, Table
+from tailboost.core.array_types import Floats, Ints, Mask, Name, Table
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     SmallSubgroupsWarning,
@@ -20,8 +20,8 @@ from tailboost.core.exceptions import (
     warn_user,
 )
 from tailboost.core.spelling import joined
-from tailboost.rates import Counts, Limit, Rate, error
-from tailboost.rows.rows import GroupNames, Rows
+from tailboost.rates import Counts, Limit, Rate, Strata, error
+from tailboost.rows.rows import NO_GROUPS, Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LogProbabilities, Models
@@ -51,14 +51,7 @@ GroupsRead = tuple[list[Name] | None, Name]
 """The groups of a group-aware rule and the name of their column; None and None for a group-blind rule."""
 
 
-def counted(
-    problem: Problem,
-    rows: Rows,
-    classes: Labels,
-    names: GroupNames,
-    costs: Floats | None = None,
-    rule_column: int | None = None,
-) -> Counts:
+def counted(problem: Problem, rows: Rows, rule_column: int | None) -> Counts:
     """Return the rows to be counted for a problem.
 
     Groups make strata if a rate is about them, or if rules read their column, number ``rule_column``.
@@ -68,6 +61,7 @@ def counted(
     ValueError
         If a group with thresholds of its own has no row.
     """
+    names = rows.names or NO_GROUPS  # None in files of earlier versions
     used = problem.columns(names.titles)
     if rule_column is not None:
         used = sorted({*used, rule_column})
@@ -78,10 +72,10 @@ def counted(
         rows.y,
         [rows.groups[:, j] for j in used],
         rows.weight,
-        classes,
+        rows.classes,
         names.part(used),
         defers=problem.needs_deferral,
-        costs=costs if problem.needs_costs else None,
+        costs=rows.costs if problem.needs_costs else None,
     )
     strata = found.strata
     if rule_column is not None:
@@ -105,82 +99,71 @@ class Engine:
     problem : Problem
         Determines the strata and costs.
     models : Models
-        The models with their log-probabilities, and their average.
-    classes : ndarray of shape (K,)
-        The labels.
-    names : GroupNames
-        Names of the groups of all columns.
+        The models with their log-probabilities, their average, and the selection data. The features of these
+        rows, from which groups are estimated, and their costs are not kept.
     told : int or None
         Number of the group column of group-aware rules; None for group-blind rules.
-    may_infer : bool
-        Whether rules may weigh an estimate of the group of each row, if the problem asks for it: those that
-        read the group need none, and columns of scores show none.
-    X : table of n rows, optional
-        Features from which groups are estimated; without them the log-probabilities are used.
-    costs : ndarray of shape (n, K), optional
-        Cost of each answer in each row.
     """
 
     problem: Problem
     models: Models
-    classes: Labels
-    names: GroupNames
     told: int | None
-    may_infer: bool
-    X: InitVar[Table] = None
-    costs: InitVar[Floats | None] = None
     family: Thresholds | ClassWeights = field(init=False)
-    # Whether rules weigh an estimate of the group of each row, by models of other rows.
-    estimates_groups: bool = field(init=False)
     # The spread of rates under a refit of the models; 0 if the counted models answer.
     spread: float = field(init=False)
     words: str = field(init=False)  # the selection data, for people
 
-    def __post_init__(self, X: Table, costs: Floats | None) -> None:
-        models = self.models
-        rows = models.rows
-        data = counted(self.problem, rows, self.classes, self.names, costs, self.told)
+    def __post_init__(self) -> None:
+        rows = self.models.rows
+        self.models = models = replace(self.models, rows=replace(rows, X=None, costs=None))
+        data = counted(self.problem, rows, self.told)
         strata = data.strata
         column = None
         values, title = self.groups_read
         if values and len(values) > 1:
             column = strata.columns.index(title)
-        groups = strata.place(column)[data.stratum]
-        table = LogProbabilities(models.logs.__getitem__, models, groups, X, models.scores)
-        weights = ClassWeights(data, column)
-        infers = self.may_infer and self.problem.infer_groups and strata.n_combinations > 1
-        if infers:
+        self.family = weights = ClassWeights(data, column)
+        table = self.outputs(None if models.of_scores else rows.X)
+        if self._infers(self.problem) and strata.n_combinations > 1:
             weights.fit_groups(table, rows.weight)
         elif strata.n_classes > 2:
             weights.probabilities = weights.predict(table)
-        self.estimates_groups = bool(weights.models)
-        if strata.n_classes == 2 and not self.estimates_groups:
+        estimates_groups = bool(weights.models)
+        if strata.n_classes == 2 and not estimates_groups:
             sign = 2.0 * models.score.positive_ - 1.0
             # Without the average, which is most of the memory of a large table.
             scores, chance = sign * table.score, np.exp(table.pooled[:, 1])
             del table.pooled
             self.family = Thresholds(data, scores, chance, column, sign)
             if not (rows.fitted or rows.refit):
-                self.direction(data, table).refuse_falling(models.score, self.classes)
-        else:
-            self.family = weights
-        self.spread = REFIT if rows.refit or self.estimates_groups else 0.0
+                self.direction(data, table).refuse_falling(models.score, rows.classes)
+        self.spread = REFIT if rows.refit or estimates_groups else 0.0
         self.words = rows.words
-        if self.estimates_groups:
+        if estimates_groups:
             self.words += ", with groups estimated by models of other rows"
+
+    @property
+    def strata(self) -> Strata:
+        """The strata of the selection data."""
+        return self.family.data.strata
 
     @property
     def groups_read(self) -> GroupsRead:
         """The groups that the rules read, and their column."""
         if self.told is None:
             return None, None
-        return self.names.values[self.told].tolist(), self.names.titles[self.told]
+        names = self.models.rows.names
+        return names.values[self.told].tolist(), names.titles[self.told]
 
-    def outputs(self) -> LogProbabilities:
-        """Return the outputs of the models on the selection data; their features are not kept."""
+    def _infers(self, problem: Problem) -> bool:
+        """Whether rules weigh an estimate of a row's group: not if they read it, or read scores alone."""
+        return problem.infer_groups and self.told is None and not self.models.reads_scores
+
+    def outputs(self, X: Table = None) -> LogProbabilities:
+        """Return the outputs of the models on the selection data, also with their features."""
         models, data = self.models, self.family.data
-        groups = self.family.places[data.stratum]
-        return LogProbabilities(models.logs.__getitem__, models, groups, None, models.scores)
+        groups = data.strata.place(self.family.group_column)[data.stratum]
+        return LogProbabilities(models.logs.__getitem__, models, groups, X, models.scores)
 
     def direction(self, data: Counts, table: LogProbabilities, among: Any = ...) -> Direction:
         """Return whether the single score of some rows grows with the label that it is stated for."""
@@ -197,15 +180,15 @@ class Engine:
         ValueError
             If the kept selection data lack costs or groups of the problem.
         """
-        strata = self.family.data.strata
-        titles = self.names.titles
+        strata = self.strata
+        titles = (self.models.rows.names or NO_GROUPS).titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
             and problem.needs_deferral == strata.defers
             and problem.needs_costs <= self.problem.needs_costs
-            and (self.may_infer and problem.infer_groups) <= self.problem.infer_groups
+            and self._infers(problem) <= self.problem.infer_groups
         )
-        return self if covers else replace(self, problem=problem, X=None, costs=None)
+        return self if covers else replace(self, problem=problem)
 
     # -- selection -------------------------------------------------------------------------------------
 
@@ -221,25 +204,24 @@ class Engine:
         ValueError
             If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
         """
-        strata = self.family.data.strata
-        program = Program(strata, problem.objective, problem.limits)
+        program = Program(self.strata, problem.objective, problem.limits)
         pool = pool or first_rules(self.family, program)
         if problem.error_budget is not None:
             program = within_budget(pool, program, problem.error_budget)
         number, mixture = select(pool, program)
         if not (program.keeps(pool.counts[number]) or mixture.feasible):
             raise contradiction(mixture, self.words)
-        found = self.selected(problem, program, pool, number)
+        found = self.selected(problem, program.limits, pool, number)
         return replace(found, mixed=mixture.counts)
 
     def selected(
-        self, problem: Problem, program: Program, pool: Pool, number: int
+        self, problem: Problem, limits: Sequence[Limit], pool: Pool, number: int
     ) -> Selection:
-        """Return a rule of a pool as a selection."""
+        """Return a rule of a pool as a selection within limits."""
         rule = pool.rules[number]
         if isinstance(self.family, Thresholds):
             rule = self.family.written(self.family.edges[rule])
-        return Selection(self, problem, program, rule, pool.counts[number])
+        return Selection(self, problem, limits, rule, pool.counts[number])
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,8 +236,8 @@ class Selection:
         The candidates on the selection data.
     problem : Problem
         The objective within limits.
-    program : Program
-        The rates of the problem and all limits, including the error budget.
+    limits : sequence of Limit
+        All limits, including the error budget.
     rule : ndarray
         The selected candidate: thresholds with the sign of the score, shape (m, A − 1), or costs of actions,
         shape (S, A).
@@ -267,7 +249,7 @@ class Selection:
 
     engine: Engine
     problem: Problem
-    program: Program
+    limits: Sequence[Limit]
     rule: Floats
     counts: Floats
     mixed: Floats | None = None
@@ -279,10 +261,15 @@ class Selection:
         """The models that make the scores."""
         return self.engine.models
 
+    @cached_property
+    def program(self) -> Program:
+        """The rates of the problem and all limits."""
+        return Program(self.engine.strata, self.problem.objective, self.limits)
+
     @property
     def defers(self) -> bool:
         """Whether the rule may defer rows."""
-        return self.program.strata.defers
+        return self.engine.strata.defers
 
     @property
     def groups_read(self) -> GroupsRead:
@@ -296,9 +283,7 @@ class Selection:
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
-        problem = self.problem.within(limits)
-        program = self.program.within(limits)
-        return replace(self, problem=problem, program=program)
+        return replace(self, problem=self.problem.within(limits), limits=limits)
 
     # -- the rule ----------------------------------------------------------------------------------------
 
@@ -306,9 +291,10 @@ class Selection:
     def on_score(self) -> ThresholdRule:
         """The rule of thresholds on the score; of several models on the log-odds of their average."""
         score = self.engine.models.score
-        family: Any = self.engine.family
+        family = self.engine.family
+        assert isinstance(family, Thresholds)
         sign = int(family.sign)
-        classes = list(self.program.strata.classes)
+        classes = list(self.engine.strata.classes)
         first, last = classes[::sign]
         bands: list[Band] = []
         for low, high in np.sort(sign * self.rule, axis=1)[:, [0, -1]].tolist():
@@ -332,16 +318,16 @@ class Selection:
     def written(self) -> ThresholdRule | Rule:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
         engine = self.engine
-        models = engine.models
-        if isinstance(engine.family, Thresholds) and models.have_score:
+        models, family = engine.models, engine.family
+        if isinstance(family, Thresholds) and models.have_score:
             return self.on_score
         return Rule(
-            list(self.program.strata.classes),
+            list(engine.strata.classes),
             engine.groups_read[0],
             {models.names[i]: float(models.weights[i]) for i in models.used},
             models.offset.tolist(),
-            engine.family.costs(self.rule).tolist(),
-            engine.estimates_groups,
+            family.costs(self.rule).tolist(),
+            isinstance(family, ClassWeights) and bool(family.models),
         )
 
     def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
@@ -350,7 +336,7 @@ class Selection:
         if isinstance(family, Thresholds):
             return answers_of(self.on_score, table)
         costs = expected_costs(family.predict(table), self.rule)
-        K = self.program.strata.n_classes
+        K = self.engine.strata.n_classes
         return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
 
     @property
@@ -365,14 +351,14 @@ class Selection:
     @property
     def n_rows(self) -> float:
         """Number of selection rows; of weighted rows the effective number."""
-        return float(self.program.strata.size.sum())
+        return float(self.engine.strata.size.sum())
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
         engine = self.engine
         return RateTable.counted(
             stated,
-            self.program.strata,
+            engine.strata,
             self.counts,
             engine.words,
             spread=engine.spread,
@@ -394,7 +380,7 @@ class Selection:
 
     def warn(self) -> None:
         """Warn of violated limits, few rows, and a rule with nearly one answer."""
-        strata, words = self.program.strata, self.engine.words
+        strata, words = self.engine.strata, self.engine.words
         keeps = self.program.keeps(self.counts)
         if not keeps:
             warn_user(
@@ -440,7 +426,8 @@ class Selection:
 
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
-        family: Any = self.engine.family
+        family = self.engine.family
+        assert isinstance(family, Thresholds)
         place = family.places[family.data.stratum]
         moved = replace(self, rule=ends)
         counts = family.data.of(moved.on_score.numbers(family.sign * family.scores, place))
