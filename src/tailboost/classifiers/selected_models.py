@@ -327,7 +327,7 @@ class TunedClassifier(SelectedClassifier):
         models, records = new._models, new.records_
         if X is None and groups is None:
             engine = new._engine
-            problem = new._problem(engine.names)
+            problem = new._problem(engine.models.rows.names)
             new.evidence_ = new.evidence_.by(engine.on(problem).select(problem))
             new.selection_.warn()
             return new
@@ -401,7 +401,7 @@ class TunedClassifier(SelectedClassifier):
         loosest.limits = [*others, limited.within(limited.most)]
         if error() in (limited.rate, *problem.rates):  # which an error budget limits too
             loosest.error_budget = None
-        problem = loosest._problem(self._engine.names)
+        problem = loosest._problem(self._models.rows.names)
         engine = self.selection_.engine.on(problem)
         points = [
             (rate, value, loosest._answering(each))

@@ -21,7 +21,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.spelling import joined
 from tailboost.rates import Counts, Limit, Rate, Strata, error
-from tailboost.rows.rows import NO_GROUPS, Rows
+from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LogProbabilities, Models
@@ -61,7 +61,7 @@ def counted(problem: Problem, rows: Rows, rule_column: int | None) -> Counts:
     ValueError
         If a group with thresholds of its own has no row.
     """
-    names = rows.names or NO_GROUPS  # None in files of earlier versions
+    names = rows.names
     used = problem.columns(names.titles)
     if rule_column is not None:
         used = sorted({*used, rule_column})
@@ -181,7 +181,7 @@ class Engine:
             If the kept selection data lack costs or groups of the problem.
         """
         strata = self.strata
-        titles = (self.models.rows.names or NO_GROUPS).titles
+        titles = self.models.rows.names.titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
             and problem.needs_deferral == strata.defers
