@@ -37,7 +37,7 @@ def peer(logs, y, weight, idle=()):
 
 
 def learned(logs, rows):
-    models = Models.from_given([f"m{i}" for i in range(len(logs))], np.arange(logs[0].shape[1]))
+    models = Models([f"m{i}" for i in range(len(logs))], logs[0].shape[1], [], [], are_given=True)
     return averaging(replace(models, logs=logs, rows=rows))
 
 

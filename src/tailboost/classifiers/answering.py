@@ -353,15 +353,13 @@ class SelectedClassifier(OfAnyTable):
     @property
     def scores_(self) -> Scores | None:
         """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
-        if not self._models.reads_scores or len(self._models.fitted) > 1:
-            return None
-        (scores,) = self._models.fitted
-        return scores.estimator
+        columns = self._models.scores_read
+        return columns[0] if len(columns) == len(self._models.names) == 1 else None
 
     @property
     def named_estimators_(self) -> Bunch:
         """The fitted models by name."""
-        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=True)))
+        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
 
     @property
     def used_models_(self) -> list[str]:
@@ -505,12 +503,11 @@ class SelectedClassifier(OfAnyTable):
         Given probabilities of the models become an array of shape (n, M, K).
         """
         models = self._models
-        if self._models.reads_scores:  # each of its own column
+        if models.reads_scores:  # each of its own column
             return models, X
         if has_named_columns(X):
-            given = Models.from_given(models.names, self.classes_)
-            given = replace(given, weights=models.weights, offset=models.offset)
-            return given, stacked(X, self.classes_, models.names)
+            models = replace(models, read_stacked=True)
+            return models, stacked(X, self.classes_, models.names)
         if models.are_given:
             raise AttributeError(
                 "this classifier is made from_probabilities and has no models: give a dict of "
@@ -576,8 +573,8 @@ class SelectedClassifier(OfAnyTable):
         self.evidence_.refuse_changed()
         selection = self.evidence_.selected
         made_by: Sequence[object] = selection.models.logs
-        if self._models.reads_scores:
-            scores = [model.estimator for model in selection.models.fitted]
+        if selection.models.reads_scores:
+            scores = selection.models.scores_read
             made_by = [[s.column_list, s.label_list, s.kind, s.missing] for s in scores]
         names = self._group_names
         each = zip(names.titles, (values.tolist() for values in names.values), strict=True)
@@ -594,7 +591,7 @@ class SelectedClassifier(OfAnyTable):
             rule,
             selection.problem.limits,
             (
-                Known(self.records_, score_labels=self._models.score_labels),
+                Known(self.records_, score_labels=selection.models.score_labels(self.classes_)),
                 *known_within(selection.models.fitted),
             ),
             self._scored,
@@ -625,10 +622,8 @@ class SelectedClassifier(OfAnyTable):
         """Return which rows lack a score that the rule reads; given probabilities are no scores."""
         lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
         if not has_named_columns(X) or self._models.reads_scores:
-            for model in self._models.fitted:
-                scores = getattr(model, "estimator", None)
-                if isinstance(scores, Scores):
-                    lacking |= scores.without_score(X)
+            for scores in self._models.scores_read:
+                lacking |= scores.without_score(X)
         return lacking
 
     def _row_hashes(self, X: Table) -> Hashes:

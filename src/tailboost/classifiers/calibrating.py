@@ -573,7 +573,7 @@ def prices(
     if models.score.kind == "number":
         without[""] = selection.within([]).answers(table)[0], False
     else:
-        logs = table.pooled if len(models.fitted) > 1 else table.logs(0)
+        logs = table.pooled if len(models.names) > 1 else table.logs(0)
         without[""] = logs.argmax(axis=1), False
     limits = selection.problem.limits
     if not 2 <= len(limits) <= MOST_PRICED:

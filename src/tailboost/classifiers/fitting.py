@@ -490,4 +490,4 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
             marked = replace(rows, words=f"{words}, {equal}", fitted=True)
             models = replace(models, rows=marked)
             break
-    return models, Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels)
+    return models, Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels(rows.classes))

@@ -469,11 +469,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             mix._name_groups(rows)
         P = stacked(probabilities, mix.classes_)
         check_length(y, "y", len(P), "probabilities")
-        models = Models.from_given(list(probabilities), mix.classes_)
+        names = list(probabilities)
+        models = Models(names, len(mix.classes_), [], [], are_given=True, read_stacked=True)
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.places])
         rows = rows.numbered(mix.classes_, mix._group_names, words)
-        mix._judge(problem, models, models.fitted, rows)
+        mix._judge(problem, models, [], rows)
         mix.selection_.warn()
         return mix
 

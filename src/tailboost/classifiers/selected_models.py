@@ -237,7 +237,7 @@ class TunedClassifier(SelectedClassifier):
         )  # the selection data: these are among the trained rows
         inner = [each.records for each in known_within(given)]
         known = [rows for each in inner for rows in each.tables]
-        complete = all(each.complete for each in inner)
+        complete = not models.are_given and all(each.complete for each in inner)
         of_fits = []
         if training_rows is not None:  # after the models, which refuse an X with other columns
             named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)

@@ -364,42 +364,8 @@ class GivenModel(OfAnyTable):
         return P
 
 
-@parameters
-class GivenProbabilities(ClassifierMixin, BaseEstimator):
-    """Model with given class probabilities: one block of an array of shape (n, M, K).
-
-    Parameters
-    ----------
-    name : str
-        Name of the model, for messages.
-    number : int
-        Place of the model among the M models.
-    classes : ndarray of shape (K,)
-        The labels.
-    """
-
-    name: str
-    number: int
-    classes: Labels
-
-    @property
-    def classes_(self) -> Labels:
-        """The labels."""
-        return self.classes
-
-    @property
-    def label_list(self) -> list[Any]:
-        """The labels, in the order of their columns."""
-        return self.classes.tolist()
-
-    def predict_proba(self, X: Floats) -> Floats:
-        """Return class probabilities, shape (n, K)."""
-        P = X[:, self.number]
-        if np.isnan(P).any():
-            raise ValueError(
-                f"probabilities: those of {[self.name]} are missing, and the rule uses them"
-            )
-        return P
+class GivenProbabilities(BaseEstimator):
+    """A model of which only the probabilities are known, in files of the version before."""
 
 
 def as_fitted(model: Model) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tailboost.rows.subgroups import MISSING_GROUP, unit_name
@@ -62,31 +62,31 @@ def words_of_groups(groups: GroupsOfRule, texts: Sequence[str]) -> str:
 
 
 def sql_case(
-    conditions: Sequence[str], tests: Sequence[Sequence[tuple[str, Any]]], *, as_text: bool
+    tests: Mapping[Any, Sequence[tuple[str, Any]]],
+    column: Any,
+    table: str | None,
+    *,
+    as_text: bool,
 ) -> str:
     """Return the action of the first true test as SQL.
 
-    The tests with their actions, and the ``conditions`` before them, are those of each group. Labels may be
-    written ``as_text``, because a column has one type.
+    The tests with their actions are those of each group, which is in a column; NULL there is the group
+    'missing' of a rule. The only group of a group-blind rule is None. Labels may be written ``as_text``,
+    because a column has one type.
     """
-    cases = [
-        f"WHEN {condition}{test} THEN {sql_value(action, as_text)}"
-        for condition, of_group in zip(conditions, tests, strict=True)
-        for test, action in of_group
-    ]
-    return f"CASE {' '.join(cases)} END"
-
-
-def sql_conditions(groups: GroupsOfRule, column: Any, table: str | None) -> list[str]:
-    """Return the condition of each group on its column; NULL is the group 'missing' of a rule."""
-    if groups is None:
-        return [""]
-    if column is None:
+    if column is None and None not in tests:
         raise ValueError("group= is needed: the rule reads the row's group")
     group = sql_column(column, table)
-    if MISSING_GROUP in groups:
+    if MISSING_GROUP in tests:
         group = f"COALESCE({group}, {sql_value(MISSING_GROUP)})"
-    return [f"{group} = {sql_value(name)} AND " for name in groups]
+    cases = []
+    for name, of_group in tests.items():
+        condition = "" if name is None else f"{group} = {sql_value(name)} AND "
+        cases += [
+            f"WHEN {condition}{test} THEN {sql_value(action, as_text)}"
+            for test, action in of_group
+        ]
+    return f"CASE {' '.join(cases)} END"
 
 
 def sql_column(name: Any, table: str | None) -> str:

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, minimize
 from scipy.special import log_softmax, softmax
-from sklearn.frozen import FrozenEstimator
 
-from tailboost.core.array_types import Array, Floats, Hashes, Ints, Model, Table
+from tailboost.core.array_types import Floats, Hashes, Ints, Labels, Model, Table
 from tailboost.core.checks import check_answers, check_probabilities, n_rows_of
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.score_kinds import NARROW, ROUNDED, shortest_decimals
-from tailboost.learners.scores import GivenProbabilities, Scores
+from tailboost.learners.scores import Scores
 from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
 from tailboost.rows.rows import Rows
 from tailboost.selection.rule import logs_of
@@ -109,24 +108,8 @@ class Models:
     # The single score of the rows, shape (n,), if the counted models answer.
     scores: Floats | None = None
     are_given: bool = False  # whether only the probabilities of the models are known
-
-    @classmethod
-    def from_given(cls, names: Sequence[str], classes: Array) -> Models:
-        """Return models of which only the probabilities are known.
-
-        An array of shape (n, M, K) takes the place of X, see `tailboost.selection.rule.stacked`.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Names of the M models.
-        classes : ndarray of shape (K,)
-            The labels.
-        """
-        given = [GivenProbabilities(name, i, classes) for i, name in enumerate(names)]
-        fitted = list(map(FrozenEstimator, given))
-        columns = [np.arange(len(classes))] * len(names)
-        return cls(list(names), len(classes), fitted, columns, are_given=True)
+    # Whether the place of X has an array of their probabilities, see `tailboost.selection.rule.stacked`.
+    read_stacked: bool = False
 
     @property
     def used(self) -> Ints:
@@ -134,39 +117,42 @@ class Models:
         used = self.weights > 0.0
         return np.flatnonzero(used | ~used.any())
 
-    @cached_property
-    def of_scores(self) -> bool:
-        """Whether the models are scores or given probabilities: then equal rows count as different rows."""
-        given = (Scores, GivenProbabilities)
-        return all(
-            isinstance(getattr(model, "estimator", None), given) for model in self.fitted
-        )
-
     @property
-    def score_labels(self) -> list[Any]:
-        """The labels of the columns of scores, or of given probabilities; none of other models."""
-        return self.fitted[0].estimator.label_list if self.of_scores else []
+    def scores_read(self) -> list[Scores]:
+        """The columns of scores among the models."""
+        estimators = [getattr(model, "estimator", None) for model in self.fitted]
+        return [each for each in estimators if isinstance(each, Scores)]
 
     @property
     def reads_scores(self) -> bool:
         """Whether the models are columns of scores."""
-        return self.of_scores and not self.are_given
+        return 0 < len(self.scores_read) == len(self.fitted)
+
+    @property
+    def of_scores(self) -> bool:
+        """Whether the models are scores or given probabilities: then equal rows count as different rows."""
+        return self.are_given or self.reads_scores
+
+    def score_labels(self, classes: Labels) -> list[Any]:
+        """Return the labels of columns of scores, or of given probabilities; none of other models."""
+        if self.are_given:
+            return classes.tolist()
+        return self.scores_read[0].label_list if self.reads_scores else []
 
     @cached_property
     def have_score(self) -> bool:
         """Whether rules are functions of a single score: a column, or P(second class) of a single model."""
-        if len(self.fitted) > 1 or self.n_classes != 2 or self.are_given:
+        if len(self.names) > 1 or self.n_classes != 2 or self.are_given:
             return False
-        return not self.of_scores or len(self.fitted[0].estimator.column_list) == 1
+        return all(len(each.column_list) == 1 for each in self.scores_read)
 
     @cached_property
     def score(self) -> Scores:
         """The single score of which rules are functions; `LOG_ODDS` if there is none."""
         if not self.have_score:
             return LOG_ODDS
-        if self.of_scores:
-            columns: Scores = self.fitted[0].estimator
-            return columns
+        if self.reads_scores:
+            return self.scores_read[0]
         # The models of our learners answer class numbers, without a list of them.
         labels = getattr(self.fitted[0], "classes_", self.columns[0])
         (label,) = labels[self.columns[0] == 1].tolist()
@@ -207,7 +193,7 @@ class Models:
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""
         if self.reads_scores:
-            X = np.hstack([model.estimator.values(X) for model in self.fitted])
+            X = np.hstack([scores.values(X) for scores in self.scores_read])
         return hash_rows(X, rounded=True)
 
     def probabilities(self, X: Table, i: int, fit: tuple[Model, Ints] | None = None) -> Floats:
@@ -216,6 +202,12 @@ class Models:
         ``fit`` is another fit of the model with the class numbers of its columns; other classes have
         probability 0. Errors name the model.
         """
+        if self.read_stacked:
+            if np.isnan(X[:, i]).any():
+                raise ValueError(
+                    f"probabilities: those of {[self.names[i]]} are missing, and the rule uses them"
+                )
+            return X[:, i]
         model, columns = fit or (self.fitted[i], self.columns[i])
         predicted = model.predict_proba(X)
         if getattr(predicted, "dtype", None) in NARROW:  # as files hold these scores

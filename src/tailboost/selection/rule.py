@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain
+from itertools import chain, pairwise
 from keyword import iskeyword
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from tailboost.core.array_types import (
     Array,
-    Column,
     Document,
     Floats,
     Groups,
@@ -46,7 +45,6 @@ from tailboost.selection.forms import (
     range_words,
     sql_case,
     sql_column,
-    sql_conditions,
     words_of_groups,
 )
 
@@ -84,11 +82,6 @@ class StoredRule:
     def to_dict(self) -> Document:
         """Return the rule as plain types, for JSON."""
         return {"format": self.FORMAT, **vars(self)}
-
-    @property
-    def identity(self) -> Document:
-        """The rule as plain values, for `digest_of_rule`."""
-        return self.to_dict()
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""
@@ -257,8 +250,22 @@ class ThresholdRule(StoredRule):
             If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used;
             if the default is no answer.
         """
-        table = as_pandas(score)
-        column, groups = self._columns_read(table, groups)
+        table = column = as_pandas(score)
+        names = columns_of(table)
+        if names:
+            needed = [self.column]
+            if groups is None and self.groups is not None:
+                groups = self.group_column
+                needed.append(groups)
+            absent = [name for name in needed if name not in names]
+            if absent:
+                raise ValueError(
+                    f"score is a table without the column {absent[0]!r}, which the rule reads; "
+                    f"it has {listed(names)} (groups may be given by groups=)"
+                )
+            column = table[self.column]
+            if np.isscalar(groups) and groups in names:
+                groups = table[groups]
         if np.ndim(column) > 1 and np.shape(column)[1] > 1:
             raise ValueError(
                 f"score has {np.shape(column)[1]} columns; give the one of the score"
@@ -268,31 +275,8 @@ class ThresholdRule(StoredRule):
         missing = self.missing
         if missing is None and default is not ...:
             missing = np.nan
-        kind = SCORE_KINDS[self.kind]
-        scores = kind.checked(np.ravel(column), str(self.column), missing)
+        scores = SCORE_KINDS[self.kind].checked(np.ravel(column), self.column, missing)
         return _answers(self, scores, groups, table, default)
-
-    def _columns_read(self, table: Table, groups: Groups) -> tuple[Column, Groups]:
-        """Return the scores and the groups: of a table of named columns those that the rule reads.
-
-        Given groups take the place of the column of groups; raise ValueError if a column is missing.
-        """
-        names = columns_of(table)
-        if not names:
-            return table, groups
-        needed = [self.column]
-        if groups is None and self.groups is not None:
-            groups = self.group_column
-            needed.append(groups)
-        for name in needed:
-            if name not in names:
-                raise ValueError(
-                    f"score is a table without the column {name!r}, which the rule reads; "
-                    f"it has {listed(names)} (groups may be given by groups=)"
-                )
-        if np.isscalar(groups) and groups in names:
-            groups = table[groups]
-        return table[self.column], groups
 
     def numbers(self, scores: Floats, place: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -335,16 +319,17 @@ class ThresholdRule(StoredRule):
 
     def _ranges(
         self, label: Name | None, *, is_needed: bool
-    ) -> tuple[list[list[Range]], float | None]:
+    ) -> tuple[dict[Name, list[Range]], float | None]:
         """Return the ranges of the scores of a label by group, and the score of rows without one.
 
-        The rule's highest range is first. Two neighbours share an end, which belongs to the first of them. Of
-        the other one of two labels scores fall where the rule's grow, so ranges are turned. Raise ValueError
-        if the label is needed and not stated, or if its scores do not decide.
+        The only group of a group-blind rule is None. The rule's highest range is first. Two neighbours share
+        an end, which belongs to the first of them. Of the other one of two labels scores fall where the
+        rule's grow, so ranges are turned. Raise ValueError if the label is needed and not stated, or if its
+        scores do not decide.
         """
         kind, missing = SCORE_KINDS[self.kind], self.missing
         read: Callable[[Any], float] = float
-        first, last = kind.most, kind.least
+        highest, lowest = kind.most, kind.least
         if label != self.label and (is_needed or label is not None):
             if label not in self.classes:
                 raise ValueError(
@@ -356,17 +341,14 @@ class ThresholdRule(StoredRule):
                     f"label={label!r}: its scores do not decide, because the rule reads "
                     f"{kind.plural} of {self.label!r}"
                 )
-            read, first, last = kind.turned, last, first
+            read, highest, lowest = kind.turned, lowest, highest
             missing = None if missing is None else read(missing)
-        ranges = []
-        for band in self.bands:
-            above = first
-            of_group = []
-            for lower, action in reversed(band):
-                below = last if lower is None else read(lower)
-                of_group.append((min(above, below), max(above, below), action))
-                above = below
-            ranges.append(of_group)
+        ranges: dict[Name, list[Range]] = {}
+        for group, band in zip(self.groups or [None], self.bands, strict=True):
+            ends = [lowest, *(read(lower) for lower, _ in band[1:]), highest]
+            pairs = zip(pairwise(ends), band, strict=True)
+            of_group = [(min(pair), max(pair), action) for pair, (_, action) in pairs]
+            ranges[group] = of_group[::-1]
         return ranges, missing
 
     def to_sql(
@@ -415,15 +397,11 @@ class ThresholdRule(StoredRule):
         score = sql_column(column, table)
         if missing is not None:
             score = f"COALESCE({score}, {missing!r})"
-        tests = [
-            [
-                (f"{score} BETWEEN {least!r} AND {most!r}", action)
-                for least, most, action in each
-            ]
-            for each in ranges
-        ]
-        conditions = sql_conditions(self.groups, group, table)
-        return sql_case(conditions, tests, as_text=self.defers)
+        tests = {
+            name: [(f"{score} BETWEEN {least!r} AND {most!r}", to) for least, most, to in each]
+            for name, each in ranges.items()
+        }
+        return sql_case(tests, group, table, as_text=self.defers)
 
     def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:
         """Return the source of a Python function of one score (and group), without imports.
@@ -441,7 +419,6 @@ class ThresholdRule(StoredRule):
         if not name.isidentifier() or iskeyword(name):
             raise ValueError(f"name={name!r} is no name of a function")
         ranges, missing = self._ranges(label, is_needed=self.model is not None)
-        of_group = dict(zip(self.groups or (None,), ranges, strict=True))
         words = str(self)
         if label not in (None, self.label):
             words += f"\nscore is that of {label}"
@@ -449,9 +426,9 @@ class ThresholdRule(StoredRule):
             name=name,
             words=words,
             missing=missing,
-            missing_group=MISSING_GROUP if MISSING_GROUP in of_group else None,
+            missing_group=MISSING_GROUP if MISSING_GROUP in ranges else None,
             kind=SCORE_KINDS[self.kind],
-            ranges=of_group,
+            ranges=ranges,
         )
 
     def __str__(self) -> str:
@@ -649,20 +626,19 @@ class Rule(StoredRule):
         slack = len(P) * ROUNDED
         are_valid = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in P]
         are_valid.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
-        conditions = [
-            " AND ".join([*are_valid, condition])
-            for condition in sql_conditions(self.groups, group, table)
-        ]
         masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
-        tests = []
-        for costs in np.asarray(self.action_costs) * np.exp(self.offsets)[:, None]:
+        costs_of_groups = np.asarray(self.action_costs) * np.exp(self.offsets)[:, None]
+        tests = {}
+        for name, costs in zip(self.groups or [None], costs_of_groups, strict=True):
             expected = [
                 " + ".join(f"{c!r} * {mass}" for c, mass in zip(each, masses, strict=True))
                 for each in costs.T.tolist()
             ]
-            are_least = [" AND ".join(f"{c} <= {d}" for d in expected) for c in expected]
-            tests.append(list(zip(are_least, [*self.classes, HUMAN_REVIEW], strict=False)))
-        return sql_case(conditions, tests, as_text=self.defers)
+            are_least = [
+                " AND ".join([*are_valid, *(f"{c} <= {d}" for d in expected)]) for c in expected
+            ]
+            tests[name] = list(zip(are_least, [*self.classes, HUMAN_REVIEW], strict=False))
+        return sql_case(tests, group, table, as_text=self.defers)
 
     def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:
         """Raise ValueError: only a rule on one score has source in Python."""
