@@ -87,13 +87,21 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
 
+class _Entry(NamedTuple):
+    """An attempt in the ledger of a folder, with the target that it predicts."""
+
+    target: str | None
+    certified: bool
+    attempt: Attempt
+
+
 def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
     Rows that ``selected`` a rule of these scores before are refused.
     """
     from tailboost.core.checks import label_column
-    from tailboost.rows.seen import Ledger, Seen, first_repeated
+    from tailboost.rows.seen import Ledger, Seen
     from tailboost.selection.door import answering
 
     path = rows.path.resolve().parent / LEDGER
@@ -105,77 +113,63 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
         opened = answering(model)
         columns = opened.known[0].score_labels
         given = Seen.of(opened.score(X).given(), "", label_column(y, "y"), columns)
-        if first_repeated(given, selected, "copies") is not None:
+        if any(map(given.repeats, selected)):
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
             )
-        earlier = _counting(entries, target, given)
+        earlier = _counting([*entries.values()], target, given)
         if earlier:
-            options["previous"] = Ledger(tuple(each.attempt for each in earlier))
+            options["previous"] = Ledger(tuple(earlier))
+        attempts: Sequence[Attempt] = ()
+        certified = False
         try:
             rule = tb.calibrate(model, X, y, **rows.beside, **options)
+            assert rule.certificate_ is not None
+            attempts = rule.certificate_.attempts
+            certified = True
         except tb.NotCertifiedError as error:
-            _record(path, entries, error.attempts, target, certified=False)
+            attempts = error.attempts
             raise
-        assert rule.certificate_ is not None
-        _record(path, entries, rule.certificate_.attempts, target, certified=True)
+        finally:
+            n_known = len(entries)
+            for each in attempts:
+                entries.setdefault(each.key, _Entry(target, certified, each))
+            if len(entries) > n_known:
+                documents = [
+                    entry._asdict() | {"attempt": entry.attempt.to_dict()}
+                    for entry in entries.values()
+                ]
+                write_output(path, json.dumps(documents) + "\n")
     return rule
 
 
-class _Entry(NamedTuple):
-    """An attempt in the ledger of a folder, with the target that it predicts."""
-
-    target: str | None
-    certified: bool
-    attempt: Attempt
-
-
-def _counting(entries: Sequence[_Entry], target: str | None, given: Seen) -> list[_Entry]:
+def _counting(entries: Sequence[_Entry], target: str | None, given: Seen) -> list[Attempt]:
     """Return the attempts that count for a call on these rows.
 
     An attempt counts if it had rows of the call, whatever the name of its file, or if it certified nothing
     for this target and no later one did.
     """
-    campaign: list[_Entry] = []
+    campaign: list[Attempt] = []
     for entry in entries:
         if entry.target == target:
-            campaign = [] if entry.certified else [*campaign, entry]
+            campaign = [] if entry.certified else [*campaign, entry.attempt]
     for entry in entries:
-        if entry not in campaign and given.repeats(entry.attempt.rows):
-            campaign.append(entry)
+        if entry.attempt not in campaign and given.repeats(entry.attempt.rows):
+            campaign.append(entry.attempt)
     return campaign
 
 
-def _record(
-    path: Path,
-    entries: Sequence[_Entry],
-    attempts: Sequence[Attempt],
-    target: str | None,
-    *,
-    certified: bool,
-) -> None:
-    """Write the new attempts of a call into the ledger."""
-    by_key = {each.attempt.key: each for each in entries}
-    for attempt in attempts:
-        by_key.setdefault(attempt.key, _Entry(target, certified, attempt))
-    if len(by_key) > len(entries):
-        documents = [
-            each._asdict() | {"attempt": each.attempt.to_dict()} for each in by_key.values()
-        ]
-        write_output(path, json.dumps(documents) + "\n")
-
-
-def _read_ledger(path: Path) -> list[_Entry]:
-    """Return the attempts on the tables of a folder; none without a file."""
+def _read_ledger(path: Path) -> dict[str, _Entry]:
+    """Return the attempts on the tables of a folder by their keys; none without a file."""
     from tailboost.rows.seen import Attempt
 
     if not path.exists():
-        return []
+        return {}
     try:
-        documents = json.loads(path.read_text("utf-8"))
-        return [
+        entries = [
             _Entry(**each | {"attempt": Attempt.from_dict(each["attempt"])})
-            for each in documents
+            for each in json.loads(path.read_text("utf-8"))
         ]
+        return {entry.attempt.key: entry for entry in entries}
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{str(path)!r}, the record of attempts, is damaged") from None
