@@ -20,7 +20,6 @@ from tailboost.core.array_types import (
     Column,
     Floats,
     Groups,
-    Hashes,
     Ints,
     Label,
     Labels,
@@ -197,16 +196,30 @@ class SelectedClassifier(OfAnyTable):
         """
         check_is_fitted(self)
         X = self._rows_of(X)
+        classes = self.classes_.tolist()
         certificate = self.evidence_.certificate
         if certificate is not None:
             warn_of_other_groups(certificate.groups_named, X, groups)
         if default is not ...:
-            return self._with_default(X, groups, deferred, default)
-        labels, is_deferred = self._answers(X, groups)
-        labels = self.classes_[labels]
+            if default not in (*classes, HUMAN_REVIEW, None):
+                raise ValueError(
+                    f"default={default!r} is no answer of this rule: give one of {classes}, "
+                    f"{HUMAN_REVIEW!r} or None"
+                )
+            groups = group_columns(groups, "groups", X) or None
+            has_group = self._places(X, groups, others=-1) >= 0
+            models, table = self._read(X)
+            is_answered = has_group & ~models.without_score(table)
+            answers = np.full(len(is_answered), default, dtype=object)
+            if is_answered.any():
+                rows, of_rows = take(X, is_answered), take(groups, is_answered)
+                answers[is_answered] = self.predict(rows, of_rows, deferred=deferred)
+            return answers
+        numbers, is_deferred = self._answers(X, groups)
+        labels = self.classes_[numbers]
         is_stored = isinstance(self.evidence_.selection, StoredSelection)
         is_final = self._models.reads_scores and (is_stored or certificate is not None)
-        if deferred is None and is_final and HUMAN_REVIEW not in self.classes_.tolist():
+        if deferred is None and is_final and HUMAN_REVIEW not in classes:
             deferred = HUMAN_REVIEW  # nobody selects another rule with these scores
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
@@ -221,29 +234,13 @@ class SelectedClassifier(OfAnyTable):
                     DeferredRowsWarning,
                 )
             return labels
-        if not np.isscalar(deferred) or deferred in self.classes_.tolist():
+        if not np.isscalar(deferred) or deferred in classes:
             raise ValueError(f"deferred={deferred!r} must be one value, and no label")
         marks = np.asarray(deferred)
         if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
             marks = np.array(deferred, dtype=object)
             labels = labels.astype(object)
         return np.where(is_deferred, marks, labels)
-
-    def _with_default(self, X: Table, groups: Groups, deferred: Any, default: Any) -> Array:
-        """Return answers with a default for rows without a score or of an unknown group."""
-        if default not in (*self.classes_.tolist(), HUMAN_REVIEW, None):
-            raise ValueError(
-                f"default={default!r} is no answer of this rule: give one of "
-                f"{self.classes_.tolist()}, {HUMAN_REVIEW!r} or None"
-            )
-        groups = group_columns(groups, "groups", X) or None
-        has_group = self._places(X, groups, others=-1) >= 0
-        is_answered = has_group & ~self._without_score(X)
-        answers = np.full(len(is_answered), default, dtype=object)
-        if is_answered.any():
-            rows, of_rows = take(X, is_answered), take(groups, is_answered)
-            answers[is_answered] = self.predict(rows, of_rows, deferred=deferred)
-        return answers
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
@@ -332,19 +329,22 @@ class SelectedClassifier(OfAnyTable):
     @property
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
-        check_is_fitted(self)
-        return self.evidence_.selected.written
+        return self._selected.written
 
     @property
     def estimators_(self) -> list[Model]:
         """The fitted models, on class numbers, in the order of `estimators`."""
-        check_is_fitted(self)
-        return self._models.fitted
+        return self._selected.models.fitted
 
     @property
     def groups_(self) -> Array:
         """Names of the groups of the fit; empty without groups."""
         return self._group_names.names
+
+    @property
+    def _selected(self) -> Selection | StoredSelection:
+        check_is_fitted(self)
+        return self.evidence_.selected
 
     @property
     def _models(self) -> Models:
@@ -364,13 +364,13 @@ class SelectedClassifier(OfAnyTable):
     @property
     def used_models_(self) -> list[str]:
         """Names of the models in the rule."""
-        check_is_fitted(self)
-        return [self._models.names[i] for i in self._models.used]
+        models = self._selected.models
+        return [models.names[i] for i in models.used]
 
     @property
     def objective_(self) -> Statistic:
         """The minimised rate."""
-        return self.evidence_.selected.problem.objective
+        return self._selected.problem.objective
 
     @property
     def gap_(self) -> float:
@@ -385,14 +385,12 @@ class SelectedClassifier(OfAnyTable):
 
         Raise ValueError for a rule of a file, which has none.
         """
-        check_is_fitted(self)
-        selection = self.evidence_.selection
+        selection = self._selected
         if isinstance(selection, StoredSelection):
             raise ValueError(
                 "this rule was read from a file, without its selection data: select again, "
                 "as by reweight(X, y) with rows that no model was fitted on"
             )
-        assert isinstance(selection, Selection)
         return selection
 
     @property
@@ -452,8 +450,11 @@ class SelectedClassifier(OfAnyTable):
         1.0
         """
         check_is_fitted(self)
-        rows, trained = Seen.of(self._row_hashes(X)), self.records_.trained
-        return float("nan") if trained is None else rows.share_in(trained)
+        models, table = self._read(X)
+        trained = self.records_.trained
+        if trained is None:
+            return float("nan")
+        return Seen.of(models.row_hashes(table)).share_in(trained)
 
     # -- errors on the selection data ------------------------------------------------------------------
 
@@ -543,7 +544,7 @@ class SelectedClassifier(OfAnyTable):
         Rows of unknown groups have the number ``others``, and are an error without one. So are missing
         groups, groups that are not used, and a ``by_group`` that was changed after the selection.
         """
-        values, title = self.evidence_.selected.groups_read
+        values, title = self._selected.groups_read
         if bool(self.by_group) != (values is not None):
             raise ValueError(
                 f"by_group={self.by_group!r} was set after the selection of the rule: tune "
@@ -559,7 +560,7 @@ class SelectedClassifier(OfAnyTable):
         numbers = self._places(X, groups)
         models, table = self._read(X)
         found = [
-            self.evidence_.selected.answers(models.transform(rows, numbers[place]))
+            self._selected.answers(models.transform(rows, numbers[place]))
             for place, rows in batched(table)
         ]
         labels, deferred = map(np.concatenate, zip(*found, strict=True))
@@ -569,9 +570,8 @@ class SelectedClassifier(OfAnyTable):
 
     def __tailboost__(self) -> Decided:
         """Return the rule with the models that make its scores, and all rows that are known to them."""
-        check_is_fitted(self)
+        selection = self._selected
         self.evidence_.refuse_changed()
-        selection = self.evidence_.selected
         made_by: Sequence[object] = selection.models.logs
         if selection.models.reads_scores:
             scores = selection.models.scores_read
@@ -603,33 +603,20 @@ class SelectedClassifier(OfAnyTable):
         """Return rows with the models' log-probabilities, computed once for all rules."""
         X, _ = unpack(X)
         groups = self._groups_of(X, groups) or None
+        models, table = self._read(X)
 
         @cache
         def outputs() -> LogProbabilities:
             places = self._places(X, groups if self.by_group else None)
-            models, table = self._read(X)
             return models.transform(table, places)
 
         def answers(opened: LogProbabilities) -> Ints:
-            labels, is_deferred = self.evidence_.selected.answers(opened)
+            labels, is_deferred = self._selected.answers(opened)
             return np.where(is_deferred, len(self.classes_), labels)
 
-        content = cache(partial(self._row_hashes, X))
-        lacking = cache(partial(self._without_score, X))
+        content = cache(partial(models.row_hashes, table))
+        lacking = cache(partial(models.without_score, table))
         return Scored(groups, content, content, lacking, answers, outputs)
-
-    def _without_score(self, X: Table) -> Mask:
-        """Return which rows lack a score that the rule reads; given probabilities are no scores."""
-        lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
-        if not has_named_columns(X) or self._models.reads_scores:
-            for scores in self._models.scores_read:
-                lacking |= scores.without_score(X)
-        return lacking
-
-    def _row_hashes(self, X: Table) -> Hashes:
-        """Return the hashes of rows: of the scores that the rule reads, or features."""
-        models, table = self._read(X)
-        return models.row_hashes(table)
 
     # -- scikit-learn ----------------------------------------------------------------------------------
 

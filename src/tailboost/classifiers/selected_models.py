@@ -550,8 +550,6 @@ class TunedClassifier(SelectedClassifier):
         models = Models([name], len(offset), fitted, [columns], np.array([weight]), offset)
         groups_read = rule.groups, new.by_group or None
         selection = StoredSelection(rule, models, stated(new), groups_read, notes)
-        if certificate is not None:
-            certificate = replace(certificate, columns=names.titles)
         new.evidence_ = Evidence(selection, records, certificate)
         return new
 

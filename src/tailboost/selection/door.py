@@ -7,6 +7,7 @@ have read (`Known`). Certificates, monitors and model files read these alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from types import MethodType
@@ -232,6 +233,8 @@ def known_within(
 ) -> Iterator[Known]:
     """Yield the known rows of each fitted classifier of tailboost inside a model, at any depth.
 
+    An unfitted one knows none.
+
     A frozen model of another library has records without rows: its training rows are unknown. ``steps`` are
     the transformers that the rows pass before, ``passed`` the models around this one.
     """
@@ -250,12 +253,17 @@ def known_within(
     is_ours = isinstance(model, Answers)
     if is_frozen and (pipelines or not is_ours):
         yield Known(Records())
-    if is_ours:
-        yield from _known_to(model, steps)
+    if not is_ours:
+        for part in _parts(model):
+            if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
+                yield from known_within(part, steps, around)
         return
-    for part in _parts(model):
-        if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
-            yield from known_within(part, steps, around)
+    with suppress(NotFittedError):
+        found = model.__tailboost__()
+        for each in found.known:
+            hashes = each.hashes or partial(_content, found)
+            records = replace(each.records, complete=found.known[0].records.complete)
+            yield _behind(replace(each, records=records, hashes=hashes), steps)
 
 
 def _parts(model: Model) -> Iterable[Any]:
@@ -266,19 +274,6 @@ def _parts(model: Model) -> Iterable[Any]:
         return model
     attributes = model if isinstance(model, dict) else getattr(model, "__dict__", {})
     return [*attributes.values()]
-
-
-def _known_to(model: Answers, steps: tuple[Model, ...]) -> Iterator[Known]:
-    """Yield the known rows of a classifier of tailboost behind transformers; none of an unfitted one."""
-    try:
-        found = model.__tailboost__()
-    except NotFittedError:
-        return
-    is_complete = found.known[0].records.complete
-    for each in found.known:
-        hashes = each.hashes or partial(_content, found)
-        records = replace(each.records, complete=is_complete)
-        yield _behind(replace(each, records=records, hashes=hashes), steps)
 
 
 def _content(found: Decided, X: Table) -> Hashes:
@@ -295,7 +290,7 @@ def _content(found: Decided, X: Table) -> Hashes:
 def _behind(known: Known, steps: tuple[Model, ...]) -> Known:
     """Return known rows of a model behind transformers."""
     read = known.hashes
-    if read is None or not steps:
+    if read is None:
         return known
     return replace(known, hashes=lambda X: read(transformed(X, steps)))
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 from scipy.special import log_softmax, softmax
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Labels, Model, Table
+from tailboost.core.array_types import Floats, Hashes, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import check_answers, check_probabilities, n_rows_of
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.score_kinds import NARROW, ROUNDED, shortest_decimals
@@ -189,6 +189,14 @@ class Models:
             weight = np.ones(len(weight))
         kept = replace(rows, row_hashes=hashes, weight=weight, clusters=None)
         return replace(self, logs=tuple(logs), rows=kept, scores=scores)
+
+    def without_score(self, X: Table) -> Mask:
+        """Return which rows lack a score that the models read; given probabilities are no scores."""
+        lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
+        if not self.read_stacked:
+            for scores in self.scores_read:
+                lacking |= scores.without_score(X)
+        return lacking
 
     def row_hashes(self, X: Table) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table."""

@@ -120,8 +120,8 @@ class Thresholds:
         self.cell, stratum = np.nonzero(counted)
         weights, costs = counted[self.cell, stratum], None
         if data.costs is not None:
-            met = [each[self.cell, n_strata + stratum] / weights for each in sums]
-            costs = np.stack(met, axis=1)
+            met = [each[self.cell, n_strata + stratum] for each in sums]
+            costs = np.stack(met, axis=1) / weights[:, None]
         self.merged = Counts(strata, stratum, weights, costs)
 
         # Expected rows have the label by its chance: in each stratum as many as were counted.
@@ -163,15 +163,14 @@ class Thresholds:
 
     def best(self, costs: Floats) -> Ints:
         """Return the cuts of least expected cost, shape (m, A − 1), for the costs of actions (S, A)."""
-        best = np.empty((self.n_places, costs.shape[1] - 1), dtype=np.intp)
-        # Without deferral nothing is between, and both cuts are one.
+        best = []
         prices = -np.diff(costs[:, [0, -1, 1]]).T
-        for number, below in enumerate(self.expected):
+        for number, (below, cuts) in enumerate(zip(self.expected, self.cuts, strict=True)):
             low, high = prices[:, self.places == number] @ below
             last = (np.minimum.accumulate(low) + high).argmin()
-            first = low[: last + 1].argmin()
-            best[number] = self.cuts[number][[first, last][: best.shape[1]]]
-        return best
+            best.append(cuts[[low[: last + 1].argmin(), last]])
+        # Without deferral nothing is between, and both cuts are one.
+        return np.array(best)[:, : costs.shape[1] - 1]
 
     def counts(self, cuts: Ints) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""

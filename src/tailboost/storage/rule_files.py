@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Document, FilePath, Model
+from tailboost.core.array_types import FilePath, Model
 from tailboost.core.checks import plain, reading
 from tailboost.core.files import write_output
 from tailboost.core.versions import migrated
@@ -21,9 +21,6 @@ from tailboost.rates import checked_limits
 from tailboost.rows.rows import GroupNames
 from tailboost.rows.seen import SELECTED_ON, Attempt, Ledger, Records, Seen
 from tailboost.selection.rule import Rule, ThresholdRule
-
-if TYPE_CHECKING:
-    from tailboost.classifiers.selected_models import TunedClassifier
 
 RULE_FILE_FORMAT = 7
 
@@ -73,54 +70,52 @@ def load_rule(path: FilePath) -> Any:
         if document is content:  # by to_json
             return rule
         content = migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
-        return _classifier(rule, content)
 
+        from tailboost.classifiers.selected_models import TunedClassifier
+        from tailboost.guarantees.certificates import Certificate
+        from tailboost.learners.scores import Scores
 
-def _classifier(rule: ThresholdRule | Rule, content: Document) -> TunedClassifier:
-    """Return the classifier of a document with a rule on scores."""
-    from tailboost.classifiers.selected_models import TunedClassifier
-    from tailboost.guarantees.certificates import Certificate
-    from tailboost.learners.scores import Scores
-
-    settings = content["selection"]
-    columns, labels, kind, missing = (
-        settings[name] for name in ("scores", "labels", "kind", "missing")
-    )
-    if len(columns) == 1:
-        (columns,), (labels,) = columns, labels
-    groups: dict[Any, list[Any]] = {name: [] for name in settings["group"]}
-    for name in content["groups"]:
-        title, group = name if isinstance(name, list) else (None, name)
-        groups.setdefault(title, []).append(group)
-    values = tuple(np.array(each) for each in groups.values())
-    ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
-    attempts = ledger.attempts[: content["attempts"]]
-    used = (*map(Seen.from_dict, content["selected_on"]), *(each.rows for each in attempts))
-    certificate = content["certificate"]
-    if certificate is not None:
-        certificate = replace(Certificate.from_dict(certificate), attempts=attempts)
-    loaded = TunedClassifier._of_file(
-        rule,
-        Scores(columns, labels, kind=kind, missing=missing),
-        GroupNames(values, tuple(groups)),
-        Records(used=used, ledger=ledger),
-        certificate,
-        {
-            "target": settings["target"],
-            "cluster": settings["cluster"],
-            "about": content.get("about", {}),  # older files have none
-        },
-        objective=settings["objective"],
-        limits=list(checked_limits(settings["limits"])),
-        by_group=settings["by_group"] or False,
-    )
-    if isinstance(rule, ThresholdRule) and (rule.group_column or False) != loaded.by_group:
-        raise ValueError(f"by_group in it is not {rule.group_column!r}, which its rule reads")
-    if certificate is not None and certificate.rule != loaded.__tailboost__().rule.digest:
-        raise ValueError(
-            "its certificate is about another rule: the rule was edited after the calibration. "
-            'Restore the file, or set "certificate" to null in it'
+        settings = content["selection"]
+        columns, labels, kind, missing = (
+            settings[name] for name in ("scores", "labels", "kind", "missing")
         )
+        if len(columns) == 1:
+            (columns,), (labels,) = columns, labels
+        groups: dict[Any, list[Any]] = {name: [] for name in settings["group"]}
+        for name in content["groups"]:
+            title, group = name if isinstance(name, list) else (None, name)
+            groups.setdefault(title, []).append(group)
+        ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
+        attempts = ledger.attempts[: content["attempts"]]
+        used = (*map(Seen.from_dict, content["selected_on"]), *(each.rows for each in attempts))
+        certificate = content["certificate"]
+        if certificate is not None:
+            certificate = Certificate.from_dict(certificate)
+            certificate = replace(certificate, attempts=attempts, columns=tuple(groups))
+        loaded = TunedClassifier._of_file(
+            rule,
+            Scores(columns, labels, kind=kind, missing=missing),
+            GroupNames(tuple(map(np.array, groups.values())), tuple(groups)),
+            Records(used=used, ledger=ledger),
+            certificate,
+            {
+                "target": settings["target"],
+                "cluster": settings["cluster"],
+                "about": content.get("about", {}),  # older files have none
+            },
+            objective=settings["objective"],
+            limits=list(checked_limits(settings["limits"])),
+            by_group=settings["by_group"] or False,
+        )
+        if isinstance(rule, ThresholdRule) and (rule.group_column or False) != loaded.by_group:
+            raise ValueError(
+                f"by_group in it is not {rule.group_column!r}, which its rule reads"
+            )
+        if certificate is not None and certificate.rule != loaded.__tailboost__().rule.digest:
+            raise ValueError(
+                "its certificate is about another rule: the rule was edited after the "
+                'calibration. Restore the file, or set "certificate" to null in it'
+            )
     return loaded
 
 
@@ -203,7 +198,6 @@ def rule_text(classifier: Model, **noted: Any) -> str:
         },
         "about": notes.get("about", {}),
         "groups": list(map(plain, classifier.groups_)),
-        "groups_named": list(certificate.groups_named.items()) if certificate else [],
         "certificate": certificate and certificate.to_dict(),
         "selected_on": [
             rows.to_dict() for rows in classifier.records_.used if rows.use == SELECTED_ON
