@@ -312,6 +312,7 @@ def test_a_frozen_model_is_not_fitted():
     mix.fit(X[TEST], np.array(["b", "m"])[Y[TEST]])
     given = RobustMixtureClassifier.from_probabilities({"net": before}, Y[TEST])
     assert np.array_equal(mix.predict(X[TEST]) == "m", given.predict({"net": before}) == 1)
+    assert np.array_equal(mix.predict({"net": before}), mix.predict(X[TEST]))
     assert np.array_equal(net.predict_proba(X[TEST]), before)
 
 
