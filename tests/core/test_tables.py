@@ -16,8 +16,8 @@ pd = pytest.importorskip("pandas")
 def test_a_query_of_polars_is_refused(monkeypatch):
     """Each method that takes a table says what to pass instead."""
     polars = ModuleType("polars")  # stands in for the library
-    for name in ("LazyFrame", "DataFrame", "Series"):
-        setattr(polars, name, type(name, (), {}))
+    for name, methods in (("LazyFrame", {"collect": None}), ("DataFrame", {}), ("Series", {})):
+        setattr(polars, name, type(name, (), methods))
     monkeypatch.setitem(sys.modules, "polars", polars)
     table = pd.DataFrame({"s": np.linspace(0.01, 0.99, 200)})
     y = np.where(np.random.default_rng(0).random(200) < table["s"], "yes", "no")

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost import metrics
+from tailboost.classifiers import TunedClassifier
 from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
 from tailboost.core.tables import LimitLine
 from tailboost.rates import Counts, checked_limits
 from tailboost.rows.judged import answer_shares, final_step
+from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.table import RateTable
 
 __all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
@@ -120,10 +122,9 @@ class LimitsDisplay(_Display):
         if limits is None:
             limits = getattr(estimator, "limits", None) or ()
         options: dict[str, Any] = {}
-        if getattr(estimator, "by_group", False):
-            options["groups"] = groups
-        if hasattr(type(estimator), "defers"):
-            options["deferred"] = "human review"
+        if isinstance(estimator, TunedClassifier):
+            of_rule = groups if estimator.by_group else None
+            options = {"groups": of_rule, "deferred": HUMAN_REVIEW}
         answers = estimator.predict(X, **options)
         return cls.from_predictions(y, answers, limits=limits, groups=groups, ax=ax)
 
@@ -171,16 +172,13 @@ class LimitsDisplay(_Display):
         ax = self._on(ax, 5.4, 0.55 * len(lines) + 0.9)
         for place, line in enumerate(lines):
             colour, mark = VERDICTS[line.good]
-            ends = [end for end in (line.low, line.value, line.high) if end is not None]
-            if ends:
-                ax.plot([min(ends), max(ends)], [place, place], color=colour, linewidth=2)
-            if line.value is not None:
-                ax.plot(line.value, place, marker="o", color=colour)
-            if line.bound is not None:
-                ax.plot(line.bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
-            words = f"{mark}{line.name} {line.limit}"
+            numbers = [line.low, line.value, line.high, line.bound]
+            *ends, bound = np.array(numbers, dtype=float)  # NaN for None
+            ax.plot(ends, [place] * 3, color=colour, linewidth=2)
+            ax.plot(ends[1], place, marker="o", color=colour)
+            ax.plot(bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
             ax.annotate(
-                words,
+                f"{mark}{line.name} {line.limit}",
                 (0, place),
                 (0, 10),
                 xycoords=("axes fraction", "data"),
@@ -283,7 +281,7 @@ class TradeOffDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        if not hasattr(type(estimator), "rates_"):
+        if not isinstance(estimator, TunedClassifier):
             raise TypeError(
                 f"estimator: {type(estimator).__name__} has no curve of rates; see from_tail"
             )
@@ -321,18 +319,16 @@ class TradeOffDisplay(_Display):
             As in `plot`.
         """
         tail_masses = np.asarray(alphas, dtype=np.float64)
+        values: Any = []
         if reweight:
             final, features = final_step(estimator, X)
             if not hasattr(final, "alpha_path"):
                 raise ValueError(
                     f"reweight: {type(final).__name__} has no mixture of candidates"
                 )
-            values = np.empty(len(tail_masses))
-            for place, alpha in enumerate(tail_masses.tolist()):
+            for alpha in tail_masses.tolist():
                 shares = final.reweight(alpha).predict_distribution(features)
-                values[place] = metrics.cvar_zero_one_loss(
-                    y, shares, alpha, labels=final.classes_
-                )
+                values += metrics.cvar_curve(y, shares, [alpha], labels=final.classes_).tolist()
         else:
             shares = answer_shares(estimator, X)
             values = metrics.cvar_curve(y, shares, tail_masses, labels=estimator.classes_)
@@ -410,20 +406,18 @@ class MonitorDisplay(_Display):
             Axes to draw on; by default those of a new figure.
         """
         ax = self._on(ax, 5.4, 4.0)
-        names = [batch.name for batch in self.batches]
+        places = range(len(self.batches))
         for number, bound in enumerate(self.monitor.certificate.bounds):
-            errors = [batch.errors[number] for batch in self.batches]
-            rates = np.array([rate for _, rate in errors], dtype=float)  # NaN for None
-            (line,) = ax.plot(range(len(names)), rates, marker="o", label=bound.title)
+            rates = [batch.errors[number][1] for batch in self.batches]
+            numbers = np.array(rates, dtype=float)  # NaN for None
+            (line,) = ax.plot(places, numbers, marker="o", label=bound.title)
             for end in bound.sides:
                 if end is not None:
                     ax.axhline(end, color=line.get_color(), linestyle=":")
-            evidence = [batch.evidence[number] for batch in self.batches]
-            contradicting = np.flatnonzero(np.array(evidence) >= self.monitor.threshold)
-            if len(contradicting):
-                first = contradicting[0]
-                ax.plot(first, rates[first], "X", color=VERMILLION, markersize=12, zorder=3)
-        ax.set_xticks(range(len(names)), names)
+            evidence = np.array([batch.evidence[number] for batch in self.batches])
+            first = np.flatnonzero(evidence >= self.monitor.threshold)[:1]
+            ax.plot(first, numbers[first], "X", color=VERMILLION, markersize=12, zorder=3)
+        ax.set_xticks(places, [batch.name for batch in self.batches])
         ax.set(ylabel="rate; dotted: bound", title=self.monitor.verdict.partition(":")[0])
         ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.12))
         return self

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -35,6 +36,13 @@ WEIGHT_BITS = 32
 PROBABILITY_ROUNDING = 1e-3
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
+# The methods that compute tables which are not in memory, and what these are.
+LAZY = {
+    "compute(), or see the page 'Large tables' of the documentation": "a collection of Dask",
+    "collect()": "a LazyFrame of polars",
+    "result()": "a future",
+    "to_table(), or see the page 'Large tables' of the documentation": "a data set of pyarrow",
+}
 GIVE_A_VALUE = "drop their rows or give them a value"
 
 
@@ -61,21 +69,9 @@ def refuse_lazy(values: Any, name: str) -> None:
     """Raise TypeError for tables of Dask, polars, pyarrow and futures, whose rows are not in memory."""
     if isinstance(values, list) and values:  # one of partitions
         refuse_lazy(values[0], name)
-    if hasattr(values, "dask") and hasattr(values, "compute"):
-        kind = "a collection of Dask"
-        cure = "compute(), or see the page 'Large tables' of the documentation"
-    elif type(values).__name__ == "LazyFrame":
-        kind = "a LazyFrame of polars"
-        cure = "collect()"
-    elif type(values).__name__ == "Future":
-        kind = "a future"
-        cure = "result()"
-    elif hasattr(values, "get_fragments"):
-        kind = "a data set of pyarrow"
-        cure = "to_table(), or see the page 'Large tables' of the documentation"
-    else:
-        return
-    raise TypeError(f"{name} is {kind}, whose rows are not in memory: pass its {cure}")
+    for cure, kind in LAZY.items():
+        if hasattr(type(values), cure.partition("(")[0]):
+            raise TypeError(f"{name} is {kind}, whose rows are not in memory: pass its {cure}")
 
 
 def as_pandas(table: Table) -> Any:
@@ -146,13 +142,14 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
     """
     if not hasattr(dataset, "__len__") or not len(dataset):
         raise ValueError(f"the {type(dataset).__name__} has no length or no rows")
-    items = [dataset[i] for i in range(len(dataset))]
-    if not isinstance(items[0], (tuple, list)):
-        items = [(item,) for item in items]
-    rows = np.stack([np.asarray(item[0]) for item in items])
-    if hasattr(items[0][0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
+    items: Sequence[Any] = [dataset[i] for i in range(len(dataset))]
+    labels: Sequence[Any] = ()
+    if isinstance(items[0], (tuple, list)):
+        items, *others = zip(*items, strict=True)
+        labels = [np.asarray(label).item() for label in chain(*others[:1])]
+    rows = np.stack([*map(np.asarray, items)])
+    if hasattr(items[0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
         rows = np.moveaxis(rows, 1, -1)
-    labels = [np.asarray(item[1]).item() for item in items if len(item) > 1]
     return rows, np.array(labels) if labels else None
 
 
@@ -162,7 +159,7 @@ def n_rows_of(X: Table) -> int:
         return int(X.shape[0])
     if isinstance(X, Mapping):
         X = next(iter(X.values()), ())
-    return len(X if hasattr(X, "__len__") else np.atleast_1d(np.asarray(X)))
+    return len(X if hasattr(X, "__len__") else np.atleast_1d(X))
 
 
 def take(X: Table, rows: Array) -> Any:
@@ -187,12 +184,12 @@ def check_table(frame: Table) -> None:
             f"X is a Series of {len(frame)} values, where a table is needed: for one row of a "
             "data frame give X.iloc[[i]], for one column X[[name]]"
         )
-    if not frame.columns.is_unique:
-        repeated = frame.columns[frame.columns.duplicated()].tolist()
+    repeated = frame.columns[frame.columns.duplicated()].tolist()
+    if repeated:
         raise ValueError(
             f"X has more than one column called {repeated[0]!r}; names must differ"
         )
-    if 0 in frame.shape:
+    if not frame.size:
         raise ValueError(f"X has no rows or no columns: its shape is {frame.shape}")
 
 
@@ -294,10 +291,10 @@ y.to_numpy() if they are in the same order
     """
     indexes: dict[str, Any] = {}
     for name, values in of_rows.items():
-        columns = [(name, values)]
+        columns = {name: values}
         if isinstance(values, Mapping):
-            columns = [(f"{name}[{key!r}]", column) for key, column in values.items()]
-        for column_name, column in columns:
+            columns = {f"{name}[{key!r}]": column for key, column in values.items()}
+        for column_name, column in columns.items():
             refuse_lazy(column, column_name)
             if hasattr(column, "iloc"):
                 indexes[column_name] = column.index
@@ -313,14 +310,14 @@ y.to_numpy() if they are in the same order
 
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA."""
-    if value is None or value is getattr(sys.modules.get("pandas"), "NA", None):
+    if value is None or type(value).__name__ == "NAType":
         return True
     return isinstance(value, Real) and bool(value != value)
 
 
-def label_column(values: Any, name: str, *, target: bool = False) -> Labels:
+def label_column(values: Any, name: str) -> Labels:
     """Return labels as an array of numbers or of text, shape (n,), see `coded`."""
-    names, place = coded(values, name, target=target)
+    names, place = coded(values, name)
     return names[place]
 
 
@@ -358,20 +355,20 @@ def coded(
     if not array.size:
         raise ValueError(f"{name} has no rows (0 samples)")
     place: Any = slice(None)
-    kinds = {False}
     missing = np.zeros(len(array), dtype=bool)
+    n_kinds = 1
     if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
         entries = array.tolist()
         try:
             number_of = {entry: j for j, entry in enumerate(dict.fromkeys(entries))}
-            array = np.array(list(number_of))
+            array = np.array([*number_of])
         except (TypeError, ValueError):  # no entries of a dict, or rows of several lengths
-            number_of = {}
-        if array.ndim != 1 or not number_of:
+            array = np.zeros((0, 0))
+        if array.ndim != 1:
             raise ValueError(f"{name} must have a number or text in each row")
         place = np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
-        missing = np.array([is_missing(entry) for entry in number_of])[place]
-        kinds = {isinstance(entry, str) for entry in number_of}
+        missing = np.array([*map(is_missing, number_of)])[place]
+        n_kinds = len({isinstance(entry, str) for entry in number_of})
     elif array.dtype.kind == "f":
         missing = ~np.isfinite(array)
     if missing.any():
@@ -379,7 +376,7 @@ def coded(
             f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
             f"missing or infinite (first in row {missing.argmax()}, counted from 0); {remedy}"
         )
-    if len(kinds) > 1:
+    if n_kinds > 1:
         raise ValueError(f"{name} mixes text with other values: give values of one kind")
     if array.dtype.kind not in "biufU":
         raise ValueError(

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import parent_process
-from numbers import Integral
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -24,7 +23,6 @@ import numpy as np
 from joblib.parallel import get_active_backend
 from sklearn.utils import gen_even_slices
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
-from sklearn.utils._param_validation import Interval
 from threadpoolctl import ThreadpoolController
 
 from tailboost.core.array_types import Array, Table
@@ -41,12 +39,6 @@ OF_SKLEARN = (
 # 50,000 × 50 took 1.5 s with one thread and 3.2 s with two, on two cores. Next to another busy process a fit
 # on 2,000 × 8 took 31 s with two threads and 0.7 s with one.
 CELLS_FOR_THREADS = 5_000_000
-#: Allowed values of a learner's ``n_jobs``.
-N_JOBS: list[Any] = [
-    Interval(Integral, 1, None, closed="left"),
-    Interval(Integral, None, -1, closed="right"),
-    None,
-]
 # A forked process has another number: there GNU's OpenMP would wait for threads of this one.
 _PROCESS = os.getpid()
 E = TypeVar("E")

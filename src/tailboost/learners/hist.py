@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask, Seed, Table
 from tailboost.core.exceptions import warn_user
-from tailboost.core.long_work import N_JOBS, count_threads, predict_in_blocks
+from tailboost.core.long_work import count_threads, predict_in_blocks
 from tailboost.core.partitions import Partitions
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE, parameters
 from tailboost.learners.forest import ForestSession
@@ -289,7 +289,7 @@ class _XGBoostTrees(TableClassifier):
         "max_leaf_nodes": [Interval(Integral, 2, None, closed="left"), None],
         "min_child_weight": [NON_NEGATIVE],
         "n_estimators": [COUNT, StrOptions({"auto"})],
-        "n_jobs": N_JOBS,
+        "n_jobs": [COUNT, Interval(Integral, None, -1, closed="right"), None],
         "random_state": ["random_state"],
     }
 
