@@ -7,8 +7,8 @@ wait for scikit-learn, SciPy and pandas.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tailboost.core.exceptions import *  # noqa: F403
-from tailboost.core.exceptions import __all__ as _exceptions
+from tailboost.exceptions import *  # noqa: F403
+from tailboost.exceptions import __all__ as _exceptions
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import (

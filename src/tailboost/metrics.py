@@ -15,8 +15,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from tailboost import solvers
-from tailboost.core.array_types import Column, Floats, Groups, Model, Table
-from tailboost.core.checks import (
+from tailboost.core import (
+    Column,
+    Floats,
+    Groups,
+    Model,
+    Table,
     check_probabilities,
     check_weights,
     in_class_order,
@@ -27,9 +31,7 @@ from tailboost.core.checks import (
 from tailboost.core.ranges import check_alpha
 from tailboost.rates.make import error
 from tailboost.rates.rate import measure
-from tailboost.rows.judged import answer_shares
-from tailboost.rows.rows import GroupNames
-from tailboost.rows.subgroups import group_columns
+from tailboost.rows import GroupNames, answer_shares, group_columns
 from tailboost.solvers.tail import loss_vector
 
 __all__ = [

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import AdaBoostClassifier, RobustMixtureClassifier, load_model, save_model, tune
 from tailboost.classifiers.fitting import LOG_STEP, CrossFits, answering, default_estimators, fit_models
-from tailboost.core.exceptions import FitInterruptedWarning
+from tailboost.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import tailboost as tb
-from tailboost.core.exceptions import TableChangedWarning
+from tailboost.exceptions import TableChangedWarning
 from tailboost.learners import HistBoostClassifier
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import tailboost as tb
-from tailboost.core.exceptions import ResubstitutionWarning
+from tailboost.exceptions import ResubstitutionWarning
 
 X, y = make_classification(4000, n_informative=5, class_sep=1.2, random_state=0)
 TRAIN, SELECT, FRESH = slice(0, 1000), slice(1000, 2000), slice(2000, 4000)

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.utils import _openmp_helpers
 
 from tailboost.core import long_work as threads  # its constants decide who uses threads
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
@@ -72,7 +73,7 @@ def test_n_jobs_is_the_most(monkeypatch):
 
 def test_threads_of_joblib_share_the_cores(monkeypatch):
     """Nested calls do not multiply threads; a positive number is kept."""
-    monkeypatch.setattr(threads, "_openmp_effective_n_threads", lambda n: 8 if n is None else n)
+    monkeypatch.setattr(_openmp_helpers, "_openmp_effective_n_threads", lambda n: 8 if n is None else n)
     large = (10_000, 1_000)
 
     def count(n_jobs):

@@ -12,11 +12,18 @@ from typing import Any, Self
 
 from tailboost.app.plotting import LimitsDisplay
 from tailboost.classifiers import TunedClassifier
-from tailboost.core.array_types import Column, FilePath, Groups, Model, Stated, Table
-from tailboost.core.files import write_output
-from tailboost.core.spelling import listed
-from tailboost.core.tables import html_table
-from tailboost.core.versions import versions
+from tailboost.core import (
+    Column,
+    FilePath,
+    Groups,
+    Model,
+    Stated,
+    Table,
+    html_table,
+    listed,
+    versions,
+    write_output,
+)
 from tailboost.guarantees.certify import certify
 from tailboost.guarantees.monitor import Monitor
 

@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike
 
 from tailboost import metrics
 from tailboost.classifiers import TunedClassifier
-from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
-from tailboost.core.tables import LimitLine
+from tailboost.core import Axes, Column, Groups, LimitLine, Model, Stated, Table
 from tailboost.rates import Counts, checked_limits
-from tailboost.rows.judged import answer_shares, final_step
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows import HUMAN_REVIEW, answer_shares, final_step
 from tailboost.selection.table import RateTable
 
 __all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]

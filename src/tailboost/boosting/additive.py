@@ -13,9 +13,18 @@ from sklearn.dummy import DummyClassifier
 
 from tailboost.boosting.game import Bound, Hypothesis, Player, played
 from tailboost.boosting.learning import Learner, RowBoosting
-from tailboost.core.array_types import Array, Column, Floats, Model, Seed, Table, UnitLosses
-from tailboost.core.checks import check_length, positions
-from tailboost.core.exceptions import warn_user
+from tailboost.core import (
+    Array,
+    Column,
+    Floats,
+    Model,
+    Seed,
+    Table,
+    UnitLosses,
+    check_length,
+    positions,
+    warn_user,
+)
 from tailboost.core.ranges import parameters
 from tailboost.learners.foreign import class_scores, predict_models
 

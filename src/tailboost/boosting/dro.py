@@ -21,9 +21,7 @@ from sklearn.utils.validation import _check_sample_weight
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
 from tailboost.boosting.game import tilted
 from tailboost.boosting.learning import Learner
-from tailboost.core.array_types import Column, Floats, Table
-from tailboost.core.checks import check_length, positions
-from tailboost.core.partitions import Partitions
+from tailboost.core import Column, Floats, Partitions, Table, check_length, positions
 from tailboost.core.ranges import parameters
 from tailboost.solvers.worst_case import of_checked
 

@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Floats, Ints, UnitLosses
+from tailboost.core import Array, Floats, Ints, UnitLosses
 
 S = TypeVar("S")
 

@@ -18,14 +18,23 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Hypothesis, Player, Units
-from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Seed, Table
-from tailboost.core.checks import (
+from tailboost.core import (
+    Array,
+    Column,
+    Floats,
+    Ints,
+    Mask,
+    Model,
+    Partitions,
+    Seed,
+    Table,
     check_labelled_rows,
+    fitting_apart,
+    part_of,
     positions,
     row_weights,
+    streamed,
 )
-from tailboost.core.long_work import fitting_apart
-from tailboost.core.partitions import Partitions, part_of, streamed
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import class_scores, first_step, open_session, predict_models

@@ -16,10 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units, played
 from tailboost.boosting.learning import Boosting, Learner, RowBoosting
-from tailboost.core.array_types import Array, Column, Floats, Ints, Mask, Model, Seed, Table
-from tailboost.core.checks import check_length
-from tailboost.core.exceptions import BoundNotMetWarning, warn_user
-from tailboost.core.partitions import Partitions
+from tailboost.core import (
+    Array,
+    BoundNotMetWarning,
+    Column,
+    Floats,
+    Ints,
+    Mask,
+    Model,
+    Partitions,
+    Seed,
+    Table,
+    check_length,
+    warn_user,
+)
 from tailboost.core.ranges import TO_ONE, parameters
 from tailboost.learners.foreign import label_shares, model_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve

@@ -23,7 +23,7 @@ from tailboost.boosting import (
 from tailboost.boosting.dro import dro_radius, profile_likelihood
 from tailboost.boosting.variance import empirical_bernstein_bound, vadaboost_rounds
 from tailboost.boosting.worst_class import first_voters, margin_bound
-from tailboost.core.array_types import Model
+from tailboost.core import Model
 
 __all__ = [
     "adaboost",

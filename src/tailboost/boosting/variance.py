@@ -22,7 +22,7 @@ from tailboost.boosting.additive import (
 )
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import Learner
-from tailboost.core.array_types import Floats
+from tailboost.core import Floats
 from tailboost.core.ranges import NON_NEGATIVE, parameters
 from tailboost.learners import StumpClassifier
 from tailboost.learners.foreign import label_shares

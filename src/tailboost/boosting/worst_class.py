@@ -19,15 +19,18 @@ from sklearn.metrics import recall_score
 from tailboost.boosting.cvar import HedgeClassifier
 from tailboost.boosting.game import Bound, Units
 from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO, Learner
-from tailboost.core.array_types import Array, Column, Floats, Table
-from tailboost.core.checks import (
+from tailboost.core import (
+    Array,
+    Column,
+    Floats,
+    Table,
     check_indexes,
     check_length,
+    fitting_apart,
     label_column,
     n_rows_of,
+    streamed,
 )
-from tailboost.core.long_work import fitting_apart
-from tailboost.core.partitions import streamed
 from tailboost.core.ranges import parameters
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.solvers import minimize_cvar_mixture

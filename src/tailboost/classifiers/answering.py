@@ -15,9 +15,10 @@ from sklearn.utils import Bunch, estimator_html_repr, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.classifiers.tables import Columns
-from tailboost.core.array_types import (
+from tailboost.core import (
     Array,
     Column,
+    DeferredRowsWarning,
     Floats,
     Groups,
     Ints,
@@ -27,25 +28,26 @@ from tailboost.core.array_types import (
     Model,
     Stated,
     Table,
-)
-from tailboost.core.checks import (
     check_table,
     columns_of,
     has_named_columns,
+    listed,
     n_rows_of,
     take,
     unpack,
+    warn_user,
 )
-from tailboost.core.exceptions import DeferredRowsWarning, warn_user
-from tailboost.core.spelling import listed
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
 from tailboost.rates import Statistic, error
-from tailboost.rows.rows import NO_GROUPS, GroupNames
-from tailboost.rows.seen import Ledger, Records, Seen
-from tailboost.rows.subgroups import (
+from tailboost.rows import (
     HUMAN_REVIEW,
+    NO_GROUPS,
+    GroupNames,
+    Ledger,
+    Records,
+    Seen,
     group_columns,
     group_numbers,
     warn_of_other_groups,

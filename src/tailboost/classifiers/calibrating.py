@@ -15,29 +15,29 @@ import numpy as np
 
 from tailboost.classifiers.fitting import named_models
 from tailboost.classifiers.selected_models import TunedClassifier
-from tailboost.core.array_types import (
+from tailboost.core import (
+    BoundNotMetWarning,
     Column,
     Floats,
     Groups,
+    InfeasibleLimitsError,
     Ints,
     Labels,
     Mask,
     Model,
-    Stated,
-    Table,
-)
-from tailboost.core.checks import as_table, columns_of, distinct_and_places
-from tailboost.core.exceptions import (
-    BoundNotMetWarning,
-    InfeasibleLimitsError,
     NotCertifiedError,
     ResubstitutionWarning,
     SmallSubgroupsWarning,
+    Stated,
+    Table,
     UselessRuleWarning,
+    as_table,
+    columns_of,
+    distinct_and_places,
+    listed,
     warn_user,
 )
 from tailboost.core.ranges import SHARE, check_number
-from tailboost.core.spelling import listed
 from tailboost.guarantees import chain, deferral, few_rows, gaps, ranks, sequence, tightened
 from tailboost.guarantees.certificates import CONSTANT, CertifiedBound, Price
 from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
@@ -45,10 +45,18 @@ from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
 from tailboost.rates import Counts, Limit, Statistic, checked_limits
-from tailboost.rows.fingerprints import digest, hash_rows, selecting_numbers
-from tailboost.rows.rows import Rows
-from tailboost.rows.seen import Attempt, Ledger, attempts_of, kept_together, share_of_copies
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows import (
+    HUMAN_REVIEW,
+    Attempt,
+    Ledger,
+    Rows,
+    attempts_of,
+    digest,
+    hash_rows,
+    kept_together,
+    selecting_numbers,
+    share_of_copies,
+)
 from tailboost.selection.direction import FELL
 from tailboost.selection.door import Decided
 from tailboost.selection.search import OVERALL_ERROR, Problem

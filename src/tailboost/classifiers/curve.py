@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Document, Floats, Groups, Stated, Table
-from tailboost.core.checks import check_indexes, unpack
-from tailboost.core.tables import html_table, text_table
+from tailboost.core import (
+    Column,
+    Document,
+    Floats,
+    Groups,
+    Stated,
+    Table,
+    check_indexes,
+    html_table,
+    text_table,
+    unpack,
+)
 from tailboost.rates import (
     Counts,
     InfeasibleLimitsError,
@@ -20,7 +29,7 @@ from tailboost.rates import (
     as_statistics,
 )
 from tailboost.rates.rate import AT_MOST, EACH, GAP, LARGEST, RATIO
-from tailboost.rows.seen import SELECTED_ON, Seen
+from tailboost.rows import SELECTED_ON, Seen
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
 from tailboost.selection.selection import Engine, Selection
 from tailboost.solvers.tradeoff import undominated

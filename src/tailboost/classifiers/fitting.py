@@ -19,7 +19,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 # Model files of version 0.1 name `Columns` here.
 from tailboost.classifiers.tables import Columns as Columns
-from tailboost.core.array_types import (
+from tailboost.core import (
+    NAMES_SHOWN,
     Array,
     Column,
     Floats,
@@ -28,12 +29,15 @@ from tailboost.core.array_types import (
     Labels,
     Mask,
     Model,
+    ResubstitutionWarning,
     Stated,
     Table,
+    coded,
+    noticing_interrupts,
+    positions,
+    take,
+    warn_user,
 )
-from tailboost.core.checks import NAMES_SHOWN, coded, positions, take
-from tailboost.core.exceptions import ResubstitutionWarning, warn_user
-from tailboost.core.long_work import noticing_interrupts
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import (
     by_class_number,
@@ -49,10 +53,15 @@ from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import GivenModel, Scores, as_fitted
 from tailboost.learners.table import OpenTable, TableNumbers
-from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
-from tailboost.rows.folds import FIVE_FOLDS_UP_TO, Split
-from tailboost.rows.rows import Rows
-from tailboost.rows.seen import SELECTED_ON, Seen
+from tailboost.rows import (
+    FIVE_FOLDS_UP_TO,
+    SELECTED_ON,
+    Rows,
+    Seen,
+    Split,
+    hash_rows,
+    hashes_of_pairs,
+)
 from tailboost.selection.outputs import Models
 from tailboost.selection.rule import logs_of
 

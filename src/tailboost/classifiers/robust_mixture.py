@@ -27,14 +27,22 @@ from tailboost.classifiers.fitting import (
     usable,
 )
 from tailboost.classifiers.selected_models import TunedClassifier
-from tailboost.core.array_types import Column, Constraints, Groups, Model, Seed, Stated, Table
-from tailboost.core.checks import check_indexes, check_length
-from tailboost.core.exceptions import FitInterruptedWarning, warn_user
-from tailboost.core.long_work import fitting_apart
+from tailboost.core import (
+    Column,
+    Constraints,
+    FitInterruptedWarning,
+    Groups,
+    Model,
+    Seed,
+    Stated,
+    Table,
+    check_indexes,
+    check_length,
+    fitting_apart,
+    warn_user,
+)
 from tailboost.learners.foreign import first_step
-from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.folds import MOST_FOLDS, N_FOLDS, Split
-from tailboost.rows.rows import Rows
+from tailboost.rows import MOST_FOLDS, N_FOLDS, Rows, Split, hash_rows
 from tailboost.selection.outputs import Models
 from tailboost.selection.rule import stacked
 from tailboost.selection.search import Program

@@ -27,24 +27,33 @@ from tailboost.classifiers.fitting import (
     named_models,
     usable,
 )
-from tailboost.core.array_types import (
+from tailboost.core import (
     Column,
     Constraints,
     Groups,
     Model,
     Stated,
     Table,
+    check_costs,
+    did_you_mean,
+    fitting_apart,
+    positions,
+    unpack,
 )
-from tailboost.core.checks import check_costs, positions, unpack
-from tailboost.core.long_work import fitting_apart
-from tailboost.core.spelling import did_you_mean
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import Scores
 from tailboost.rates import InfeasibleLimitsError, Limit, error
-from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.rows import GroupNames, Rows
-from tailboost.rows.seen import FEWEST_TRAINED, TRAINED_ON, Ledger, Records, Seen
+from tailboost.rows import (
+    FEWEST_TRAINED,
+    TRAINED_ON,
+    GroupNames,
+    Ledger,
+    Records,
+    Rows,
+    Seen,
+    hash_rows,
+)
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models, averaging

@@ -8,9 +8,7 @@ from importlib import import_module
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Table
-from tailboost.core.exceptions import TableChangedWarning, warn_user
-from tailboost.core.spelling import text
+from tailboost.core import Column, Table, TableChangedWarning, text, warn_user
 
 # Number of categories up to which later tables are compared. A column of more has names or free text.
 CATEGORIES_COMPARED = 1000

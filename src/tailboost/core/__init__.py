@@ -1,1 +1,12 @@
-"""Checks, messages and helpers for all wings."""
+"""Checks, messages and helpers for all wings; what needs scikit-learn from the start stands in `ranges`."""
+
+from tailboost.core.array_types import *
+from tailboost.core.checks import *
+from tailboost.core.files import *
+from tailboost.core.long_work import *
+from tailboost.core.partitions import *
+from tailboost.core.score_kinds import *
+from tailboost.core.spelling import *
+from tailboost.core.tables import *
+from tailboost.core.versions import *
+from tailboost.exceptions import *

@@ -159,7 +159,7 @@ def n_rows_of(X: Table) -> int:
         return int(X.shape[0])
     if isinstance(X, Mapping):
         X = next(iter(X.values()), ())
-    return len(X if hasattr(X, "__len__") else np.atleast_1d(X))
+    return len(X if hasattr(X, "__len__") else np.atleast_1d(np.asarray(X)))
 
 
 def take(X: Table, rows: Array) -> Any:

@@ -20,9 +20,6 @@ from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
-from joblib.parallel import get_active_backend
-from sklearn.utils import gen_even_slices
-from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from threadpoolctl import ThreadpoolController
 
 from tailboost.core.array_types import Array, Table
@@ -123,6 +120,9 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     process (or ``OMP_NUM_THREADS``, which joblib sets in its processes), −2 all but one. In threads of
     joblib, None and negative numbers are one.
     """
+    from joblib.parallel import get_active_backend  # a rule of a file answers without both
+    from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
     if shape[0] * shape[1] < CELLS_FOR_THREADS or os.getpid() != _PROCESS:
         return 1
     takes_all_cores = n_jobs is None or n_jobs < 0
@@ -138,6 +138,8 @@ def predict_in_blocks(predict: Callable[[Any], Array], table: Table, n_threads: 
 
     Python threads wait without spinning, so busy cores slow a prediction down less than OpenMP threads do.
     """
+    from sklearn.utils import gen_even_slices
+
     n_rows = table.shape[0]
     if n_threads <= 1 or not n_rows:
         return predict(table)

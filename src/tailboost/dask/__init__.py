@@ -16,9 +16,7 @@ import numpy as np
 import pandas as pd
 from dask import compute, delayed
 
-from tailboost.core.array_types import Column, Document, Groups, Model, Table
-from tailboost.core.partitions import blocks_of
-from tailboost.core.spelling import joined
+from tailboost.core import Column, Document, Groups, Model, Table, blocks_of, joined
 
 __all__ = ["gathered"]
 

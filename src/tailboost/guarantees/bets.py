@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Floats
+from tailboost.core import Floats
 from tailboost.rates import Sample, Statistic
 from tailboost.rates.bounds import STAKES
 from tailboost.rates.rate import GAP

@@ -8,23 +8,30 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Document, Groups, Model, Name, Table
-from tailboost.core.checks import reading
-from tailboost.core.spelling import how_many, percent, points_words, rate_words, stated_words
-from tailboost.core.tables import (
+from tailboost.core import (
     CERTIFIED,
     NOT_CERTIFIED,
     Cells,
+    Column,
+    Document,
+    Groups,
     LimitLine,
+    Model,
+    Name,
+    Table,
     filled_columns,
+    how_many,
+    percent,
+    points_words,
+    rate_words,
+    reading,
+    stated_words,
     text_table,
 )
 from tailboost.guarantees.monitor import Monitor
 from tailboost.rates import Rate, error, parse
 from tailboost.rates.strata import groups_in
-from tailboost.rows.fingerprints import digest_of
-from tailboost.rows.seen import Attempt, EqualRows, Seen
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows import Attempt, EqualRows, Seen, digest_of, unit_name
 
 ERROR = error()
 CONSTANT = "one answer"  # method of a limit without a test

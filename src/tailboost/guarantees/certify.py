@@ -12,11 +12,18 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Groups, Model, Name, Stated, Table
-from tailboost.core.checks import check_indexes
-from tailboost.core.exceptions import warn_user
+from tailboost.core import (
+    Column,
+    Groups,
+    Model,
+    Name,
+    Stated,
+    Table,
+    check_indexes,
+    number_or_none,
+    warn_user,
+)
 from tailboost.core.ranges import SHARE, check_number
-from tailboost.core.tables import number_or_none
 from tailboost.guarantees.certificates import CONSTANT, Certificate, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import CostRange, Fresh, refuse_rule_alone
@@ -35,9 +42,7 @@ from tailboost.rates import (
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates.rate import EACH
 from tailboost.rates.strata import GROUP
-from tailboost.rows.rows import Rows
-from tailboost.rows.seen import EqualRows, checked_equal_rows
-from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
+from tailboost.rows import HUMAN_REVIEW, EqualRows, Rows, checked_equal_rows, group_columns
 from tailboost.selection.door import Decided, answering
 
 EXACT = "Clopper–Pearson"

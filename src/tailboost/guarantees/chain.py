@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tailboost.core.array_types import Mask
+from tailboost.core import Mask
 from tailboost.guarantees.exact_tests import FIRST
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.one_score import OneScore, one_cut

@@ -41,14 +41,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tailboost.core.array_types import Ints, Mask
+from tailboost.core import Ints, Mask
 from tailboost.guarantees.chain import ALONG, METHOD, NONE, with_ranks
 from tailboost.guarantees.exact_tests import DEFERRED, LimitTests, Share, most_reached
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
 from tailboost.guarantees.ranks import AT_RANKS, windows
 from tailboost.guarantees.sequence import parts_of
-from tailboost.rows.fingerprints import random_numbers
+from tailboost.rows import random_numbers
 
 # Of two cuts for each answer: the one with fewer rows of this answer.
 FEWER = (np.minimum, np.maximum)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tailboost.guarantees.certificates import Certificate
-from tailboost.rows.seen import Records, Seen
+from tailboost.rows import Records, Seen
 from tailboost.selection.identity import NOTHING, Identity, identity_of
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
 
-from tailboost.core.array_types import Floats, Ints, Mask, Name
+from tailboost.core import Floats, Ints, Mask, Name
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import pair_p_value

@@ -23,7 +23,7 @@ import numpy as np
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, error
 from tailboost.rates.strata import CELL, GROUP
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows import unit_name
 
 
 def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, int]:

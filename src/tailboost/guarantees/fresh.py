@@ -13,32 +13,41 @@ from typing import Self
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Ints, Labels, Mask, Model, Name, Table
-from tailboost.core.checks import (
+from tailboost.core import (
+    Column,
+    Floats,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Name,
+    Table,
     as_table,
     check_costs,
     check_length,
     check_probabilities,
     coded,
     columns_of,
+    how_many,
     in_class_order,
     label_column,
     positions,
+    warn_user,
 )
-from tailboost.core.exceptions import warn_user
-from tailboost.core.spelling import how_many
 from tailboost.rates import Counts, Rate, Sample
 from tailboost.rates.strata import check_deferred
-from tailboost.rows.fingerprints import hash_rows, voting_numbers
-from tailboost.rows.rows import GroupNames, Rows
-from tailboost.rows.seen import (
+from tailboost.rows import (
     CALIBRATED_ON,
     FEWEST_TRAINED,
     TRAINED_ON,
     EqualRows,
+    GroupNames,
+    Rows,
     Seen,
+    hash_rows,
     refuse_repeated,
     share_of_copies,
+    voting_numbers,
 )
 from tailboost.selection.door import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity

@@ -29,7 +29,7 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core import Floats, Ints
 from tailboost.guarantees.exact_tests import FIRST, Share
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.one_score import OneScore

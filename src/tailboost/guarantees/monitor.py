@@ -9,38 +9,45 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from tailboost.core.array_types import (
+from tailboost.core import (
+    Cells,
     Column,
     Document,
     Groups,
     Hashes,
     Labels,
+    LeakageError,
     Mask,
     Model,
     Table,
-)
-from tailboost.core.checks import (
+    UncertifiedGroupsWarning,
     as_pandas,
     check_indexes,
     check_length,
+    how_many,
     is_missing,
+    joined,
     label_column,
+    listed,
+    migrated,
     n_rows_of,
+    percent,
     positions,
     reading,
     take,
+    text_table,
+    warn_user,
 )
-from tailboost.core.exceptions import LeakageError, UncertifiedGroupsWarning, warn_user
-from tailboost.core.spelling import how_many, joined, listed, percent
-from tailboost.core.tables import Cells, text_table
-from tailboost.core.versions import migrated
 from tailboost.guarantees.bets import Bets, Wealth
 from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
-from tailboost.rows.fingerprints import digest_of, hashes_of_names, hashes_of_pairs
-from tailboost.rows.rows import Rows
-from tailboost.rows.seen import Seen, first_repeated
-from tailboost.rows.subgroups import (
+from tailboost.rows import (
+    Rows,
+    Seen,
+    digest_of,
+    first_repeated,
     group_columns,
+    hashes_of_names,
+    hashes_of_pairs,
     named_columns,
     other_groups,
     unit_name,

@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 from scipy.special import log_ndtr
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core import Floats, Ints, Mask
 from tailboost.guarantees.exact_tests import (
     ALWAYS,
     DEFERRED,

@@ -11,12 +11,11 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from tailboost.core.array_types import Document, Floats, Ints, Name, Stated
+from tailboost.core import Document, Floats, Ints, Name, Stated
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
 from tailboost.guarantees.exact_tests import most_reached
 from tailboost.rates import Limit, checked_limits
-from tailboost.rows.seen import SPENT_EACH
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows import SPENT_EACH, unit_name
 
 # A larger number of rows is not named.
 MOST_ROWS = 10**9

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core import Floats, Ints, Mask
 from tailboost.guarantees.exact_tests import FIRST, Share, most_reached
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore

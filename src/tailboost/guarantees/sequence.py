@@ -28,7 +28,7 @@ from itertools import product
 import numpy as np
 from scipy.special import log_ndtr
 
-from tailboost.core.array_types import Ints
+from tailboost.core import Ints
 from tailboost.guarantees.exact_tests import ALWAYS, LimitTests
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore, one_cut

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Floats
+from tailboost.core import Floats
 from tailboost.rates import Rate
 from tailboost.rates.bounds import STAKES, betting_upper
 from tailboost.solvers import cvar, worst_case_weights

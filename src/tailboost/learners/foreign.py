@@ -19,10 +19,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from tailboost.core.array_types import Array, Floats, Ints, Model, Table
-from tailboost.core.checks import plain
-from tailboost.core.exceptions import warn_user
-from tailboost.core.partitions import Partitions
+from tailboost.core import Array, Floats, Ints, Model, Partitions, Table, plain, warn_user
 from tailboost.learners.protocols import Learner, Session
 
 # Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 
-from tailboost.core.array_types import Constraints, Floats, Ints, Mask, Table
-from tailboost.core.long_work import count_threads
+from tailboost.core import Constraints, Floats, Ints, Mask, Table, count_threads
 from tailboost.core.ranges import parameters
 from tailboost.learners.table import (
     FittedModel,

@@ -18,10 +18,19 @@ from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Constraints, Floats, Floats32, Ints, Mask, Seed, Table
-from tailboost.core.exceptions import warn_user
-from tailboost.core.long_work import count_threads, predict_in_blocks
-from tailboost.core.partitions import Partitions
+from tailboost.core import (
+    Constraints,
+    Floats,
+    Floats32,
+    Ints,
+    Mask,
+    Partitions,
+    Seed,
+    Table,
+    count_threads,
+    predict_in_blocks,
+    warn_user,
+)
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE, parameters
 from tailboost.learners.forest import ForestSession
 from tailboost.learners.protocols import TableSession

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.core import Floats, Ints, Mask, Model, Table
 
 
 class Session(Protocol):

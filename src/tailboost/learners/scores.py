@@ -14,8 +14,16 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Array, Column, Floats, Labels, Mask, Model, Table
-from tailboost.core.checks import (
+from tailboost.core import (
+    NARROW,
+    ROUNDED,
+    Array,
+    Column,
+    Floats,
+    Labels,
+    Mask,
+    Model,
+    Table,
     as_pandas,
     check_length,
     check_probabilities,
@@ -23,10 +31,11 @@ from tailboost.core.checks import (
     has_named_columns,
     n_rows_of,
     plain,
+    score_kind,
+    shortest_decimals,
+    warn_user,
 )
-from tailboost.core.exceptions import warn_user
 from tailboost.core.ranges import parameters
-from tailboost.core.score_kinds import NARROW, ROUNDED, score_kind, shortest_decimals
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001

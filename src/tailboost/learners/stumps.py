@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils import Tags, check_array
 
-from tailboost.core.array_types import Constraints, Floats, Ints, Table
+from tailboost.core import Constraints, Floats, Ints, Table
 from tailboost.core.ranges import NON_NEGATIVE, parameters
 from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
 

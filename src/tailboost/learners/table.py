@@ -21,19 +21,23 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.core.array_types import (
+from tailboost.core import (
     Column,
     Floats,
     Floats32,
     Ints,
     Labels,
+    Partitions,
     Seed,
     Table,
+    as_pandas,
+    check_labelled_rows,
+    check_table,
+    fitting_apart,
+    listed,
+    text,
+    unpack,
 )
-from tailboost.core.checks import as_pandas, check_labelled_rows, check_table, unpack
-from tailboost.core.long_work import fitting_apart
-from tailboost.core.partitions import Partitions
-from tailboost.core.spelling import listed, text
 from tailboost.learners.protocols import Session, TableSession
 
 # For linear models: columns with more categories are left out, and numbers are clipped at this many standard

@@ -17,16 +17,16 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import (
+from tailboost.core import (
     Array,
     Constraints,
     Floats,
     Ints,
     Seed,
     Table,
+    read_dataset,
+    warn_user,
 )
-from tailboost.core.checks import read_dataset
-from tailboost.core.exceptions import warn_user
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, parameters
 from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
 

@@ -5,7 +5,7 @@ expression serves as objective, limit, report and certificate. Rates are values:
 be hashed, pickled and written as text.
 """
 
-from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
+from tailboost.core import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.make import (
     answered_error,
     as_objective as as_objective,

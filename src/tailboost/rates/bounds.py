@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import beta, binom
 
-from tailboost.core.array_types import Array, Floats, Ints
+from tailboost.core import Array, Floats, Ints
 
 # Powers of √½ from 1 to a thousandth: the stakes of the bets against a bound, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))

@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import By, Label, Name, Stated, Table
-from tailboost.core.checks import finite, in_class_order
-from tailboost.core.spelling import did_you_mean
+from tailboost.core import By, Label, Name, Stated, Table, did_you_mean, finite, in_class_order
 from tailboost.rates.rate import (
     AT_LEAST,
     AT_MOST,
@@ -35,7 +33,7 @@ from tailboost.rates.rate import (
     Statistic,
     checked_label,
 )
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows import HUMAN_REVIEW
 
 ERROR = Rate("error")
 

@@ -10,11 +10,21 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Name, Stated, Table
-from tailboost.core.checks import plain
-from tailboost.core.spelling import ROUNDING, stated_words
+from tailboost.core import (
+    ROUNDING,
+    Column,
+    Floats,
+    Groups,
+    Ints,
+    Mask,
+    Name,
+    Stated,
+    Table,
+    plain,
+    stated_words,
+)
 from tailboost.rates.strata import CLASS, NAMES_SHOWN, Counts, Sample, Strata
-from tailboost.rows.subgroups import HUMAN_REVIEW
+from tailboost.rows import HUMAN_REVIEW
 
 # A true label and an answer; None stands for each of them.
 Pair = tuple[Name, Name]

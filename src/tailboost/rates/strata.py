@@ -10,8 +10,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Name, Table
-from tailboost.core.checks import (
+from tailboost.core import (
+    Column,
+    Floats,
+    Groups,
+    Ints,
+    Labels,
+    Mask,
+    Name,
+    Table,
     check_costs,
     check_indexes,
     check_length,
@@ -23,8 +30,7 @@ from tailboost.core.checks import (
     positions,
     take,
 )
-from tailboost.rows.rows import NO_GROUPS, GroupNames, crossed
-from tailboost.rows.subgroups import HUMAN_REVIEW, group_columns
+from tailboost.rows import HUMAN_REVIEW, NO_GROUPS, GroupNames, crossed, group_columns
 
 # Values of `by` other than names of columns of `groups`.
 EVERYTHING = None

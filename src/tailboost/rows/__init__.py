@@ -1,1 +1,8 @@
 """Rows: what they are, how they are checked and recognised, and what has used them."""
+
+from tailboost.rows.fingerprints import *
+from tailboost.rows.folds import *
+from tailboost.rows.judged import *
+from tailboost.rows.rows import *
+from tailboost.rows.seen import *
+from tailboost.rows.subgroups import *

@@ -10,14 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Column, Floats, Hashes, Ints, Table
-from tailboost.core.checks import (
+from tailboost.core import (
+    Array,
+    Column,
+    Floats,
+    Hashes,
+    Ints,
+    Table,
     as_pandas,
     as_table,
     distinct_and_places,
     is_missing,
+    text,
 )
-from tailboost.core.spelling import text
 
 # Bits of the 24 of a float32 that a digest keeps of a fraction: the same number read from another file, or
 # computed by another machine, is the same number. Of a single column it keeps more, to tell rows apart.

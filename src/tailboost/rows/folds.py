@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Ints, Mask
+from tailboost.core import Ints, Mask
 from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.rows.rows import Rows, crossed
 

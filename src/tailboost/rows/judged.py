@@ -7,15 +7,22 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
-from tailboost.core.array_types import Array, Floats, Model, Table
-from tailboost.core.exceptions import DeferredRowsWarning, UncertifiedGroupsWarning
+from tailboost.core import (
+    Array,
+    DeferredRowsWarning,
+    Floats,
+    Model,
+    Table,
+    UncertifiedGroupsWarning,
+)
 
 
 def inside(model: Model) -> tuple[Any, tuple[Any, ...]]:
     """Return the classifier at the end of a search or pipeline, and the fitted transformers before it."""
+    from sklearn.frozen import FrozenEstimator  # a rule of a file answers without both
+    from sklearn.pipeline import Pipeline
+
     steps: tuple[Any, ...] = ()
     while True:
         if isinstance(model, FrozenEstimator):

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import (
+from tailboost.core import (
     Array,
     Column,
     Floats,
@@ -18,8 +18,6 @@ from tailboost.core.array_types import (
     Labels,
     Mask,
     Table,
-)
-from tailboost.core.checks import (
     check_costs,
     check_indexes,
     check_length,

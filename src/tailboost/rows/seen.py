@@ -16,9 +16,14 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Document, Hashes, Ints
-from tailboost.core.checks import distinct_and_places
-from tailboost.core.exceptions import LeakageError, NotCertifiedError
+from tailboost.core import (
+    Document,
+    Hashes,
+    Ints,
+    LeakageError,
+    NotCertifiedError,
+    distinct_and_places,
+)
 from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
 #: Reason for rows that equal known rows: copies, or features and scores with few values.

@@ -9,20 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Groups, Ints, Mask, Name, Table
-from tailboost.core.checks import (
+from tailboost.core import (
+    Column,
+    Groups,
+    Ints,
+    Mask,
+    Name,
+    Table,
+    UncertifiedGroupsWarning,
     as_pandas,
     check_indexes,
     check_length,
     columns_of,
+    did_you_mean,
     is_missing,
+    joined,
     label_column,
+    listed,
     n_rows_of,
     positions,
+    text,
+    warn_user,
     with_interval_names,
 )
-from tailboost.core.exceptions import UncertifiedGroupsWarning, warn_user
-from tailboost.core.spelling import did_you_mean, joined, listed, text
 
 MISSING_GROUP = "missing"  # name of the group of rows without a group
 GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from tailboost.core.array_types import Array, Floats, Ints, Mask
+from tailboost.core import Array, Floats, Ints, Mask
 from tailboost.rates import Counts
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Labels
+from tailboost.core import Floats, Ints, Labels
 from tailboost.learners.scores import Scores
 
 FALLS = 6.1

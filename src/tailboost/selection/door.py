@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.core.array_types import (
+from tailboost.core import (
     Array,
     Floats,
     Groups,
@@ -28,13 +28,24 @@ from tailboost.core.array_types import (
     Mask,
     Model,
     Table,
+    as_table,
+    check_answers,
+    label_column,
+    n_rows_of,
+    positions,
 )
-from tailboost.core.checks import as_table, check_answers, label_column, n_rows_of, positions
 from tailboost.learners.scores import Scores
 from tailboost.rates import Limit
-from tailboost.rows.fingerprints import digest, digest_of_rule, hash_rows
-from tailboost.rows.judged import answer_shares, inside, predicted_labels, transformed
-from tailboost.rows.seen import Records
+from tailboost.rows import (
+    Records,
+    answer_shares,
+    digest,
+    digest_of_rule,
+    hash_rows,
+    inside,
+    predicted_labels,
+    transformed,
+)
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tailboost.rows.subgroups import MISSING_GROUP, unit_name
+from tailboost.rows import MISSING_GROUP, unit_name
 
 #: The groups of a rule; None for a rule that reads no group.
 GroupsOfRule = Sequence[Any] | None

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from tailboost.core.array_types import Model
+from tailboost.core import Model
 
 #: Functions of these packages read nothing but their arguments.
 LIBRARIES = ("numpy", "scipy", "sklearn", "tailboost")

@@ -11,13 +11,24 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 from scipy.special import log_softmax, softmax
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Labels, Mask, Model, Table
-from tailboost.core.checks import check_answers, check_probabilities, n_rows_of
-from tailboost.core.long_work import one_blas_thread
-from tailboost.core.score_kinds import NARROW, ROUNDED, shortest_decimals
+from tailboost.core import (
+    NARROW,
+    ROUNDED,
+    Floats,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+    check_answers,
+    check_probabilities,
+    n_rows_of,
+    one_blas_thread,
+    shortest_decimals,
+)
 from tailboost.learners.scores import Scores
-from tailboost.rows.fingerprints import hash_rows, hashes_of_pairs
-from tailboost.rows.rows import Rows
+from tailboost.rows import Rows, hash_rows, hashes_of_pairs
 from tailboost.selection.rule import logs_of
 
 # Pseudo-rows that shrink the weights towards equal ones and the offsets towards 0. With 10 instead of 1 the

@@ -11,7 +11,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tailboost.core.array_types import (
+from tailboost.core import (
+    ROUNDED,
+    SCORE_KINDS,
     Array,
     Document,
     Floats,
@@ -19,27 +21,22 @@ from tailboost.core.array_types import (
     Ints,
     Labels,
     Name,
+    Steps,
     Table,
-)
-from tailboost.core.checks import (
     as_pandas,
     check_indexes,
     check_probabilities,
     columns_of,
     has_named_columns,
     in_class_order,
+    joined,
+    listed,
+    migrated,
     n_rows_of,
     reading,
+    score_kind,
 )
-from tailboost.core.score_kinds import ROUNDED, SCORE_KINDS, score_kind
-from tailboost.core.spelling import joined, listed
-from tailboost.core.versions import Steps, migrated
-from tailboost.rows.subgroups import (
-    HUMAN_REVIEW,
-    MISSING_GROUP,
-    group_columns,
-    group_numbers,
-)
+from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP, group_columns, group_numbers
 from tailboost.selection.forms import (
     SOURCE,
     range_words,

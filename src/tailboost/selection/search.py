@@ -16,8 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core.array_types import Array, Floats
-from tailboost.core.long_work import one_blas_thread
+from tailboost.core import Array, Floats, one_blas_thread
 from tailboost.rates import (
     InfeasibleLimitsError,
     Limit,

@@ -12,17 +12,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints, Mask, Name, Table
-from tailboost.core.exceptions import (
+from tailboost.core import (
     BoundNotMetWarning,
+    Floats,
+    Ints,
+    Mask,
+    Name,
     SmallSubgroupsWarning,
+    Table,
     UselessRuleWarning,
+    joined,
     warn_user,
 )
-from tailboost.core.spelling import joined
 from tailboost.rates import Counts, Limit, Rate, Strata, error
-from tailboost.rows.rows import Rows
-from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.rows import HUMAN_REVIEW, Rows, unit_name
 from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Band, Rule, ThresholdRule

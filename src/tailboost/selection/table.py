@@ -9,22 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Document, Floats
-from tailboost.core.spelling import rate_words, stated_words
-from tailboost.core.tables import (
+from tailboost.core import (
     BROKEN,
     KEPT,
     NO_ROWS,
+    Document,
+    Floats,
     LimitLine,
     filled_columns,
     html_table,
     number_or_none,
+    rate_words,
+    stated_words,
     text_table,
 )
 from tailboost.rates import Limit, Rate, Strata, Terms, as_statistics
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rates.rate import TINY
-from tailboost.rows.subgroups import unit_name
+from tailboost.rows import unit_name
 
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
 # of the range of the rate. On 33 tables .94 of the class errors on test rows were

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from tailboost.core.array_types import Floats, Ints, Name
-from tailboost.core.score_kinds import decimals_between
+from tailboost.core import Floats, Ints, Name, decimals_between
 from tailboost.rates import Counts, Strata
 from tailboost.selection.descent import Axis, Line, changes
 

@@ -11,11 +11,10 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from tailboost.core.array_types import Floats, Floats32, Ints, Model, Table
-from tailboost.core.checks import as_pandas, n_rows_of, take
+from tailboost.core import Floats, Floats32, Ints, Model, Table, as_pandas, n_rows_of, take
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
-from tailboost.rows.fingerprints import hash_rows, stratified_places
+from tailboost.rows import hash_rows, stratified_places
 from tailboost.selection.descent import Axis, Line, changes
 from tailboost.selection.outputs import LogProbabilities
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Floats
-from tailboost.core.long_work import one_blas_thread
+from tailboost.core import Floats, one_blas_thread
 from tailboost.core.ranges import POSITIVE, check_number
 from tailboost.solvers.mixture import TailGame
 from tailboost.solvers.newton import Entropic, divergence, newton

@@ -21,9 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from tailboost.core.array_types import Array, Floats, Ints, Mask
-from tailboost.core.checks import finite
-from tailboost.core.long_work import one_blas_thread
+from tailboost.core import Array, Floats, Ints, Mask, finite, one_blas_thread
 from tailboost.core.ranges import check_alpha
 from tailboost.solvers.newton import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail import (

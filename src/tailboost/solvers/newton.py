@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 from scipy.special import xlog1py
 
-from tailboost.core.array_types import Array, Floats, Mask
+from tailboost.core import Array, Floats, Mask
 from tailboost.solvers.tail import combine, covariance, expectations, tail
 
 # A slope of F below this value is rounding, and the full Newton step is taken.

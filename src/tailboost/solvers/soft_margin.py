@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_weights
-from tailboost.core.long_work import one_blas_thread
+from tailboost.core import Floats, check_weights, one_blas_thread
 from tailboost.core.ranges import POSITIVE, check_number
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail import as_losses, check_gap, patterns

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Array, Floats, Ints
-from tailboost.core.checks import check_weights, finite
+from tailboost.core import Array, Floats, Ints, check_weights, finite
 from tailboost.core.ranges import check_alpha
 
 # Units that are converted to floats together, so a block fits the processor's cache.

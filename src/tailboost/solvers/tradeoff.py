@@ -15,9 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import finite
-from tailboost.core.long_work import one_blas_thread
+from tailboost.core import Floats, Ints, finite, one_blas_thread
 from tailboost.solvers.mixture import TailGame, solve
 from tailboost.solvers.tail import as_losses, combine, expectations, measure, tail
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Floats
-from tailboost.core.long_work import one_blas_thread
+from tailboost.core import Floats, one_blas_thread
 from tailboost.core.ranges import NON_NEGATIVE, check_number
 from tailboost.solvers.newton import divergence
 from tailboost.solvers.tail import check_gap, loss_vector, measure

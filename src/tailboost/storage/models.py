@@ -12,10 +12,15 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Document, FilePath, Model
-from tailboost.core.exceptions import ModelVersionWarning, warn_user
-from tailboost.core.files import write_output
-from tailboost.core.versions import versions
+from tailboost.core import (
+    Document,
+    FilePath,
+    Model,
+    ModelVersionWarning,
+    versions,
+    warn_user,
+    write_output,
+)
 
 NOTES = "tailboost.json"
 # Classes of other libraries that hold plain numbers.

@@ -13,13 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import FilePath, Model
-from tailboost.core.checks import plain, reading
-from tailboost.core.files import write_output
-from tailboost.core.versions import migrated
+from tailboost.core import FilePath, Model, migrated, plain, reading, write_output
 from tailboost.rates import checked_limits
-from tailboost.rows.rows import GroupNames
-from tailboost.rows.seen import SELECTED_ON, Attempt, Ledger, Records, Seen
+from tailboost.rows import SELECTED_ON, Attempt, GroupNames, Ledger, Records, Seen
 from tailboost.selection.rule import Rule, ThresholdRule
 
 RULE_FILE_FORMAT = 7

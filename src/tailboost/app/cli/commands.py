@@ -16,7 +16,7 @@ import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
 from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option, several
-from tailboost.core.files import held, write_output
+from tailboost.core import held, positions, write_output
 
 __all__ = ["app"]
 
@@ -135,8 +135,6 @@ class Meaning:
 
     def scores(self, names: list[str], rows: Rows) -> tb.Scores:
         """Return the scores of columns, with labels of the table."""
-        from tailboost.core.checks import positions
-
         positive = self.positive or [name.rpartition("_")[2] for name in names]
         if len(positive) != len(names):
             raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")

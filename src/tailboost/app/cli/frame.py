@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from tailboost.core.exceptions import NotCertifiedError
+from tailboost.core import NotCertifiedError
 
 MISTAKE, ALARM, NOT_CERTIFIED, INTERRUPTED = 2, 3, 4, 130
 

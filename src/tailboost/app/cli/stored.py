@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import tailboost as tb
 from tailboost.app.cli.tables import Reader, Roles, Rows
-from tailboost.core.files import held, write_output
+from tailboost.core import held, label_column, write_output
 
 if TYPE_CHECKING:
-    from tailboost.rows.seen import Attempt, Seen
+    from tailboost.rows import Attempt, Seen
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
@@ -100,8 +100,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
 
     Rows that ``selected`` a rule of these scores before are refused.
     """
-    from tailboost.core.checks import label_column
-    from tailboost.rows.seen import Ledger, Seen
+    from tailboost.rows import Ledger, Seen
     from tailboost.selection.door import answering
 
     path = rows.path.resolve().parent / LEDGER
@@ -161,7 +160,7 @@ def _counting(entries: Sequence[_Entry], target: str | None, given: Seen) -> lis
 
 def _read_ledger(path: Path) -> dict[str, _Entry]:
     """Return the attempts on the tables of a folder by their keys; none without a file."""
-    from tailboost.rows.seen import Attempt
+    from tailboost.rows import Attempt
 
     if not path.exists():
         return {}

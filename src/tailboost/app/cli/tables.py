@@ -16,8 +16,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from tailboost.core.files import write_output
-from tailboost.core.spelling import did_you_mean
+from tailboost.core import did_you_mean, write_output
 
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"

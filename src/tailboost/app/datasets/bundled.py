@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from tailboost.core.array_types import Array
+from tailboost.core import Array
 
 _SEX = {1: "male", 2: "female"}
 _AGE_BANDS = np.array(["under 30", "30-39", "40-49", "50 and over"])
