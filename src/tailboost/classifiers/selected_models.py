@@ -187,7 +187,7 @@ class TunedClassifier(SelectedClassifier):
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         X = self._checked(given.X, reset=True)
-        check_classification_targets(given.labels)
+        check_classification_targets(np.repeat(given.classes, 2))  # not the column: it is long
         self.classes_ = given.classes
         if len(given.classes) < 2:
             raise ValueError(

@@ -490,7 +490,7 @@ def check_labelled_rows(
     X = learner._checked(X, reset=reset)
     classes, class_numbers = coded(y, "y", target=True)
     check_length(class_numbers, "y", n_rows_of(X))
-    check_classification_targets(classes[class_numbers])
+    check_classification_targets(np.repeat(classes, 2))  # not the column: it is long
     weight = check_weights(sample_weight, len(class_numbers))
     weighted_classes = np.unique(class_numbers[weight > 0])
     if reset and len(weighted_classes) < 2:

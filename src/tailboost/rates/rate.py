@@ -255,7 +255,10 @@ class Rate:
     # -- counts --------------------------------------------------------------------------------------
 
     def tables(self, strata: Strata) -> tuple[Floats, Floats]:
-        """Return numerator and denominator by class and action, shape (K, A) each."""
+        """Return numerator and denominator by class and action, shape (K, A) each.
+
+        Raise ValueError if a label is unknown, or costs do not fit the classes.
+        """
         K = strata.n_classes
         classes, actions = np.indices((K, strata.n_actions))
         own = classes if self.label is None else strata.label(self.label)
@@ -277,27 +280,19 @@ class Rate:
         if self.kind == "f_score":
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix is not None:
-            top = self._costs(strata)
+            costs = np.array(self.matrix, dtype=np.float64)
+            if len(costs) != K or len(self.labels or costs) != K:
+                raise ValueError(
+                    f"cost: the matrix has shape {costs.shape}, and there are {K} classes"
+                )
+            if self.labels is not None:
+                order = np.argsort([strata.label(label) for label in self.labels])
+                costs = costs[order][:, [*order, *range(K, costs.shape[1])]]
+            # A cost of deferral is left out without deferral; a missing one is 0.
+            top = np.pad(costs, ((0, 0), (0, 1)))[:, : strata.n_actions]
         if self.complement:
             top = bottom - top
         return top, bottom
-
-    def _costs(self, strata: Strata) -> Floats:
-        """Return the matrix in the order of the classes, with a column for each action, shape (K, A).
-
-        A cost of deferral is left out if the strata have no deferral; a missing one is 0. Raise ValueError
-        if the shape or the labels do not fit the classes.
-        """
-        given = np.array(self.matrix, dtype=np.float64)
-        K = strata.n_classes
-        if len(given) != K or len(self.labels or given) != K:
-            raise ValueError(
-                f"cost: the matrix has shape {given.shape}, and there are {K} classes"
-            )
-        if self.labels is not None:
-            order = np.argsort([strata.label(label) for label in self.labels])
-            given = given[order][:, [*order, *range(K, given.shape[1])]]
-        return np.pad(given, ((0, 0), (0, 1)))[:, : strata.n_actions]
 
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
@@ -339,15 +334,13 @@ class Rate:
         ``shares`` are probabilities of the answers, shape (n, A); then values are expected.
         """
         terms = self.terms(answered.strata)
-        costs = answered.costs if self.needs_costs else None
         samples = []
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
             among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
-            if costs is None:
-                of_answers = top[answered.stratum[rows]]
-            else:
-                of_answers = costs[rows]
+            of_answers = top[answered.stratum[rows]]
+            if self.needs_costs and answered.costs is not None:
+                of_answers = answered.costs[rows]
             if shares is None:
                 values = of_answers[np.arange(len(rows)), answered.actions[rows]]
             else:

@@ -108,11 +108,15 @@ class Strata:
         """The number of the class of each stratum, shape (S,)."""
         return np.repeat(np.arange(self.n_classes), self.n_combinations)
 
+    @cached_property
+    def places(self) -> list[Ints]:
+        """The number of each stratum's value in each column of groups, shape (S,), and 0."""
+        columns = np.tile(self.combinations.T, self.n_classes)
+        return [*columns, np.zeros_like(self.y)]
+
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
-        if column is None:
-            return np.zeros_like(self.y)
-        return np.tile(self.combinations[:, column], self.n_classes)
+        return self.places[-1 if column is None else column]
 
     def label(self, label: Name) -> int:
         """Return the number of the class with a label.
@@ -134,11 +138,10 @@ class Strata:
         subgroups of a tuple are the combinations with rows or known to exist, and their names are tuples of a
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
-        places = map(self.place, range(len(self.columns)))
-        columns = list(zip(self.values, places, strict=True))
+        *columns, everything = zip((*self.values, (EVERYTHING,)), self.places, strict=True)
         of_class = (self.classes, self.y)
         axes = dict(zip(self.columns, columns, strict=True))
-        axes |= {CLASS: of_class, EVERYTHING: ((EVERYTHING,), self.place(None))}
+        axes |= {CLASS: of_class, EVERYTHING: everything}
         crossed: tuple[Name, ...] = by if isinstance(by, tuple) else (by,)
         if by in (GROUP, CELL):
             families = [[each, of_class][: 1 + (by == CELL)] for each in columns]

@@ -226,8 +226,10 @@ def share_of_copies(name: str, hashes: Hashes, y: Ints) -> float:
     multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table, called
     ``name``, or for a label, or if contents of one label repeat, and those of another one hardly do.
     """
-    _, first, counts = np.unique(hashes, return_index=True, return_counts=True)
-    of_labels = [counts[y[first] == label] for label in np.unique(y)]
+    _, content, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    label_of_content = np.zeros_like(y, shape=len(counts))
+    label_of_content[content] = y
+    of_labels = [counts[label_of_content == label] for label in np.unique(y)]
     for part in (counts, *of_labels):
         by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
         occurring = np.bincount(part)  # number of contents with so many rows
