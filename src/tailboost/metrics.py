@@ -25,13 +25,12 @@ from tailboost.core import (
     check_weights,
     in_class_order,
     label_column,
-    n_rows_of,
     positions,
 )
 from tailboost.core.ranges import check_alpha
 from tailboost.rates.make import error
 from tailboost.rates.rate import measure
-from tailboost.rows import GroupNames, answer_shares, group_columns
+from tailboost.rows import answer_shares, group_columns
 from tailboost.solvers.tail import loss_vector
 
 __all__ = [
@@ -328,8 +327,7 @@ def group_errors(
     ValueError
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
-    columns = group_columns(groups, "groups")
-    names, _ = GroupNames.of(columns, "groups", n_rows_of(y_true), "y_true")
+    titles = list(group_columns(groups, "groups"))
     errors = measure(
         error(by="group"),
         y_true,
@@ -339,8 +337,8 @@ def group_errors(
         labels=labels,
         deferred=deferred,
     )
-    if len(names.titles) == 1 and names.titles != (None,) and np.ndim(groups) != 1:
-        errors = {(names.titles[0], name): value for name, value in errors.items()}
+    if len(titles) == 1 and titles != [None] and np.ndim(groups) != 1:
+        errors = {(titles[0], name): value for name, value in errors.items()}
     return {name: value for name, value in errors.items() if value == value}  # NaN without rows
 
 

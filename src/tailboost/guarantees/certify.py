@@ -42,7 +42,7 @@ from tailboost.rates import (
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rates.rate import EACH
 from tailboost.rates.strata import GROUP
-from tailboost.rows import HUMAN_REVIEW, EqualRows, Rows, checked_equal_rows, group_columns
+from tailboost.rows import HUMAN_REVIEW, EqualRows, Rows, group_columns
 from tailboost.selection.door import Decided, answering
 
 EXACT = "Clopper–Pearson"
@@ -176,6 +176,9 @@ def certify(
     """
     answers = _answering(model, X)
     check_number(confidence, "confidence", SHARE)
+    equal_rows = equal_rows or "copies"
+    if equal_rows not in ("copies", "natural"):
+        raise ValueError(f"equal_rows must be 'copies' or 'natural', got {equal_rows!r}")
 
     # What is to be bounded.
     if rates is None and limits is None and answers is not None:
@@ -197,19 +200,18 @@ def certify(
     if answers is not None:
         groups = answers.score(X, groups).groups
     given = Rows.read(X, y, groups, costs=costs, clusters=clusters)
-    reason = checked_equal_rows(equal_rows)
     if answers is None:
         if training_rows is not None:
             raise ValueError(
                 "training_rows: model is an array of answers, so there are no rows to compare"
             )
-        fresh = Fresh.of_answers(model, given, counted, reason, deferred, cost_range)
+        fresh = Fresh.of_answers(model, given, counted, equal_rows, deferred, cost_range)
     else:
         if deferred is not None:
             raise ValueError(
                 "deferred goes with an array of answers: a classifier knows its deferred rows"
             )
-        fresh = Fresh.of_model(answers, given, counted, reason, training_rows, cost_range)
+        fresh = Fresh.of_model(answers, given, counted, equal_rows, training_rows, cost_range)
 
     # Their bounds; without rates the kinds of errors divide the level evenly.
     parts = [stated]

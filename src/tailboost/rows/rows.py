@@ -73,11 +73,6 @@ class GroupNames:
             numbers.append(place)
         return cls(tuple(values), tuple(columns)), side_by_side(numbers, n)
 
-    def part(self, columns: Iterable[int]) -> Self:
-        """Return the names of some columns."""
-        values = tuple(self.values[j] for j in columns)
-        return replace(self, values=values, titles=tuple(self.titles[j] for j in columns))
-
     @property
     def names(self) -> Array:
         """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""

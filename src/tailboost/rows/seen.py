@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,15 +206,6 @@ def _by_chance(n_repeated: int, ratio: float, n: int) -> float:
 def first_repeated(new: Seen, tables: Iterable[Seen], equal_rows: EqualRows) -> Seen | None:
     """Return the first of some tables that a table repeats; None without one."""
     return next((table for table in tables if new.repeats(table, equal_rows)), None)
-
-
-def checked_equal_rows(value: EqualRows | None) -> EqualRows:
-    """Return ``equal_rows``, "copies" for None; raise ValueError for another value than the two."""
-    if value is None:
-        return "copies"
-    if value not in get_args(EqualRows):
-        raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
-    return value
 
 
 def share_of_copies(name: str, hashes: Hashes, y: Ints) -> float:

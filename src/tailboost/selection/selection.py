@@ -25,7 +25,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.rates import Counts, Limit, Rate, Strata, error
-from tailboost.rows import HUMAN_REVIEW, Rows, unit_name
+from tailboost.rows import HUMAN_REVIEW, GroupNames, Rows, unit_name
 from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Band, Rule, ThresholdRule
@@ -76,7 +76,7 @@ def counted(problem: Problem, rows: Rows, rule_column: int | None) -> Counts:
         [rows.groups[:, j] for j in used],
         rows.weight,
         rows.classes,
-        names.part(used),
+        GroupNames(tuple(names.values[j] for j in used), tuple(names.titles[j] for j in used)),
         defers=problem.needs_deferral,
         costs=rows.costs if problem.needs_costs else None,
     )
