@@ -11,6 +11,7 @@ import numpy as np
 from tailboost.core import (
     Array,
     Column,
+    Document,
     Floats,
     Groups,
     Hashes,
@@ -240,6 +241,11 @@ class Rows:
             names=names,
         )
         return rows if weight.all() else rows.part(weight > 0).occurring()
+
+    def __setstate__(self, state: Document) -> None:
+        if state.get("groups") is None:  # in files of earlier versions
+            state = {**state, "names": NO_GROUPS, "groups": side_by_side([], len(state["weight"]))}
+        vars(self).update(state)
 
     def __len__(self) -> int:
         return len(self.weight)
