@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import tailboost as tb
-from tailboost.rows.subgroups import warn_of_other_groups
+from tailboost.rows.rows import warn_of_other_groups
 
 LIMITS = ["miss(spam, by=group) <= 30%"]
 

@@ -5,4 +5,3 @@ from tailboost.rows.folds import *
 from tailboost.rows.judged import *
 from tailboost.rows.rows import *
 from tailboost.rows.seen import *
-from tailboost.rows.subgroups import *
