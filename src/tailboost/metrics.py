@@ -28,8 +28,7 @@ from tailboost.core import (
     positions,
 )
 from tailboost.core.ranges import check_alpha
-from tailboost.rates.make import error
-from tailboost.rates.rate import measure
+from tailboost.rates import error, measure
 from tailboost.rows import answer_shares, group_columns
 from tailboost.solvers.tail import loss_vector
 

@@ -22,13 +22,17 @@ from tailboost.core import (
     unpack,
 )
 from tailboost.rates import (
+    AT_MOST,
+    EACH,
+    GAP,
+    LARGEST,
+    RATIO,
     Counts,
     InfeasibleLimitsError,
     Statistic,
     as_objective,
     as_statistics,
 )
-from tailboost.rates.rate import AT_MOST, EACH, GAP, LARGEST, RATIO
 from tailboost.rows import SELECTED_ON, Seen
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
 from tailboost.selection.selection import Engine, Selection

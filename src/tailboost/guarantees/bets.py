@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core import Floats
-from tailboost.rates import Sample, Statistic
-from tailboost.rates.bounds import STAKES
-from tailboost.rates.rate import GAP
+from tailboost.rates import GAP, STAKES, Sample, Statistic
 
 if TYPE_CHECKING:  # a certificate begins a monitor, which bets
     from tailboost.guarantees.certificates import CertifiedBound

@@ -29,8 +29,7 @@ from tailboost.core import (
     text_table,
 )
 from tailboost.guarantees.monitor import Monitor
-from tailboost.rates import Rate, error, parse
-from tailboost.rates.strata import groups_in
+from tailboost.rates import Rate, error, groups_in, parse
 from tailboost.rows import Attempt, EqualRows, Seen, digest_of, unit_name
 
 ERROR = error()

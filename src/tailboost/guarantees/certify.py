@@ -29,19 +29,21 @@ from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import CostRange, Fresh, refuse_rule_alone
 from tailboost.guarantees.tail import UPPER, worst_mean
 from tailboost.rates import (
+    EACH,
+    GROUP,
     Limit,
     Rate,
     Sample,
     Statistic,
     as_statistics,
+    betting_p_value,
+    betting_upper,
     checked_limits,
+    clopper_pearson_upper,
     deferred as deferred_rate,
     error,
     largest,
 )
-from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rates.rate import EACH
-from tailboost.rates.strata import GROUP
 from tailboost.rows import HUMAN_REVIEW, EqualRows, Rows, group_columns
 from tailboost.selection.door import Decided, answering
 

@@ -21,8 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Limit, error
-from tailboost.rates.strata import CELL, GROUP
+from tailboost.rates import CELL, GROUP, Limit, error
 from tailboost.rows import unit_name
 
 

@@ -34,8 +34,7 @@ from tailboost.core import (
     positions,
     warn_user,
 )
-from tailboost.rates import Counts, Rate, Sample
-from tailboost.rates.strata import check_deferred
+from tailboost.rates import Counts, Rate, Sample, check_deferred
 from tailboost.rows import (
     CALIBRATED_ON,
     FEWEST_TRAINED,

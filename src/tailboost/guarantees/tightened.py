@@ -18,8 +18,7 @@ from scipy.special import ndtri
 from tailboost.guarantees.certify import tested_bounds
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.sequence import LAST, METHOD
-from tailboost.rates import InfeasibleLimitsError, Limit
-from tailboost.rates.rate import RATIO, TINY
+from tailboost.rates import RATIO, TINY, InfeasibleLimitsError, Limit
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import counted_rate
 

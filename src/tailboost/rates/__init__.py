@@ -5,46 +5,11 @@ expression serves as objective, limit, report and certificate. Rates are values:
 be hashed, pickled and written as text.
 """
 
-from tailboost.core import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates.make import (
-    answered_error,
-    as_objective as as_objective,
-    as_statistics as as_statistics,
-    checked_limits as checked_limits,
-    cost,
-    custom,
-    deferred,
-    error,
-    f_score,
-    false_alarm,
-    fnr,
-    fpr,
-    gap,
-    jaccard,
-    largest,
-    miss,
-    npv,
-    parse,
-    precision,
-    ratio,
-    recall,
-    representation,
-    selected,
-    sensitivity,
-    shift,
-    specificity,
-    tail,
-    tnr,
-    tpr,
-)
-from tailboost.rates.rate import (
-    Limit,
-    Rate,
-    Statistic,
-    Terms as Terms,
-    measure,
-)
-from tailboost.rates.strata import Counts as Counts, Sample, Strata
+from tailboost.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
+from tailboost.rates.bounds import *
+from tailboost.rates.make import *
+from tailboost.rates.rate import *
+from tailboost.rates.strata import *
 
 __all__ = [
     "Limit",

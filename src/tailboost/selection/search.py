@@ -18,6 +18,7 @@ from scipy.special import softmax
 
 from tailboost.core import Array, Floats, one_blas_thread
 from tailboost.rates import (
+    EACH,
     InfeasibleLimitsError,
     Limit,
     Rate,
@@ -29,7 +30,6 @@ from tailboost.rates import (
     error,
     largest,
 )
-from tailboost.rates.rate import EACH
 from tailboost.selection.descent import BROKEN, DECIMALS, Family, RunningRates, descended
 from tailboost.selection.table import RateTable
 
