@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core import Floats
-from tailboost.rates import GAP, STAKES, Sample, Statistic
+from tailboost.rates import GAP, Sample, Statistic
+from tailboost.rates.bounds import STAKES
 
 if TYPE_CHECKING:  # a certificate begins a monitor, which bets
     from tailboost.guarantees.certificates import CertifiedBound

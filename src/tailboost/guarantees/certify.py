@@ -36,14 +36,12 @@ from tailboost.rates import (
     Sample,
     Statistic,
     as_statistics,
-    betting_p_value,
-    betting_upper,
     checked_limits,
-    clopper_pearson_upper,
     deferred as deferred_rate,
     error,
     largest,
 )
+from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rows import HUMAN_REVIEW, EqualRows, Rows, group_columns
 from tailboost.selection.door import Decided, answering
 

@@ -22,7 +22,8 @@ from scipy.stats import binom
 
 from tailboost.core import Floats, Ints, Mask, Name
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Limit, Strata, groups_in, pair_p_value
+from tailboost.rates import Limit, Strata, groups_in
+from tailboost.rates.bounds import pair_p_value
 
 #: Numbers of the answers of two labels.
 FIRST, SECOND, DEFERRED = range(3)

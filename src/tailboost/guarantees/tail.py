@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core import Floats
-from tailboost.rates import STAKES, Rate, betting_upper
+from tailboost.rates import Rate
+from tailboost.rates.bounds import STAKES, betting_upper
 from tailboost.solvers import cvar, worst_case_weights
 
 # Thresholds θ of a tail. In four populations at two α and two numbers of rows the mean bound is .559 with 4

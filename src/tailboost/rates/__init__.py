@@ -6,7 +6,6 @@ be hashed, pickled and written as text.
 """
 
 from tailboost.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates.bounds import *
 from tailboost.rates.make import *
 from tailboost.rates.rate import *
 from tailboost.rates.strata import *

@@ -23,15 +23,8 @@ from tailboost.core import (
     stated_words,
     text_table,
 )
-from tailboost.rates import (
-    TINY,
-    Limit,
-    Rate,
-    Strata,
-    Terms,
-    as_statistics,
-    clopper_pearson_interval,
-)
+from tailboost.rates import TINY, Limit, Rate, Strata, Terms, as_statistics
+from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows import unit_name
 
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
