@@ -13,12 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import AdaBoostClassifier, RobustMixtureClassifier, load_model, save_model, tune
-from tailboost.classifiers.fitting import LOG_STEP, CrossFits, answering, default_estimators, fit_models
+from tailboost.classifiers.fitting import LOG_STEP, answering, default_estimators, fit_models
 from tailboost.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable
-from tailboost.rows.fingerprints import hash_rows
 from tailboost.rows.folds import Split
 from tailboost.rows.rows import Rows
 from tailboost.selection.outputs import Models, averaging
@@ -32,10 +31,9 @@ def problem_of(X, y):
 def judged_by(estimators, problem, cv=5):
     split = Split.of(problem, cv, 0)
     fits = fit_models(estimators, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
-    fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
-    models = Models([*fits], len(problem.classes), [*fitted], [*columns])
-    crossed = CrossFits(fits, split.fold[split.fold >= 0], hash_rows(problem.X))
-    return averaging(answering(models, split.selection_rows(problem), crossed))
+    fitted, columns = zip(*(each[-1] for each in fits.of_model.values()), strict=True)
+    models = Models([*fits.of_model], len(problem.classes), [*fitted], [*columns])
+    return averaging(answering(models, split.selection_rows(problem), fits))
 
 
 def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():

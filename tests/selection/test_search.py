@@ -11,7 +11,6 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Counts, as_objective
 from tailboost.rows.rows import GroupNames
-from tailboost.selection.descent import RunningRates
 from tailboost.selection.search import Program, solve
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights
@@ -190,7 +189,7 @@ def test_running_rates_charge_as_the_counts_of_each_rule(name, objective):
         if strata.n_combinations == 1:
             continue
         program = Program(strata, as_objective(objective), LIMITED[name])
-        running = RunningRates(program)
+        running = program.rates
         for line, counts, places in rules_on_lines(table, rule, 1):
             charges, _, _ = running.along(running.sums([counts])[0], line.axes)
             for place in places[:: len(places) // 20 + 1]:

@@ -35,7 +35,7 @@ from tailboost.rates import (
 )
 from tailboost.rows import SELECTED_ON, Seen
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
-from tailboost.selection.selection import Engine, Selection
+from tailboost.selection.selection import Engine
 from tailboost.solvers.tradeoff import undominated
 
 if TYPE_CHECKING:
@@ -241,12 +241,16 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Statis
 
 
 def points_along(
-    engine: Engine, problem: Problem, limited: Statistic, n_points: int
-) -> list[tuple[float, float, Selection]]:
-    """Return the undominated rules from the tightest limit on a rate to the least objective of a problem.
+    engine: Engine,
+    problem: Problem,
+    limited: Statistic,
+    n_points: int,
+    classifier: TunedClassifier,
+) -> Iterator[Point]:
+    """Yield the undominated rules from the tightest limit on a rate to the least objective of a problem.
 
     Rules are searched for ``n_points`` limits on the rate, and all others within the limits of the problem
-    are compared too. Each point has both rates, and the selection within the rate.
+    are compared too. Each point has both rates, and a classifier within the rate.
 
     Parameters
     ----------
@@ -256,6 +260,10 @@ def points_along(
         The objective within limits on other rates.
     limited : Statistic
         The limited rate; a ratio is limited from below.
+    n_points : int
+        As above.
+    classifier : TunedClassifier
+        Has the models.
 
     Raises
     ------
@@ -284,20 +292,8 @@ def points_along(
     rates, values = np.array(reached).round(12)
     keeps = np.array([*map(least.program.keeps, counts)])
     kept = np.flatnonzero(keeps & ~np.isnan(rates + values))
-    found = []
     for i in kept[undominated(values[kept], sign * rates[kept])].tolist():
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))
         rule = engine.selected(problem.within(limits), limits, pool, i)
-        found.append((rate, float(values[i]), rule))
-    return found
-
-
-def bound_of(problem: Problem, limited: Statistic) -> float | None:
-    """Return the bound of a problem's limit on the limited rate of a curve; None without such a limit."""
-    form = limited.within(limited.most).form
-    bounds = [
-        each.bound for each in problem.limits if (each.form, each.rate) == (form, limited.rate)
-    ]
-    # Bounds by subgroup are no point of a curve.
-    return next((bound for bound in bounds if not isinstance(bound, tuple)), None)
+        yield rate, float(values[i]), classifier._answering(rule)

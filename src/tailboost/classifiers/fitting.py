@@ -21,8 +21,6 @@ from sklearn.utils.parallel import Parallel, delayed
 from tailboost.classifiers.tables import Columns as Columns
 from tailboost.core import (
     NAMES_SHOWN,
-    Array,
-    Column,
     Floats,
     Hashes,
     Ints,
@@ -31,7 +29,6 @@ from tailboost.core import (
     Model,
     ResubstitutionWarning,
     Stated,
-    Table,
     coded,
     noticing_interrupts,
     positions,
@@ -129,14 +126,14 @@ def named_models(models: Model) -> Named:
     return [(name, as_fitted(model)) for name, model in pairs]
 
 
-def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
+def usable(estimators: Named, rows: Rows, *, weighted: bool) -> Named:
     """Return the given estimators by name, with models in other forms as frozen classifiers.
 
     Parameters
     ----------
     estimators : list of (str, model)
         The models as given.
-    X, y : table of n rows, array-like of shape (n,)
+    rows : Rows
         The rows of the fit as given.
     weighted : bool
         Whether ``fit`` of the models gets weights of the rows.
@@ -188,7 +185,9 @@ def usable(estimators: Named, X: Table, y: Column, *, weighted: bool) -> Named:
                 "final_estimator to a StackingClassifier"
             )
         if isinstance(model, (Scores, GivenModel)):
-            model = FrozenEstimator(copy(model).fit(X, y))  # the user's object stays unfitted
+            model = FrozenEstimator(
+                copy(model).fit(rows.X, rows.labels)
+            )  # the user's object stays unfitted
         elif weighted and not is_frozen and weight_parameter(model) is None:
             raise ValueError(f"sample_weight, class_weight: {title} takes no weights in fit")
         found.append((name, model))
@@ -226,7 +225,7 @@ class CrossFits:
 
     Attributes
     ----------
-    of_model : mapping of str to sequence of Fit
+    of_model : mapping of str to list of Fit
         Those of each model: without each part of the rows, and last the final one.
     fold : ndarray of int, shape (n,)
         The part of each row of the selection data; empty if these rows are no training rows.
@@ -234,7 +233,7 @@ class CrossFits:
         Hashes of the training rows.
     """
 
-    of_model: Mapping[str, Sequence[Fit]]
+    of_model: Mapping[str, list[Fit]]
     fold: Ints
     trained: Hashes
 
@@ -243,7 +242,7 @@ class CrossFits:
 UNTRAINED = CrossFits({}, np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.uint64))
 
 
-def final_models(fits: Mapping[str, Sequence[Fit]], n_classes: int) -> Models:
+def final_models(fits: Mapping[str, list[Fit]], n_classes: int) -> Models:
     """Return the models that answer: the last fit of each."""
     fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
     return Models(list(fits), n_classes, list(fitted), list(columns))
@@ -262,8 +261,8 @@ def fit_models(
     seed: int,
     n_jobs: int | None,
     verbose: int,
-) -> dict[str, list[Fit]]:
-    """Return the `Fit`s of each estimator by name: one without each part of a split, and the final model.
+) -> CrossFits:
+    """Return the `Fit`s of each estimator: one without each part of a split, and the final model.
 
     The learners of tailboost share one prepared table. The final model is fitted on all rows. An estimator
     without all its fits at Ctrl-C is left out.
@@ -287,8 +286,9 @@ def fit_models(
     verbose : int
         Progress of the fits that joblib prints.
     """
+    trained = hash_rows(training.X, rounded=True)  # before a model changes them
     if class_weight is not None:
-        factors = class_factors(class_weight, training.classes, training.y, training.weight)
+        factors = class_factors(class_weight, training)
         training = replace(training, weight=training.weight * factors[training.y])
     numbers = class_numbers(training.classes)
     learners = {
@@ -322,7 +322,8 @@ def fit_models(
                 fits[name].append(fit)
         except KeyboardInterrupt:
             pass  # what is finished stays
-    return {name: fits[name] for name in fits if len(fits[name]) == len(parts)}
+    finished = {name: fits[name] for name in fits if len(fits[name]) == len(parts)}
+    return CrossFits(finished, split.fold[split.fold >= 0], trained)
 
 
 def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows: Mask) -> Fit:
@@ -443,35 +444,22 @@ def refuse_validation(given: Rows, validation: Rows, cv: object) -> None:
         raise ValueError("clusters and X_val were both given, but X_val is not split")
 
 
-def class_factors(class_weight: Stated, classes: Array, y: Ints, weight: Floats) -> Floats:
-    """Return the factor of each class, shape (K,).
+def class_factors(class_weight: Stated, training: Rows) -> Floats:
+    """Return the factor of each class, shape (K,), by a dict of labels or "balanced".
 
     "balanced" divides the total of the sample weights by K times the total of each class: a row of weight 2
     counts as two rows.
-
-    Parameters
-    ----------
-    class_weight : None, "balanced" or dict of label to float
-        The parameter of a classifier.
-    classes : ndarray of shape (K,)
-        The labels.
-    y : ndarray of int, shape (n,)
-        Class numbers.
-    weight : ndarray of shape (n,)
-        Sample weights.
     """
-    if class_weight is None:
-        return np.ones(len(classes))
+    n_classes, weight = len(training.classes), training.weight
     if isinstance(class_weight, str):
-        return weight.sum() / (len(classes) * np.bincount(y, weights=weight))
+        return weight.sum() / (n_classes * np.bincount(training.y, weight))
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     title = f"class_weight={class_weight!r}"
-    stated = by_class_number(class_weight, class_numbers(classes), title)
-    factors = np.array([stated.get(k, 1.0) for k in range(len(classes))], dtype=np.float64)
+    stated = by_class_number(class_weight, class_numbers(training.classes), title)
+    factors = np.array([stated.get(k, 1.0) for k in range(n_classes)], dtype=np.float64)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
-            f"class_weight={class_weight!r}: factors must be positive; to leave out a class, "
-            "drop its rows"
+            f"{title}: factors must be positive; to leave out a class, drop its rows"
         )
     return factors
 
@@ -483,9 +471,10 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
     """
     rows = models.rows
     hashes = of_table = models.row_hashes(rows.X)
-    if known and models.of_scores:  # fits know whole tables
-        of_table = hash_rows(rows.X, rounded=True)
-    given = Seen.of(of_table)
+    if known:
+        if models.of_scores:  # fits know whole tables
+            of_table = hash_rows(rows.X, rounded=True)
+        given = Seen.of(of_table)
     for table in known:
         if given.repeats(table):
             words = rows.words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -16,7 +16,6 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.fitting import (
     UNTRAINED,
-    CrossFits,
     default_estimators,
     estimators_of,
     final_models,
@@ -42,7 +41,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.learners.foreign import first_step
-from tailboost.rows import MOST_FOLDS, N_FOLDS, Rows, Split, hash_rows
+from tailboost.rows import MOST_FOLDS, N_FOLDS, Rows, Split
 from tailboost.selection.outputs import Models
 from tailboost.selection.rule import stacked
 from tailboost.selection.search import Program
@@ -359,7 +358,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         problem = self._problem(given.names)
         estimators = self.estimators
         if estimators is not None:
-            estimators = usable(estimators, given.X, given.labels, weighted=weighted)
+            estimators = usable(estimators, given, weighted=weighted)
             self._validate_names([name for name, _ in estimators])
         training = self._training(given, problem)
         if estimators is None:
@@ -372,13 +371,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         to_fit = [(name, model) for name, model in estimators if name not in found]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         split, selecting = self._selection_data(training, validation, seed, trains=bool(to_fit))
+        self.validation_ = split.scheme
         crossed = UNTRAINED
         if to_fit:
-            trained = hash_rows(training.X, rounded=True)  # before a model changes them
             # What the selection would refuse is refused before any fit.
             strata = counted(problem, selecting, self._column_read).strata
             Program(strata, problem.objective, problem.limits)
-            found |= fit_models(
+            crossed = fit_models(
                 to_fit,
                 training,
                 split,
@@ -388,9 +387,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
+            found |= crossed.of_model
             if not found:
                 raise KeyboardInterrupt
-            crossed = CrossFits(found, split.fold[split.fold >= 0], trained)
         left_out = [name for name, _ in estimators if name not in found]
         if left_out:
             words = f"fit was interrupted: {left_out} left out of the mixture"
@@ -407,18 +406,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
 
         If the fit ``trains`` no model, no row is held out by default: all given rows select.
         """
-        no_part = Split(np.full(len(training), -1), "frozen")
-        self.validation_ = no_part.scheme
+        no_part = np.full(len(training), -1)
         if validation is not None:
-            self.validation_ = "X_val"
             words = f"the {len(validation):,} rows of X_val"
             rows = replace(validation, X=self._checked(validation.X))
-            return no_part, rows.numbered(self.classes_, self._group_names, words, "_val")
+            rows = rows.numbered(self.classes_, self._group_names, words, "_val")
+            return Split(no_part, "X_val"), rows
         if not trains and isinstance(self.cv, str):
             words = f"the {len(training):,} given rows (no model was fitted on them, as stated)"
-            return no_part, replace(training, words=words)
+            return Split(no_part, "frozen"), replace(training, words=words)
         split = Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
-        self.validation_ = split.scheme
         return split, split.selection_rows(training)
 
     @classmethod
@@ -473,8 +470,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 f"classes must be at least two different labels, got {mix.classes_.tolist()}"
             )
         mix.validation_ = "probabilities"
-        if groups is not None:
-            mix._name_groups(rows)
+        mix._name_groups(rows)
         P = stacked(probabilities, mix.classes_)
         check_length(y, "y", len(P), "probabilities")
         names = list(probabilities)
@@ -492,15 +488,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         tags = super().__sklearn_tags__()
         inputs = tags.input_tags
         inputs.string = inputs.categorical = inputs.three_d_array = False
-        for _, model in filter(is_pair, self._given_models):
+        estimators = self.estimators  # not checked yet
+        if not isinstance(estimators, list):
+            estimators = default_estimators()
+        for _, model in filter(is_pair, estimators):
             if hasattr(model, "__sklearn_tags__"):
                 reader = first_step(model)
                 inputs.sparse &= get_tags(model).input_tags.sparse
                 inputs.allow_nan &= get_tags(reader).input_tags.allow_nan
         return tags
-
-    @property
-    def _given_models(self) -> Sequence[Model]:
-        if isinstance(self.estimators, list):  # not checked yet
-            return self.estimators
-        return default_estimators()

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.answering import SelectedClassifier
-from tailboost.classifiers.curve import Curve, bound_of, points_along, traded
+from tailboost.classifiers.curve import Curve, points_along, traded
 from tailboost.classifiers.fitting import (
     UNTRAINED,
     CrossFits,
@@ -137,10 +137,6 @@ class TunedClassifier(SelectedClassifier):
                     f"{', '.join(self.get_params(deep=False))}"
                 )
 
-    @property
-    def _given_models(self) -> Sequence[Model]:
-        return self.models or []
-
     # -- selection ---------------------------------------------------------------------------------------
 
     def fit(
@@ -164,7 +160,7 @@ class TunedClassifier(SelectedClassifier):
     def _learn(self, given: Rows, *, training_rows: Table = None) -> Self:
         """Set all attributes of a fit, in a classifier without any, and return the classifier."""
         problem = self._problem(given.names)
-        models = usable(named_models(self.models), given.X, given.labels, weighted=False)
+        models = usable(named_models(self.models), given, weighted=False)
         words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
         selecting = replace(self._training(given, problem), words=words)
         fits = {name: [frozen_fit(name, model, self.classes_)] for name, model in models}
@@ -204,9 +200,8 @@ class TunedClassifier(SelectedClassifier):
                     "clusters has one value only: none of its rows can be held out without the "
                     "others"
                 )
-        if given.names.titles:
-            self._name_groups(given)
-            given.refuse_many_numbers(problem.columns(given.names.titles))
+        self._name_groups(given)
+        given.refuse_many_numbers(problem.columns(given.names.titles))
         costs = check_costs(given.costs, len(given), given.classes)
         return replace(given, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
 
@@ -241,30 +236,25 @@ class TunedClassifier(SelectedClassifier):
         identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
 
         # The rows of the models.
-        are_held_out = (
-            len(fits.fold) > 0
-        )  # the selection data: these are among the trained rows
         inner = [each.records for each in known_within(given)]
         known = [rows for each in inner for rows in each.tables]
         complete = not models.are_given and all(each.complete for each in inner)
-        of_fits = []
+        named = UNTRAINED.trained
         if training_rows is not None:  # after the models, which refuse an X with other columns
             named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
-            of_fits.append(named)
-            known.append(Seen.of(named))
             complete |= len(named) >= FEWEST_TRAINED * (selecting.n_given or 0)
-        if len(fits.trained):
-            of_fits.append(fits.trained)
-            if not are_held_out:
-                known.append(Seen.of(fits.trained))
         attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
         records = Records(complete=complete, ledger=Ledger(tuple(attempts.values())))
-        if of_fits:
-            records = replace(records, trained=Seen.of(np.concatenate(of_fits), TRAINED_ON))
+        trained = np.concatenate([named, fits.trained])
+        if len(trained):
+            records = replace(records, trained=Seen.of(trained, TRAINED_ON))
 
-        # The rows of the rule.
+        # The rows of the rule. Held-out rows are among the trained ones.
+        are_new = not len(fits.fold)
+        others = [named, fits.trained] if are_new else [named]
+        known += [Seen.of(hashes) for hashes in others if len(hashes)]
         models, used = compared(models, known)
-        if not are_held_out:
+        if are_new:
             records = records.using(used)
         self._select(problem, averaging(models), records, identity)
 
@@ -405,25 +395,26 @@ class TunedClassifier(SelectedClassifier):
         """
         limited, problem = traded(self.selection_.problem, a, b)
         others = problem.limits
+        widest = limited.within(limited.most)
         loosest = copy.copy(self)
         loosest.objective = problem.objective
-        loosest.limits = [*others, limited.within(limited.most)]
+        loosest.limits = [*others, widest]
         if error() in (limited.rate, *problem.rates):  # which an error budget limits too
             loosest.error_budget = None
         problem = loosest._problem(self._models.rows.names)
-        engine = self.selection_.engine.on(problem)
-        points = [
-            (rate, value, loosest._answering(each))
-            for rate, value, each in points_along(
-                engine, problem.within(others), limited, n_points
-            )
+        bounds = [
+            each.bound
+            for each in self.selection_.problem.limits
+            if (each.form, each.rate) == (widest.form, widest.rate)
+            and not isinstance(each.bound, tuple)  # bounds by subgroup are no point of a curve
         ]
+        engine = self.selection_.engine.on(problem)
         return Curve(
-            tuple(points),
+            tuple(points_along(engine, problem.within(others), limited, n_points, loosest)),
             limited,
             problem.objective,
             ", within ".join([engine.words, *map(str, others)]),
-            bound_of(self.selection_.problem, limited),
+            next(iter(bounds), None),
             loosest,
         )
 

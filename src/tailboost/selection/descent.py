@@ -6,16 +6,13 @@ From rule to rule of a line few rows change their answers, so each rate is a run
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from tailboost.core import Array, Floats, Ints, Mask
-from tailboost.rates import Counts
-
-if TYPE_CHECKING:
-    from tailboost.selection.search import Program
+from tailboost.rates import Counts, Limit, Statistic, Terms
 
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
 # is better.
@@ -89,7 +86,16 @@ class Family(Protocol):
 
 
 class RunningRates:
-    """The rates of a program along lines: those of the objective, then those of the limits.
+    """The rates of an objective along lines, then those of its limits.
+
+    Parameters
+    ----------
+    objective : Statistic
+        The minimised rate, or the largest rate of a family.
+    limits : sequence of Limit
+        The limits.
+    terms : sequence of Terms
+        Of the rate of the objective and of each limit.
 
     Attributes
     ----------
@@ -101,41 +107,42 @@ class RunningRates:
         Sign and level of the bound of each rate; the level of rates that are minimised or compared is 0.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.limits = program.limits
-        self.scales = [each.scale for each in program.terms]
-        stated = [program.objective, *program.limits]
-        levels = [each.levels(of.names) for each, of in zip(stated, program.terms, strict=True)]
+    def __init__(
+        self, objective: Statistic, limits: Sequence[Limit], terms: Sequence[Terms]
+    ) -> None:
+        self.limits = limits
+        self.scales = [each.scale for each in terms]
+        stated = [objective, *limits]
+        levels = [each.levels(of.names) for each, of in zip(stated, terms, strict=True)]
         sizes = list(map(len, levels))
         self.stated = np.repeat(np.arange(len(sizes)), sizes)
         self.signs = np.repeat([each.sign for each in stated], sizes)
         self.levels = np.concatenate(levels)
-        parts = [each.top for each in program.terms] + [each.bottom for each in program.terms]
+        parts = [each.top for each in terms] + [each.bottom for each in terms]
         self.table = np.concatenate(parts).reshape(2 * len(self.signs), -1).T
 
     def sums(self, counts: Sequence[Floats]) -> Floats:
         """Return the numerators and denominators of all rates of counts (T, W, A), shape (T, 2 R)."""
         return np.reshape(counts, (len(counts), -1)) @ self.table
 
-    def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Ints, Floats]:
+    def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Mask, Floats]:
         """Return the charges of the rules on a line through a rule with these sums, shape (2 R,).
 
-        Also the numbers of the sums that move along the line, and these sums of each rule.
+        Also which of the sums move along the line, and these sums of each rule.
         """
         touched = np.zeros(len(self.table), dtype=np.bool_)
         for axis in axes:
             touched[axis.changes.indices] = True
-        moves = self.table[touched].any(axis=0).reshape(2, -1).any(axis=0)
-        numbers = np.flatnonzero(np.tile(moves, 2))
-        moving = np.flatnonzero(moves)
-        moved = sums[numbers]
+        moving = np.logical_or(*self.table[touched].any(axis=0).reshape(2, -1))
+        of_moving = np.tile(moving, 2)
+        moved = sums[of_moving]
         for axis in axes:
-            running = (axis.changes @ self.table[:, numbers]).cumsum(axis=0)
+            running = (axis.changes @ self.table[:, of_moving]).cumsum(axis=0)
             moved = moved[..., None, :] + running - running[axis.here]
         moved[np.abs(moved) < ROUNDING] = 0.0
-        return self.charged(sums, moving, moved), numbers, moved
+        return self.charged(sums, moving, moved), of_moving, moved
 
-    def charged(self, sums: Floats, moving: Ints | slice, moved: Floats) -> Floats:
+    def charged(self, sums: Floats, moving: Mask | slice, moved: Floats) -> Floats:
         """Return the charges of rules that share the sums of most rates, shape (…).
 
         The ``moving`` rates have the sums ``moved`` in each rule, (…, 2 r), all others rest at ``sums``,
@@ -153,9 +160,8 @@ class RunningRates:
             return [reduce(own, axis=-1, initial=reduce(rest)) for reduce in reductions]
 
         largest, _ = ends(0)
-        charges = np.nan_to_num(
-            largest / self.scales[0], nan=-1.0
-        )  # without rows none is above
+        # Without rows no rate is above.
+        charges = np.nan_to_num(largest / self.scales[0], nan=-1.0)
         violations = np.zeros_like(charges)
         for number, limit in enumerate(self.limits, 1):
             violation = limit.violation(*ends(number)) / self.scales[number]
@@ -163,7 +169,7 @@ class RunningRates:
         broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
 
-    def _beyond(self, sums: Floats, rates: Ints | slice) -> Floats:
+    def _beyond(self, sums: Floats, rates: Mask | slice) -> Floats:
         """Return by how much rates exceed their levels, NaN without rows or a bound, shape (…, r)."""
         counted, among = np.split(sums, 2, axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -171,23 +177,22 @@ class RunningRates:
         return self.signs[rates] * (values - self.levels[rates])
 
 
-def descended(family: Family, program: Program, rule: Array) -> Array:
+def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
     """Return the rule after moves to the best rule on each line in turn."""
-    rates = program.rates
-    lines = family.lines(compares=any(limit.compares for limit in program.limits))
+    lines = family.lines(compares=any(limit.compares for limit in rates.limits))
     reached = family.reached(rule)
     sums = rates.sums([family.counts(rule)])[0]
     least = np.inf
     n_kept = 0  # lines since the last move
     for each in lines * PASSES:
         line = family.line(reached, each)
-        charges, numbers, moved = rates.along(sums, line.axes)
+        charges, moving, moved = rates.along(sums, line.axes)
         charges = np.where(line.allowed, charges, np.inf)
         n_kept += 1
         if charges.min() < least - SLIGHT:
             least = charges.min()
             place = np.unravel_index(charges.argmin(), charges.shape)
-            sums[numbers] = moved[place]
+            sums[moving] = moved[place]
             reached = line.to(*place)
             n_kept = 0
         if n_kept == len(lines):

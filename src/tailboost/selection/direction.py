@@ -43,11 +43,12 @@ class Direction(NamedTuple):
     def of(cls, scores: Floats, y: Ints, place: Ints) -> Self:
         """Return the direction of scores of rows, shape (n,), with labels 0 and 1 and places."""
         total, n_pairs = 0.0, 0
-        for number in np.unique(place):
-            first, second = (scores[(place == number) & (y == label)] for label in (0, 1))
+        for number in range(place.max(initial=-1) + 1):
+            here = place == number
+            first, second = (np.sort(scores[here & (y == label)]) for label in (0, 1))
             n = min(len(first), len(second))
             if n:
-                lower = np.searchsorted(np.sort(first), np.sort(second), side="right")
+                lower = np.searchsorted(first, second, side="right")
                 total += n * float(lower.mean()) / len(first)
                 n_pairs += n
         return cls(total / n_pairs, n_pairs) if n_pairs else cls()

@@ -262,17 +262,16 @@ def averaging(models: Models) -> Models:
         value, gradient = pull @ (t - start) / 2, pull
         for block in blocks(len(y)):
             part, w = centred[..., block], weight[block]
-            own = y[block], np.arange(len(w))
+            truth = (np.arange(K)[:, None] == y[block]) * w
             z = np.tensordot(t[:M], part, 1) + t[M:, None]
             z -= z.max(axis=0)
             odds = np.exp(z)
             total = odds.sum(axis=0)
-            residual = odds * (w / total)
-            residual[own] -= w
+            residual = odds * (w / total) - truth
             gradient = gradient + np.append(
                 np.tensordot(part, residual, 2), residual.sum(axis=1)
             )
-            value += w @ (np.log(total) - z[own])
+            value += w @ np.log(total) - np.vdot(truth, z)
         return float(value), gradient
 
     options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}

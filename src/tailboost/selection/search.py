@@ -248,7 +248,7 @@ class Program:
     @cached_property
     def rates(self) -> RunningRates:
         """The rates of the objective and the limits, as the descent compares them."""
-        return RunningRates(self)
+        return RunningRates(self.objective, self.limits, self.terms)
 
     def charged(self, counts: Sequence[Floats]) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
@@ -377,7 +377,7 @@ def select(pool: Pool, program: Program) -> tuple[int, Mixture]:
         grow(pool, program)
         charged = program.charged(pool.counts)
         for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
-            pool.add(descended(pool.family, program, pool.rules[start]))
+            pool.add(descended(pool.family, program.rates, pool.rules[start]))
         number = program.best(pool.counts)
     return number, solve(pool.counts, program)
 

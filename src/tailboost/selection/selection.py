@@ -122,9 +122,8 @@ class Engine:
         data = counted(self.problem, rows, self.told)
         strata = data.strata
         column = None
-        values, title = self.groups_read
-        if values and len(values) > 1:
-            column = strata.columns.index(title)
+        if self.told is not None and len(rows.names.values[self.told]) > 1:
+            column = strata.columns.index(rows.names.titles[self.told])
         self.family = weights = ClassWeights(data, column)
         table = self.outputs(None if models.of_scores else rows.X)
         if self._infers(self.problem) and strata.n_combinations > 1:
@@ -149,14 +148,6 @@ class Engine:
     def strata(self) -> Strata:
         """The strata of the selection data."""
         return self.family.data.strata
-
-    @property
-    def groups_read(self) -> GroupsRead:
-        """The groups that the rules read, and their column."""
-        if self.told is None:
-            return None, None
-        names = self.models.rows.names
-        return names.values[self.told].tolist(), names.titles[self.told]
 
     def _infers(self, problem: Problem) -> bool:
         """Whether rules weigh an estimate of a row's group: not if they read it, or read scores alone."""
@@ -277,7 +268,11 @@ class Selection:
     @property
     def groups_read(self) -> GroupsRead:
         """The groups that the rule reads, and their column."""
-        return self.engine.groups_read
+        told = self.engine.told
+        if told is None:
+            return None, None
+        names = self.models.rows.names
+        return names.values[told].tolist(), names.titles[told]
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits; raises as `Engine.select`."""
@@ -293,8 +288,7 @@ class Selection:
     @cached_property
     def on_score(self) -> ThresholdRule:
         """The rule of thresholds on the score; of several models on the log-odds of their average."""
-        score = self.engine.models.score
-        family = self.engine.family
+        score, family = self.models.score, self.engine.family
         assert isinstance(family, Thresholds)
         sign = int(family.sign)
         classes = list(self.engine.strata.classes)
@@ -326,7 +320,7 @@ class Selection:
             return self.on_score
         return Rule(
             list(engine.strata.classes),
-            engine.groups_read[0],
+            self.groups_read[0],
             {models.names[i]: float(models.weights[i]) for i in models.used},
             models.offset.tolist(),
             family.costs(self.rule).tolist(),
