@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.dummy import DummyClassifier
 
-from tailboost.boosting.game import Bound, Hypothesis, Player, played
+from tailboost.boosting.game import Bound, Hypothesis, Player, play
 from tailboost.boosting.learning import Learner, RowBoosting
 from tailboost.core import (
     Array,
@@ -171,19 +171,15 @@ class AdditiveClassifier(RowBoosting):
     n_iter_no_change: int | None = None
     random_state: Seed = None
 
-    def _play(self, learn: Learner) -> tuple[list[Hypothesis], int, Steps]:
-        """Return the hypotheses of the rounds, how many of them are kept, and the last state."""
+    def _run(self, learn: Learner) -> None:
+        """Play the game, and set the hypotheses with weights, or the best constant."""
         K = len(self.classes_)
-        player = self.player_ = replace(self._start(learn), n_classes=K)
-        state = player.start(learn.units.p)
+        self.player_ = replace(self._start(learn), n_classes=K)
+        self.errors_: list[float] = []
         rounds: list[Hypothesis] = []
         f: Any = 0.0
-        self.errors_: list[float] = []
         n_best = 0
-        for t in range(self.n_estimators):
-            u = played(player, state, t, learn.units.p)
-            h = learn(u, t)
-            state = player.update(state, h.losses)
+        for h, state in play(self.player_, learn, learn.units.p, self.n_estimators):
             a = state.steps[-1]  # f ← f + a h, if a step lowers the cost
             if a == 0:
                 break
@@ -194,20 +190,8 @@ class AdditiveClassifier(RowBoosting):
             n_best = int(np.argmin(self.errors_)) + 1
             if state.over or len(rounds) - n_best >= (self.n_iter_no_change or np.inf):
                 break
-        return rounds, n_best if self.n_iter_no_change else len(rounds), state
-
-    def _start(self, learn: Learner) -> Additive:
-        """Return the player, for any number of classes."""
-        return self.player
-
-    def _weights(self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner) -> Floats:
-        """Return the weights of the kept rounds: their steps."""
-        return np.array(state.steps[: len(rounds)])
-
-    def _run(self, learn: Learner) -> None:
-        """Play the game, and set the hypotheses with weights, or the best constant."""
-        rounds, n_kept, state = self._play(learn)
-        weights = self._weights(rounds[:n_kept], state, learn)
+        kept = rounds[:n_best] if self.n_iter_no_change else rounds
+        weights = self._weights(kept, state, learn)
         self._set_game(learn, rounds)
         self.log_costs_ = np.array(state.log_costs)
         used = np.flatnonzero(weights)
@@ -221,10 +205,18 @@ class AdditiveClassifier(RowBoosting):
         formula, power = self.player_.theorem
         self.bounds_ = []
         of_all_rounds = np.array_equal(weights, state.steps[: len(rounds)])
-        if formula and len(self.classes_) == 2 and rounds and of_all_rounds:
+        if formula and K == 2 and rounds and of_all_rounds:
             bound = float(np.exp(power * state.log_costs[-1]))
             achieved = float(state.p @ (state.margins <= 0))
             self.bounds_.append(Bound("training error", formula, bound, achieved))
+
+    def _start(self, learn: Learner) -> Additive:
+        """Return the player, for any number of classes."""
+        return self.player
+
+    def _weights(self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner) -> Floats:
+        """Return the weights of the kept rounds: their steps."""
+        return np.array(state.steps[: len(rounds)])
 
     def _staged_scores(self, X: Table) -> Iterator[Floats]:
         """Yield f after 1, 2, … hypotheses, shape (n, K)."""

@@ -102,26 +102,22 @@ class DROBoostClassifier(AdditiveClassifier):
     player: Any = field(default=None, init=False)  # it follows from the parameters
     n_iter_no_change: int | None = field(default=None, init=False)
     _: KW_ONLY
-    radius: float | str = "auto"
+    radius: Any = "auto"
     confidence: float = 0.95
     effective_dim: int | str = "auto"
 
     _takes_regressors = True
-
-    def _start(self, learn: Learner) -> Additive:
-        radius: Any = self.radius
-        if radius == "auto":
-            radius = self._radius(learn)
-        return WorstCaseKL(radius)
 
     @property
     def radius_(self) -> float:
         """δ."""
         return float(self.player_.radius)
 
-    def _radius(self, learn: Learner) -> float:
-        """Return δ for the distinct rows and the stated d, or the leaves of the first hypothesis."""
+    def _start(self, learn: Learner) -> Additive:
+        """Return the player with δ, "auto" for the distinct rows and d, or the leaves of a hypothesis."""
         X = learn.rows.X
+        if self.radius != "auto":
+            return WorstCaseKL(self.radius)
         if isinstance(X, Partitions):
             raise TypeError(
                 "radius='auto' counts different rows in memory: give radius=, as of dro_radius"
@@ -139,7 +135,8 @@ class DROBoostClassifier(AdditiveClassifier):
             rows = rows.astype(str)
         if rows.dtype.kind == "f":  # of NaN, and of 0 and −0, the bytes may differ
             rows = np.where(np.isnan(rows), np.inf, rows + 0.0)
-        return dro_radius(len(set(map(bytes, rows))), self.confidence, dim)
+        n_distinct = len(set(map(bytes, rows)))
+        return WorstCaseKL(dro_radius(n_distinct, self.confidence, dim))
 
 
 def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> float:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -152,15 +153,24 @@ class Bound(NamedTuple):
     achieved: float
 
 
-def played(player: Player[S], state: S, t: int, p: Floats) -> Floats:
-    """Return the weights of round t, from 0; raise ValueError if they are no distribution on the units."""
-    w = np.asarray(player.weights(state))
-    if w.shape != p.shape or w.min() < 0 or not abs(w.sum() - 1) <= 1e-6:
-        raise ValueError(
-            f"player: the weights of {type(player).__name__} in round {t + 1} must be {len(p)} "
-            f"non-negative numbers with sum 1, got {reprlib.repr(w.tolist())}, sum {w.sum()}"
-        )
-    return w
+def play(
+    player: Player[S], learn: Callable[[Floats, int], Hypothesis], p: Floats, T: int
+) -> Iterator[tuple[Hypothesis, S]]:
+    """Play the game: yield the hypothesis of each round, and the player's state after it.
+
+    Raise ValueError if the weights of the player are no distribution on the units.
+    """
+    state = player.start(p)
+    for t in range(T):
+        w = np.asarray(player.weights(state))  # w^t, by all losses so far
+        if w.shape != p.shape or w.min() < 0 or not abs(w.sum() - 1) <= 1e-6:
+            raise ValueError(
+                f"player: the weights of {type(player).__name__} in round {t + 1} must be {len(p)} "
+                f"non-negative numbers with sum 1, got {reprlib.repr(w.tolist())}, sum {w.sum()}"
+            )
+        h = learn(w, t)  # f^t = 𝓛(w^t)
+        state = player.update(state, h.losses)
+        yield h, state
 
 
 def tilted(p: Floats, x: Floats) -> tuple[Floats, float]:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units, played
+from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units, play
 from tailboost.boosting.learning import Boosting, Learner, RowBoosting
 from tailboost.core import (
     Array,
@@ -155,12 +155,8 @@ class MixtureClassifier(Boosting):
         A hypothesis that misses the target of the learner ends the game, and belongs to it only if it is the
         first: a rule needs one.
         """
-        player = self.player_
-        state = player.start(learn.units.p)
         rounds: list[Hypothesis] = []
-        for t in range(self.T_):
-            w = played(player, state, t, learn.units.p)  # w^t, by all losses so far
-            h = learn(w, t)  # f^t = 𝓛(w^t)
+        for h, _ in play(self.player_, learn, learn.units.p, self.T_):
             missed = h.weighted_loss > learn.target + 1e-9
             if not (missed and rounds):
                 rounds.append(h)
@@ -171,7 +167,6 @@ class MixtureClassifier(Boosting):
                     BoundNotMetWarning,
                 )
                 break
-            state = player.update(state, h.losses)
         return rounds
 
     def _mix(self, losses: Array) -> Floats:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import abstractmethod
 from dataclasses import KW_ONLY, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.metrics import recall_score
@@ -41,6 +40,7 @@ class Voting(HedgeClassifier):
     """Hedge over classes or rows, and one vote for each hypothesis that meets w·ℓ ≤ ½ − γ."""
 
     _: KW_ONLY
+    gamma: Any = 0.3
     n_estimators: int | str = "auto"
     whole: bool = True
 
@@ -65,9 +65,10 @@ class Voting(HedgeClassifier):
             clf._run(replace(learn, target=0.5 - clf.gamma_, grows=not clf.whole))
         return self
 
-    @abstractmethod
     def _against_units(self, learn: Learner) -> Learner:
-        """Set γ; return the learner against the units."""
+        """Set γ; return the learner against the units, which are the rows."""
+        self.gamma_ = self.gamma
+        return learn
 
     @property
     def bounds_(self) -> list[Bound]:
@@ -129,10 +130,11 @@ class WorstClassBoostClassifier(Voting):
 
     _: KW_ONLY
     theta: float = 0.5
-    gamma: float | str = "auto"
+    gamma: Any = "auto"
     p: float = 1.0
 
     def _against_units(self, learn: Learner) -> Learner:
+        """Set γ; return the learner against the classes."""
         K = len(self.classes_)
         self.gamma_ = self.gamma
         if self.gamma == "auto":
@@ -206,7 +208,6 @@ def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.
     return min(1.0, max(bounds))
 
 
-@parameters
 class OCOBoostClassifier(Voting):
     """The baseline of Saito et al. 2024 (Hazan 2022, chapter 11): Hedge over the rows for an edge γ, a vote.
 
@@ -220,15 +221,8 @@ class OCOBoostClassifier(Voting):
         As in `WorstClassBoostClassifier`, with the n rows in place of the K classes, and by default one tree.
     """
 
-    _: KW_ONLY
-    gamma: float = 0.3
-
     _default_learner = HistTreeClassifier()
     _parameter_constraints = {**ROUNDS_OR_AUTO, "gamma": [EDGE]}  # noqa: RUF012  (scikit-learn reads it)
-
-    def _against_units(self, learn: Learner) -> Learner:
-        self.gamma_ = self.gamma
-        return learn
 
 
 @parameters

@@ -192,10 +192,6 @@ class FittedNet(FittedModel):
             batches = torch.split(table, self.batch_size)
             return torch.cat([net(self.table_.batch(rows)).float() for rows in batches])
 
-    def predict_table(self, table: Tensor) -> Ints:
-        """Return class numbers for rows prepared by ``table_.transform``, shape (n,)."""
-        return self._logits(table).argmax(dim=1).cpu().numpy().astype(np.intp)
-
     def predict_proba_table(self, table: Tensor) -> Floats:
         """Return the softmax of the outputs, shape (n, K)."""
         return self._logits(table).double().softmax(dim=1).cpu().numpy()
