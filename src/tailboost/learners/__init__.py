@@ -6,7 +6,3 @@ from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stumps import StumpClassifier
 
 __all__ = ["HistBoostClassifier", "HistTreeClassifier", "StumpClassifier"]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -21,6 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from tailboost.core import Array, Floats, Ints, Model, Partitions, Table, plain, warn_user
 from tailboost.learners.protocols import Learner, Session
+from tailboost.learners.table import OpenSession
 
 # Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
 # few times as much as those of the last stage.
@@ -182,12 +183,12 @@ def grow(
         yield model.set_params(**{parameter: n_taken}).fit(X, y, **params)
 
 
+@dataclass(eq=False)
 class _OnPresentClasses:
     """Fitted model of training rows without some classes, with the class numbers that were present."""
 
-    def __init__(self, model: Model, classes_: Ints) -> None:
-        self.model = model
-        self.classes_ = classes_
+    model: Model
+    classes_: Ints
 
     def predict(self, X: Table) -> Ints:
         place = np.asarray(self.model.predict(X)).astype(np.intp).ravel()
@@ -200,31 +201,16 @@ class _OnPresentClasses:
 
 
 @dataclass(eq=False)
-class ForeignSession:
+class ForeignSession(OpenSession):
     """Session of an estimator of any library, which is cloned for each fit.
 
-    Random states are set from the seed of the fit.
-
-    Attributes
-    ----------
-    estimator : estimator
-        The learner.
-    X, y : table of n rows, ndarray of int of shape (n,)
-        The rows, with class numbers.
-    n_classes : int
-        K.
-    sample_weight : ndarray of shape (n,)
-        The rows' weights p, positive.
+    Random states are set from the seed of the fit. ``sample_weight`` are the rows' weights p, positive.
     """
 
-    estimator: Any
-    X: Any
-    y: Ints
-    n_classes: int
     sample_weight: Floats
 
     def __post_init__(self) -> None:
-        self.weight_parameter = weight_parameter(self.estimator)
+        self.weight_parameter = weight_parameter(self.learner)
 
     def predict(self, model: Model) -> Any:
         """Return class numbers of the session's rows; of a regressor values, shape (n,) or (n, K)."""
@@ -238,7 +224,7 @@ class SklearnSession(ForeignSession):
         super().__post_init__()
         if self.weight_parameter is None:
             warn_user(
-                f"{type(self.estimator).__name__}.fit has no sample_weight: every round draws a "
+                f"{type(self.learner).__name__}.fit has no sample_weight: every round draws a "
                 "resample of the rows by weight instead"
             )
 
@@ -266,7 +252,7 @@ class SklearnSession(ForeignSession):
             params[self.weight_parameter] = weight
         # The learner gets class numbers without gaps.
         present_classes, y = np.unique(y, return_inverse=True)
-        model = of_present(self.estimator, present_classes, self.n_classes)
+        model = of_present(self.learner, present_classes, self.n_classes)
         set_seeds(model, seed)
         for fitted in grow(model, X, y, params, in_stages=in_stages):
             if len(present_classes) == self.n_classes:
@@ -311,21 +297,21 @@ class RegressorSession(ForeignSession):
         super().__post_init__()
         if self.weight_parameter is None and np.ptp(self.sample_weight) > 0:
             raise ValueError(
-                f"estimator={self.estimator!r} has no parameter sample_weight in fit, but the "
+                f"estimator={self.learner!r} has no parameter sample_weight in fit, but the "
                 "weights differ"
             )
         self.coded = class_scores(self.y, self.n_classes)
         if self.n_classes == 2:
             self.coded = self.coded[:, 1]
-        elif not get_tags(self.estimator).target_tags.multi_output:
-            self.estimator = MultiOutputRegressor(self.estimator)
+        elif not get_tags(self.learner).target_tags.multi_output:
+            self.learner = MultiOutputRegressor(self.learner)
 
     def fit(self, weight: Floats, seed: int) -> Any:
         """Return a clone fitted to the targets ``u z/p`` with the weights p, for weights u of the player."""
         p = self.sample_weight
         # Transposed: the density belongs to rows, also for targets of shape (n, K).
         target = (self.coded.T * (weight / p)).T
-        model = clone(self.estimator)
+        model = clone(self.learner)
         set_seeds(model, seed)
         weights = {}
         if self.weight_parameter is not None:

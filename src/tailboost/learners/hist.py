@@ -61,18 +61,6 @@ def xgboost() -> Any:
         return None
 
 
-def _load(content: bytes) -> Any:
-    """Return a booster that threads may share: loading and the first call, which configures it, may not."""
-    # A booster with a row of its own is configured before it reads trees, in one thread. More threads of
-    # OpenMP would wait for ever in a forked process.
-    row = xgboost().DMatrix(np.zeros((1, 1)), nthread=1)
-    booster = xgboost().Booster({"nthread": 1}, [row])
-    booster.num_features()
-    booster.load_model(bytearray(content))
-    booster.num_boosted_rounds()  # configures the booster
-    return booster
-
-
 def _batches(tables: Iterable[Table], kinds: list[str] | None) -> Any:
     """Return the iterator by which XGBoost bins parts of a table with columns of these kinds."""
 
@@ -233,7 +221,15 @@ class FittedTrees(FittedModel):
     @cached_property
     def booster_(self) -> Any:
         """XGBoost model. Do not change it: predictions in other threads may use it."""
-        return _load(self.model_)
+        # Loading and the first call, which configures a booster, may not be shared by threads. A booster with
+        # a row of its own is configured before it reads trees, in one thread. More threads of OpenMP would
+        # wait for ever in a forked process.
+        row = xgboost().DMatrix(np.zeros((1, 1)), nthread=1)
+        booster = xgboost().Booster({"nthread": 1}, [row])
+        booster.num_features()
+        booster.load_model(bytearray(self.model_))
+        booster.num_boosted_rounds()
+        return booster
 
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""

@@ -241,10 +241,9 @@ class Scores(OfAnyTable):
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows have no score, shape (n,); none if `missing` is the score of such rows."""
-        values = score_columns(X, self.column_list, self)
-        if self.missing is not None:
-            return np.zeros(len(values), dtype=np.bool_)
-        scores = score_kind(self.kind).checked(values, self, np.nan)
+        missing = np.nan if self.missing is None else self.missing
+        columns = score_columns(X, self.column_list, self)
+        scores = score_kind(self.kind).checked(columns, self, missing)
         return np.asarray(np.isnan(scores).any(axis=1))
 
     def predict_proba(self, X: Table) -> Floats:

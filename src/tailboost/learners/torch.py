@@ -185,16 +185,13 @@ class FittedNet(FittedModel):
         return net.to(self.table_.place()).eval()
 
     @torch.inference_mode()
-    def _logits(self, table: Tensor) -> Tensor:
-        """Return the outputs of the net for prepared rows, in batches, shape (n, K)."""
+    def predict_proba_table(self, table: Tensor) -> Floats:
+        """Return the softmax of the outputs for prepared rows, in batches, shape (n, K)."""
         net = self.net()
         with _threads_for(net, table, self.batch_size):
             batches = torch.split(table, self.batch_size)
-            return torch.cat([net(self.table_.batch(rows)).float() for rows in batches])
-
-    def predict_proba_table(self, table: Tensor) -> Floats:
-        """Return the softmax of the outputs, shape (n, K)."""
-        return self._logits(table).double().softmax(dim=1).cpu().numpy()
+            logits = torch.cat([net(self.table_.batch(rows)).float() for rows in batches])
+        return logits.double().softmax(dim=1).cpu().numpy()
 
 
 class Training:

@@ -1,7 +1,12 @@
 """Exact solvers for the games of boosting. Each solution comes with a certificate from its dual."""
 
-from tailboost.solvers.entropic import EntropicSolution, entropic_weights
-from tailboost.solvers.mixture import MixtureSolution, minimize_cvar_mixture, mixture_path
+from tailboost.solvers.mixture import (
+    EntropicSolution,
+    MixtureSolution,
+    entropic_weights,
+    minimize_cvar_mixture,
+    mixture_path,
+)
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.tail import SolverError, cvar, cvar_weights
 from tailboost.solvers.tradeoff import MixtureCurve, worst_mean_curve
@@ -23,7 +28,3 @@ __all__ = [
     "worst_case_weights",
     "worst_mean_curve",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -1,4 +1,4 @@
-"""The mixture program (6) and its dual (5): the mixture with the smallest CVaR and the worst-case weights.
+"""The mixture program (6), its dual (5): the smallest CVaR and the worst-case weights; and (8), regularised.
 
 min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)  =  max_w min_t ⟨w, ℓ^t⟩   s.t. w ∈ Δ, w_i ≤ p_i/α        (Zhai et al. 2021)
 
@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from tailboost.core import Array, Floats, Ints, Mask, finite, one_blas_thread
-from tailboost.core.ranges import check_alpha
-from tailboost.solvers.newton import NewtonResult, Quadratic, newton
+from tailboost.core.ranges import POSITIVE, check_alpha, check_number
+from tailboost.solvers.newton import Entropic, NewtonResult, Quadratic, divergence, newton
 from tailboost.solvers.tail import (
     DUALITY_GAP,
     as_losses,
@@ -56,6 +56,11 @@ SHRINK = 5.0
 LEAST_EPSILON = 1e-11
 # Part of the free units that stays free at the next ε if they may tie.
 TIED_PART = 0.5
+# Target gap of the regularised program on losses in [0, 1]. The gap bounds KL(w ‖ w*)/β, so the error of the
+# weights is at most √(β · gap/2): 7e-6 at β = 100.
+REGULARISED_GAP = 1e-12
+# The first β, on losses in [0, 1].
+FIRST_BETA = 200.0
 
 
 @dataclass(frozen=True)
@@ -86,12 +91,38 @@ class MixtureSolution:
     threshold: float
 
 
+@dataclass(frozen=True)
+class EntropicSolution:
+    """Weights of the regularised player and their certificate.
+
+    Attributes
+    ----------
+    unit_weights : ndarray of shape (n,)
+        The weights w of the units: on the simplex, at most p_i/α.
+    mixture : ndarray of shape (T,)
+        Multipliers λ of the constraints: a mixture, on the simplex.
+    value : float
+        Objective of w: 1 − min_t ⟨w, ℓ^t⟩ + KL(w ‖ p)/β.
+    dual_value : float
+        Lower bound from λ: 1 − F(λ).
+    gap : float
+        ``value - dual_value``.
+    """
+
+    unit_weights: Floats
+    mixture: Floats
+    value: float
+    dual_value: float
+    gap: float
+
+
 class Optimum(NamedTuple):
     """Solution of a reduced game with a number added to the losses of each candidate."""
 
     lam: Floats  # mixture, shape (T,)
     w: Floats  # unit weights, shape (n,)
     combined: Floats  # losses of the units under λ, shape (n,)
+    value: float  # their CVaR
     gap: float  # on the scale of the losses in [0, 1] and the shift
     threshold: float  # boundary η of the tail of ``combined``
     is_closest: bool = False  # whether w are known to be the optimal weights closest to p
@@ -112,10 +143,10 @@ class TailGame:
     losses: Array
     p: Floats
     alpha: float
+    shift: Floats  # added to the expected loss of each candidate
     scale: float
     offset: float
-    used: Ints  # numbers of the units with mass
-    unit: Ints  # and their numbers in the reduced problem
+    unit: Ints  # number in the reduced problem of each unit; any for one without mass
     candidates: Ints  # numbers of the distinct candidates
     equal_to: Ints  # number in the reduced problem of each candidate
 
@@ -124,20 +155,18 @@ class TailGame:
         """Return the game of checked arguments; raise ValueError for invalid ones."""
         full = as_losses(losses)
         alpha = check_alpha(alpha)
-        full_p = measure(base, full.shape[1])
-        used = np.flatnonzero(full_p)
-        p = full_p
+        p = full_p = measure(base, full.shape[1])
         reduced = full
-        if used.size < p.size:
-            reduced = full[:, used]
-            p = full_p[used]
-        unit = np.arange(used.size)
+        unit = np.cumsum(full_p > 0) - 1
+        if not full_p.all():
+            reduced = full[:, full_p > 0]
+            p = full_p[full_p > 0]
         if full.dtype == np.uint8:
             first_units, pattern = patterns(reduced)
-            if first_units.size < MERGED * used.size:
+            if first_units.size < MERGED * p.size:
                 reduced = reduced[:, first_units]
-                unit = pattern
-                p = np.bincount(unit, p).astype(np.float64)
+                unit = pattern[unit]
+                p = np.bincount(pattern, p).astype(np.float64)
         numbers: dict[bytes, int] = {}
         equal_to = np.array(
             [numbers.setdefault(row.tobytes(), len(numbers)) for row in reduced]
@@ -152,11 +181,16 @@ class TailGame:
             half_range = float(reduced.max() / 2 - offset / 2)  # the halves do not overflow
             scale = 2 * half_range or 1.0
             reduced = (reduced - offset) / scale
+        zero = np.zeros(len(reduced))
         return cls(
-            full, full_p, reduced, p, alpha, scale, offset, used, unit, candidates, equal_to
+            full, full_p, reduced, p, alpha, zero, scale, offset, unit, candidates, equal_to
         )
 
-    def optimum(self, lam: Floats, w: Floats | None, shift: Floats) -> Optimum:
+    def expected(self, w: Floats) -> Floats:
+        """Return the expected loss of each candidate under unit weights w, with the shift, shape (T,)."""
+        return expectations(self.losses, w) + self.shift
+
+    def optimum(self, lam: Floats, w: Floats | None = None) -> Optimum:
         """Return the optimum with a mixture and weights, by default those of the worst tail.
 
         Weights of a solver are repaired: then 0 ≤ w ≤ cap and Σ w = 1.
@@ -167,16 +201,16 @@ class TailGame:
             w = worst
         cap = self.p / self.alpha
         w = np.clip(w, 0.0, cap)
-        missing = 1.0 - float(w.sum())
+        missing = 1.0 - w.sum()
         if missing > 0:  # the units share it in proportion to their room below the cap
             room = cap - w
-            w = np.minimum(w + missing * room / max(float(room.sum()), missing), cap)
+            w = np.minimum(w + missing * room / max(room.sum(), missing), cap)
         else:
             w = w / w.sum()
-        bound = float((expectations(self.losses, w) + shift).min())
-        gap = float(worst @ combined) + float(lam @ shift) - bound
-        gap /= 1.0 + float(np.ptp(shift))
-        return Optimum(lam, w, combined, gap, threshold)
+        value = float(worst @ combined)
+        gap = value + lam @ self.shift - self.expected(w).min()
+        gap /= 1.0 + np.ptp(self.shift)
+        return Optimum(lam, w, combined, value, gap, threshold)
 
     def first(self, start: ArrayLike | None) -> Floats:
         """Return the even mixture of all candidates, or a given one of the first of them."""
@@ -195,9 +229,7 @@ class TailGame:
         """Return the mixture of all candidates (the first of equals gets all), and weights of all units."""
         full_lam = np.zeros(self.equal_to.size)
         full_lam[self.candidates] = lam
-        full_w = np.zeros(self.full.shape[1])
-        full_w[self.used] = (w / self.p)[self.unit] * self.full_p[self.used]
-        return full_lam, full_w
+        return full_lam, (w / self.p)[self.unit] * self.full_p
 
 
 @one_blas_thread()
@@ -280,6 +312,68 @@ def mixture_path(
     return [solutions[alpha] for alpha in tail_masses]
 
 
+@one_blas_thread()
+def entropic_weights(
+    losses: ArrayLike,
+    alpha: float,
+    beta: float,
+    base: ArrayLike | None = None,
+    *,
+    start: ArrayLike | None = None,
+) -> EntropicSolution:
+    """Return the unit weights of regularised α-LPBoost for the losses of all rounds.
+
+    min_w γ + (1/β) Σ w_i log(w_i/p_i)   s.t.  ⟨w, ℓ^s⟩ ≥ 1 − γ for all s,  w ∈ Δ,  w_i ≤ p_i/α
+
+    This is (8) of Zhai et al. 2021, with the sign of the constraint of Warmuth et al. 2008. The optimum is
+    1 − F, for the least F(λ) of `tailboost.solvers.newton`: λ has T entries, however many units there are.
+
+    Parameters
+    ----------
+    losses : array-like of shape (T, n)
+        Loss of each candidate on each unit.
+    alpha : float
+        Tail mass in (0, 1].
+    beta : float
+        Inverse strength of the penalty, positive: β → 0 gives p; β → ∞ gives the totally corrective weights.
+    base : array-like of shape (n,), optional
+        Base measure; uniform by default.
+    start : array-like of shape (≤ T,), optional
+        Initial mixture, for example the multipliers of the previous round.
+
+    Returns
+    -------
+    EntropicSolution
+        ``unit_weights`` are w, ``value`` is their objective γ + KL(w ‖ p)/β with γ = 1 − min_t ⟨w, ℓ^t⟩, and
+        ``dual_value`` a lower bound for all weights.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    SolverError
+        If the gap stays above ``1e-8 (1 + |value|)``.
+    """
+    beta = check_number(beta, "beta", POSITIVE)
+    game = TailGame.build(losses, alpha, base)
+    lam = game.first(start)
+    scaled = 0.0
+    while scaled < beta * game.scale:  # the solution for a smaller β is a good start
+        scaled = min(beta * game.scale, max(5.0 * scaled, FIRST_BETA))
+        best_weights = Entropic(game.p, game.alpha, scaled)
+        solution = newton(game.losses, best_weights, lam, REGULARISED_GAP)
+        lam = solution.lam
+    mixture, w = game.expand(lam, solution.w)
+    penalty = divergence(solution.w / game.p - 1.0, game.p) / beta
+    value = 1.0 - float(expectations(game.full, w).min()) + penalty
+    combined = combine(game.losses, lam)
+    F = best_weights(combined).value(combined)
+    dual_value = 1.0 - game.offset - game.scale * F
+    gap = value - dual_value
+    check_gap("entropic_weights", gap, value, 1e-13 * (game.scale + abs(game.offset)))
+    return EntropicSolution(w, mixture, value, dual_value, gap)
+
+
 def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:
     """Return the solution with both objectives of the full problem, computed from the returned weights."""
     lam, w = game.expand(optimum.lam, optimum.w)
@@ -294,14 +388,15 @@ def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:
 
 def _of_least_mean(game: TailGame, start: Floats | None) -> Optimum:
     """Return the mixture of least CVaR, of several that of nearly the least mean loss."""
-    best = solve(game, np.zeros(len(game.losses)), start)
-    expected = expectations(game.losses, best.w)
+    best = solve(game, start)
+    expected = game.expected(best.w)
     possible = np.flatnonzero(expected <= expected.min() + TIED)
     if not _is_determined(game, possible, best.w):
-        part = replace(game, losses=game.losses[possible])
+        means = game.expected(game.p)[possible]
+        part = replace(game, losses=game.losses[possible], shift=TIE * means)
         lam = np.zeros(len(expected))
-        lam[possible] = solve(part, TIE * expectations(part.losses, game.p)).lam
-        tied = game.optimum(lam, best.w, np.zeros(len(expected)))
+        lam[possible] = solve(part).lam
+        tied = game.optimum(lam, best.w)
         if tied.gap <= CLOSED:
             return tied._replace(is_closest=best.is_closest)
     return best
@@ -332,32 +427,31 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     at_vertex = tied.sum() <= np.count_nonzero(optimum.lam)  # without further ties
     if optimum.is_closest or at_vertex:
         return optimum.w
-    zero = np.zeros(len(game.losses))
-    free = _free_units(game, tied, optimum.combined > optimum.threshold, zero)
-    least = expectations(game.losses, optimum.w).min() - 0.1 * DUALITY_GAP
+    free = _free_units(game, tied, optimum.combined > optimum.threshold)
+    least = game.expected(optimum.w).min() - 0.1 * DUALITY_GAP
     for epsilon in 10.0 ** -np.arange(3, 8):
         _, w = _regularised(game, free, epsilon, optimum.lam)
-        if expectations(game.losses, w).min() >= least:
-            return game.optimum(optimum.lam, w, zero).w
+        if game.expected(w).min() >= least:
+            return game.optimum(optimum.lam, w).w
     return optimum.w
 
 
-def solve(game: TailGame, shift: Floats, start: Floats | None = None) -> Optimum:
+def solve(game: TailGame, start: Floats | None = None) -> Optimum:
     """Return the mixture λ of least CVaR + ⟨shift, λ⟩, the first that closes the gap.
 
     ``start`` is a mixture near the optimum, for speed.
     """
     # With one candidate, one unit, at α = 1 and often at large α the best single candidate is optimal.
     alone = np.zeros(len(game.losses))
-    alone[(expectations(game.losses, game.p) + shift).argmin()] = 1.0
-    tried = [game.optimum(alone, None, shift)]
+    alone[game.expected(game.p).argmin()] = 1.0
+    tried = [game.optimum(alone)]
     n_candidates, n_units = game.losses.shape
     is_large = n_units > max(2 * FEW_FREE_UNITS * n_candidates, SMALL_PROGRAM / n_candidates)
     if tried[-1].gap > CLOSED and is_large:
-        tried.append(_by_newton(game, shift, start) or tried[-1])
+        tried.append(_by_newton(game, start) or tried[-1])
     if tried[-1].gap > CLOSED:
-        lam, w = mixture_program(game.losses, game.p / game.alpha, shift)
-        tried.append(game.optimum(lam, w, shift))
+        lam, w = mixture_program(game.losses, game.p / game.alpha, game.shift)
+        tried.append(game.optimum(lam, w))
     return min(tried, key=lambda optimum: optimum.gap)
 
 
@@ -371,7 +465,7 @@ class _FreeUnits(NamedTuple):
     fixed: Floats  # shape (T,): expected losses under the fixed weights, and the shift
 
 
-def _free_units(game: TailGame, free: Mask, above: Mask, shift: Floats) -> _FreeUnits:
+def _free_units(game: TailGame, free: Mask, above: Mask) -> _FreeUnits:
     """Return the units of the mask ``free``; others are fixed at their cap if ``above``, otherwise at 0.
 
     All units are free if the fixed units leave no weight, or more than the free units can take.
@@ -379,12 +473,11 @@ def _free_units(game: TailGame, free: Mask, above: Mask, shift: Floats) -> _Free
     cap = game.p / game.alpha
     weights = np.where(above & ~free, cap, 0.0)
     units = np.flatnonzero(free)
-    mass = 1.0 - float(weights.sum())
+    mass = 1.0 - weights.sum()
     if free.all() or not 0.0 < mass < cap[units].sum():
         n = free.size
-        return _FreeUnits(np.arange(n), np.zeros(n), game.losses, 1.0, shift)
-    fixed = expectations(game.losses, weights) + shift
-    return _FreeUnits(units, weights, game.losses[:, units], mass, fixed)
+        return _FreeUnits(np.arange(n), np.zeros(n), game.losses, 1.0, game.shift)
+    return _FreeUnits(units, weights, game.losses[:, units], mass, game.expected(weights))
 
 
 def _regularised(
@@ -398,7 +491,7 @@ def _regularised(
     return solution, weights
 
 
-def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum | None:
+def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
     """Return the optimum by Newton's method for a falling ε, until few units are free.
 
     ``start`` is a mixture, shape (T,), or None. Return None if too many units stay free.
@@ -412,13 +505,13 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
     # At the first ε a good part of the units has free weights. A large ε would spread the weights of a tiny α
     # over more than the tail.
     _, eta = tail(combined, game.alpha, game.p)
-    near_boundary = 4 * float(np.quantile(np.abs(combined - eta), 0.1))
-    epsilon = max(game.alpha, 0.01) * max(near_boundary, 0.3 * float(combined.std()), 1e-3)
+    near_boundary = 4 * np.quantile(np.abs(combined - eta), 0.1)
+    epsilon = max(game.alpha, 0.01) * max(near_boundary, 0.3 * combined.std(), 1e-3)
     near = np.ones(n_units, dtype=bool)
     high = np.inf
     n_free = n_units
     while True:
-        free = _free_units(game, near, combined >= high, shift)
+        free = _free_units(game, near, combined >= high)
         solution, _ = _regularised(
             game, free, epsilon, lam, relative_gap=RELATIVE_GAP, max_iter=15
         )
@@ -428,11 +521,11 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
         n_before = n_free
         n_free = ((combined > low) & (combined < high)).sum()
         if n_free <= few or epsilon < LEAST_EPSILON:
-            exact = _exact_near_boundary(game, combined, shift)
+            exact = _exact_near_boundary(game, combined)
             if epsilon < LEAST_EPSILON or (exact and exact.gap <= CLOSED):
                 return exact
         if n_free > TIED_PART * n_before:  # hardly fewer
-            tied = _all_tied(game, free, epsilon, lam, shift)
+            tied = _all_tied(game, free, epsilon, lam)
             if tied.gap <= CLOSED:
                 return tied
         epsilon /= SHRINK
@@ -441,17 +534,15 @@ def _by_newton(game: TailGame, shift: Floats, start: Floats | None) -> Optimum |
         near = (combined > low - margin) & (combined < high + margin)
 
 
-def _all_tied(
-    game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats, shift: Floats
-) -> Optimum:
+def _all_tied(game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats) -> Optimum:
     """Return the optimum if the free units tie: weights are optimal below some ε, where λ is linear in ε."""
     first, _ = _regularised(game, free, epsilon, lam)
     second, w = _regularised(game, free, epsilon / 2, first.lam)
     at_zero = np.maximum(2 * second.lam - first.lam, 0.0)
-    return game.optimum(at_zero / at_zero.sum(), w, shift)._replace(is_closest=True)
+    return game.optimum(at_zero / at_zero.sum(), w)._replace(is_closest=True)
 
 
-def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Optimum | None:
+def _exact_near_boundary(game: TailGame, combined: Floats) -> Optimum | None:
     """Solve exactly for the units nearest to the boundary; add units on its wrong side and repeat.
 
     ``combined`` are the losses of a mixture, shape (n,), and give the first boundary. The result is None if
@@ -465,14 +556,14 @@ def _exact_near_boundary(game: TailGame, combined: Floats, shift: Floats) -> Opt
     optimum = None
     while near.sum() < min(4 * n_nearest, n_units / 2):  # else the boundary is another one
         above = combined > eta
-        free = _free_units(game, near, above, shift)
+        free = _free_units(game, near, above)
         if free.units.size == n_units:
             break
         cap = game.p[free.units] / game.alpha
         lam, w = mixture_program(free.losses, cap, free.fixed, free.mass)
         weights = free.weights.copy()
         weights[free.units] = w
-        optimum = game.optimum(lam, weights, shift)
+        optimum = game.optimum(lam, weights)
         combined = optimum.combined
         eta = optimum.threshold
         on_wrong_side = ~near & (above != (combined > eta))

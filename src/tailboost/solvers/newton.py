@@ -77,7 +77,7 @@ class Entropic:
         exponent = np.clip(beta * (combined - reference), -700.0, 600.0)
         w = p * np.exp(exponent)
         below = combined <= reference
-        kappa = max(float(worst[below].sum()), 1e-300) / float(w[below].sum())
+        kappa = max(worst[below].sum(), 1e-300) / w[below].sum()
         capped = np.zeros(w.size, dtype=bool)
         n_capped = -1
         while kappa > 0:
@@ -87,7 +87,7 @@ class Entropic:
             if capped.sum() == n_capped:
                 break
             n_capped = capped.sum()
-            free_sum = float(w @ ~capped)
+            free_sum = w @ ~capped
             kappa = max(1.0 - float(cap @ capped), 0.0) / free_sum if free_sum > 0 else 0.0
         free_w = kappa * np.where(capped, 0.0, w)
         w = np.where(capped, cap, np.minimum(free_w, cap))
@@ -109,7 +109,13 @@ class Quadratic:
         p = self.p
         top = 1.0 / self.alpha
         scaled = combined / self.epsilon
-        bottom = self._bottom(scaled)
+
+        def excess(bottom: float) -> float:
+            return float(p @ np.clip(scaled - bottom, 0.0, top)) - self.mass
+
+        bottom = scaled.min() - top  # θ/ε − 1, at which all weights are at their cap
+        if excess(bottom) > 0:
+            bottom = brentq(excess, bottom, scaled.max(), xtol=1e-15)
         q = np.clip(scaled - bottom, 0.0, top)  # w/p
         free = (q > 0) & (q < top)
         penalty = 0.5 * self.epsilon * float(p @ (q - 1.0) ** 2)
@@ -121,18 +127,6 @@ class Quadratic:
         w *= self.mass / w.sum()
         bounds = (self.epsilon * bottom, self.epsilon * (bottom + top))
         return BestWeights(w, penalty, p * free / self.epsilon, bounds)
-
-    def _bottom(self, scaled: Floats) -> float:
-        """Return θ/ε − 1 for weights with the sum ``mass``; ``scaled`` are losses over ε, shape (n,)."""
-        top = 1.0 / self.alpha
-
-        def excess(bottom: float) -> float:
-            return float(self.p @ np.clip(scaled - bottom, 0.0, top)) - self.mass
-
-        low = float(scaled.min()) - top
-        if excess(low) <= 0:  # all weights are at their cap
-            return low
-        return float(brentq(excess, low, scaled.max(), xtol=1e-15))
 
 
 def newton(
@@ -172,7 +166,7 @@ def newton(
     best = NewtonResult(lam, response.w, np.inf, response.free)
     for iteration in range(max_iter + 1):
         g = expectations(losses, response.w) + fixed
-        gap = float(lam @ g - g.min())
+        gap = lam @ g - g.min()
         if gap < best.gap:
             best = NewtonResult(lam, response.w, gap, response.free)
         if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
@@ -181,7 +175,7 @@ def newton(
         accuracy = min(1e-3 * gap, 1e-4 * gap**2 + 1e-15)
         target = simplex_qp(g, covariance(losses, response.d), lam, accuracy)
         toward = combine(losses, target)
-        fixed_slope = float(np.sum(fixed * (target - lam)))
+        fixed_slope = np.sum(fixed * (target - lam))
         step, response = _line_search(respond, response, combined, toward, fixed_slope)
         if step == 0.0:  # no descent beyond rounding
             break
@@ -203,7 +197,7 @@ def _line_search(
     (n,). Slopes are compared, because values of F cancel. ``fixed_slope`` is that of its linear part.
     """
     change = toward - combined
-    first_slope = float(response.w @ change) + fixed_slope
+    first_slope = response.w @ change + fixed_slope
     if abs(first_slope) < ROUNDING:
         return 1.0, respond(toward)
     if not first_slope < 0:  # no descent
@@ -215,7 +209,7 @@ def _line_search(
     for _ in range(40):
         trial = combined + step * change if step < 1.0 else toward
         trial_response = respond(trial)
-        slope = float(trial_response.w @ change) + fixed_slope
+        slope = trial_response.w @ change + fixed_slope
         is_flat = abs(slope) <= 0.5 * abs(first_slope)
         if slope > 0:  # beyond a kink F may have risen
             is_flat &= (
@@ -244,7 +238,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
     least gradient enters.
     """
     # H may be singular. A constant added to all entries has no effect on the simplex, and improves H.
-    scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
+    scale = max(hessian.diagonal().max(), 1e-3 * np.ptp(g))
     proximal = hessian + scale
     proximal[np.diag_indices(g.size)] += 1e-12 * scale
     support = lam > 0
@@ -265,7 +259,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
             continue
         d = target
         gradient = g + hessian @ d
-        level = float((lam + d)[support] @ gradient[support])
+        level = (lam + d)[support] @ gradient[support]
         entering = np.where(support, np.inf, gradient).argmin()
         if support[entering] or gradient[entering] >= level - tol:
             break

@@ -100,10 +100,10 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
         boundary = float(losses[largest_first[last_in_tail]])
     w = np.where(losses > boundary, p, 0.0)
     w /= alpha
-    remaining = max(1.0 - float(w.sum()), 0.0)
+    remaining = max(1.0 - w.sum(), 0.0)
     tied = np.flatnonzero(losses == boundary)
     # The remaining weight contains the rounding of a long sum, which must not lift a unit above its cap.
-    w[tied] = p[tied] * min(remaining / float(p[tied].sum()), 1.0 / alpha)
+    w[tied] = p[tied] * min(remaining / p[tied].sum(), 1.0 / alpha)
     return w, boundary
 
 
@@ -173,7 +173,7 @@ def covariance(losses: Array, d: Floats) -> Floats:
     sums = np.zeros((len(losses), len(losses)))
     if not units.size:
         return sums
-    total = float(weights.sum())
+    total = weights.sum()
     counts = losses.dtype == np.uint8 and weights.min() == weights.max()
     mean = expectations(losses, d) / total
     for start in range(0, units.size, UNITS_AT_ONCE):

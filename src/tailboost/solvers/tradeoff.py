@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core import Floats, Ints, finite, one_blas_thread
-from tailboost.solvers.mixture import TailGame, solve
-from tailboost.solvers.tail import as_losses, combine, expectations, measure, tail
+from tailboost.solvers.mixture import Optimum, TailGame, solve
+from tailboost.solvers.tail import as_losses, expectations, measure
 
 # A point at most this far below the chord between its neighbours lies on the chord.
 ON_CHORD = 1e-10
@@ -73,28 +73,26 @@ class _Frontier:
     game: TailGame
     means: Floats
 
-    def point(self, lam: Floats) -> _Point:
+    def point(self, optimum: Optimum) -> _Point:
         """Return the point of a mixture."""
-        game = self.game
-        combined = combine(game.losses, lam)
-        worst, _ = tail(combined, game.alpha, game.p)
-        cvar = game.offset + game.scale * float(worst @ combined)
-        return _Point(float(self.means @ lam), cvar, lam)
+        worst = self.game.offset + self.game.scale * optimum.value
+        return _Point(float(self.means @ optimum.lam), worst, optimum.lam)
 
     def touching(self, slope: float, start: Floats | None = None) -> tuple[_Point, float]:
         """Return a point of the curve, and the height at mean 0 of its line of slope ``−slope``."""
         game = self.game
-        optimum = solve(game, slope / game.scale * self.means, start)
+        optimum = solve(replace(game, shift=slope / game.scale * self.means), start)
         expected = game.offset + game.scale * expectations(game.losses, optimum.w)
-        return self.point(optimum.lam), float((expected + slope * self.means).min())
+        return self.point(optimum), float((expected + slope * self.means).min())
 
     def start(self) -> _Point:
         """Return the best mixture of the candidates with the smallest mean loss."""
         cheapest = np.flatnonzero(self.means <= self.means.min())
         lam = np.zeros(self.means.size)
-        part = replace(self.game, losses=self.game.losses[cheapest])
-        lam[cheapest] = solve(part, np.zeros(cheapest.size)).lam
-        return self.point(lam)
+        game = self.game
+        part = replace(game, losses=game.losses[cheapest], shift=game.shift[cheapest])
+        lam[cheapest] = solve(part).lam
+        return self.point(game.optimum(lam))
 
 
 @one_blas_thread()
