@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,10 +111,7 @@ class HedgeClassifier(MixtureClassifier):
             return Hedge(math.sqrt(8 * log_n / T), T, self.gamma_), T
         return Hedge(float(self.eta)), T
 
-    @property
-    def eta_(self) -> float:
-        """η."""
-        return float(self.player_.eta)
+    eta_ = property(attrgetter("player_.eta"))
 
 
 @parameters
@@ -317,10 +315,7 @@ class LPBoostClassifier(MixtureClassifier, RowBoosting):
             return LP(self.alpha, beta, self.delta), T
         return LP(self.alpha, self.beta), T
 
-    @property
-    def beta_(self) -> float | None:
-        """β."""
-        return self.player_.beta
+    beta_ = property(attrgetter("player_.beta"))
 
 
 def theorem_4(alpha: float, delta: float) -> tuple[float, int]:

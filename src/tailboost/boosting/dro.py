@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -108,10 +109,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     _takes_regressors = True
 
-    @property
-    def radius_(self) -> float:
-        """δ."""
-        return float(self.player_.radius)
+    radius_ = property(attrgetter("player_.radius"))
 
     def _start(self, learn: Learner) -> Additive:
         """Return the player with δ, "auto" for the distinct rows and d, or the leaves of a hypothesis."""

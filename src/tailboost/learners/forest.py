@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 
-from tailboost.core import Constraints, Floats, Ints, Mask, Table, count_threads
+from tailboost.core import Constraints, Floats, Mask, Table, count_threads
 from tailboost.core.ranges import parameters
 from tailboost.learners.table import (
     FittedModel,
     OpenSession,
-    OpenTable,
     TableClassifier,
     TableReader,
     without_missing,
@@ -98,11 +97,8 @@ class TableForest(TableClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {}
     _fitted = FittedForest
+    _session = ForestSession
     _prior = PRIOR
-
-    def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> ForestSession:
-        """Return a session on an open table, see `protocols.TableLearner`."""
-        return ForestSession(self, opened.table, y, n_classes, opened.reader)
 
     def _of_sklearn(self, shape: tuple[int, int], seed: int) -> ExtraTreesClassifier:
         """Return the forest for a table of this shape."""

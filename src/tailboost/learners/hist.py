@@ -282,6 +282,7 @@ class _XGBoostTrees(TableClassifier):
 
     # With more than two classes: whether a leaf contains a value for every class.
     _vector_leaves: ClassVar[bool] = False
+    _session = TreeSession
     _prior = 0.0  # of the class frequencies in predictions of scikit-learn's trees
     _n_trees: ClassVar[Any] = 1  # None: as many as held-out rows ask for
     l2_regularization = 0.0
@@ -304,9 +305,9 @@ class _XGBoostTrees(TableClassifier):
 
     def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
         """Return a session on an open table, which other learners may share."""
-        self._validate_params()
         if xgboost() is not None:
-            return TreeSession(self, opened.table, y, n_classes, opened.reader)
+            return super().open_table(opened, y, n_classes)
+        self._validate_params()
         if isinstance(opened.table, Partitions):
             raise ImportError("partitions need XGBoost: pip install 'tailboost[xgboost]'")
         warn_user(

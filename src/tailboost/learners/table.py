@@ -282,7 +282,7 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
     _dtype: Any = "numeric"  # of the rows
     _reads_frames = False
     _fitted: ClassVar[type[FittedModel]]
-    _session: ClassVar[Callable[..., Session]]
+    _session: ClassVar[Callable[..., Any]]
 
     def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
@@ -357,9 +357,10 @@ class TableClassifier(SessionClassifier):
     _dtype = np.float32
     _reads_frames = True  # with categories
 
-    @abstractmethod
     def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
         """Return a session on an open table, which other learners may share."""
+        self._validate_params()
+        return self._session(self, opened.table, y, n_classes, opened.reader)
 
     def open_session(
         self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None

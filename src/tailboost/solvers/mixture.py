@@ -363,8 +363,8 @@ def entropic_weights(
         best_weights = Entropic(game.p, game.alpha, scaled)
         solution = newton(game.losses, best_weights, lam, REGULARISED_GAP)
         lam = solution.lam
-    mixture, w = game.expand(lam, solution.w)
-    penalty = divergence(solution.w / game.p - 1.0, game.p) / beta
+    mixture, w = game.expand(lam, solution.best.w)
+    penalty = divergence(solution.best.w / game.p - 1.0, game.p) / beta
     value = 1.0 - float(expectations(game.full, w).min()) + penalty
     combined = combine(game.losses, lam)
     F = best_weights(combined).value(combined)
@@ -430,7 +430,7 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     free = _free_units(game, tied, optimum.combined > optimum.threshold)
     least = game.expected(optimum.w).min() - 0.1 * DUALITY_GAP
     for epsilon in 10.0 ** -np.arange(3, 8):
-        _, w = _regularised(game, free, epsilon, optimum.lam)
+        w = free.among_all(_regularised(game, free, epsilon, optimum.lam).best.w)
         if game.expected(w).min() >= least:
             return game.optimum(optimum.lam, w).w
     return optimum.w
@@ -464,6 +464,12 @@ class _FreeUnits(NamedTuple):
     mass: float  # remaining weight for the free units
     fixed: Floats  # shape (T,): expected losses under the fixed weights, and the shift
 
+    def among_all(self, w: Floats) -> Floats:
+        """Return the weights of all units, with these of the free ones."""
+        weights = self.weights.copy()
+        weights[self.units] = w
+        return weights
+
 
 def _free_units(game: TailGame, free: Mask, above: Mask) -> _FreeUnits:
     """Return the units of the mask ``free``; others are fixed at their cap if ``above``, otherwise at 0.
@@ -482,13 +488,10 @@ def _free_units(game: TailGame, free: Mask, above: Mask) -> _FreeUnits:
 
 def _regularised(
     game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats, **options: Any
-) -> tuple[NewtonResult, Floats]:
-    """Return the solution for the free units at ε, from λ on, and the weights of all units."""
+) -> NewtonResult:
+    """Return the solution for the free units at ε, from λ on."""
     respond = Quadratic(game.p[free.units], game.alpha, epsilon, free.mass)
-    solution = newton(free.losses, respond, lam, 1e-14, fixed=free.fixed, **options)
-    weights = free.weights.copy()
-    weights[free.units] = solution.w
-    return solution, weights
+    return newton(free.losses, respond, lam, 1e-14, fixed=free.fixed, **options)
 
 
 def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
@@ -512,11 +515,11 @@ def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
     n_free = n_units
     while True:
         free = _free_units(game, near, combined >= high)
-        solution, _ = _regularised(
+        solution = _regularised(
             game, free, epsilon, lam, relative_gap=RELATIVE_GAP, max_iter=15
         )
         lam = solution.lam
-        low, high = solution.free
+        low, high = solution.best.free
         combined = combine(game.losses, lam)
         n_before = n_free
         n_free = ((combined > low) & (combined < high)).sum()
@@ -536,9 +539,10 @@ def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
 
 def _all_tied(game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats) -> Optimum:
     """Return the optimum if the free units tie: weights are optimal below some ε, where λ is linear in ε."""
-    first, _ = _regularised(game, free, epsilon, lam)
-    second, w = _regularised(game, free, epsilon / 2, first.lam)
+    first = _regularised(game, free, epsilon, lam)
+    second = _regularised(game, free, epsilon / 2, first.lam)
     at_zero = np.maximum(2 * second.lam - first.lam, 0.0)
+    w = free.among_all(second.best.w)
     return game.optimum(at_zero / at_zero.sum(), w)._replace(is_closest=True)
 
 
@@ -561,9 +565,7 @@ def _exact_near_boundary(game: TailGame, combined: Floats) -> Optimum | None:
             break
         cap = game.p[free.units] / game.alpha
         lam, w = mixture_program(free.losses, cap, free.fixed, free.mass)
-        weights = free.weights.copy()
-        weights[free.units] = w
-        optimum = game.optimum(lam, weights)
+        optimum = game.optimum(lam, free.among_all(w))
         combined = optimum.combined
         eta = optimum.threshold
         on_wrong_side = ~near & (above != (combined > eta))

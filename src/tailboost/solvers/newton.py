@@ -47,9 +47,8 @@ class NewtonResult(NamedTuple):
     """A mixture with its weights and duality gap."""
 
     lam: Floats  # shape (T,): λ
-    w: Floats  # shape (n,)
+    best: BestWeights
     gap: float  # duality gap
-    free: tuple[float, float]  # units with a loss outside this interval have weights at a bound
 
 
 def divergence(excess: Floats, p: Floats) -> float:
@@ -163,12 +162,12 @@ def newton(
     lam = start
     combined = combine(losses, lam)
     response = respond(combined)
-    best = NewtonResult(lam, response.w, np.inf, response.free)
+    best = NewtonResult(lam, response, np.inf)
     for iteration in range(max_iter + 1):
         g = expectations(losses, response.w) + fixed
         gap = lam @ g - g.min()
         if gap < best.gap:
-            best = NewtonResult(lam, response.w, gap, response.free)
+            best = NewtonResult(lam, response, gap)
         if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
             break
         # Newton's method doubles the digits only if each step is solved about as exactly.
