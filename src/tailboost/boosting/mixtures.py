@@ -24,28 +24,17 @@ from tailboost.core import (
     Ints,
     Mask,
     Model,
-    Partitions,
     Seed,
     Table,
     check_length,
     warn_user,
 )
 from tailboost.core.ranges import TO_ONE, parameters
-from tailboost.learners.foreign import label_shares, model_probabilities, predict_models
+from tailboost.learners.foreign import label_shares, mean_probabilities, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 
 # By so much is the label of `predict` more probable than others: float32 still tells it from a tie.
 FIRST = 1e-6
-
-
-def mean_probabilities(models: Sequence[Any], weights: Floats, X: Any, K: int) -> Floats:
-    """Return the mean of the class probabilities of models with these weights, shape (n, K)."""
-    if isinstance(X, Partitions):
-        return np.concatenate([mean_probabilities(models, weights, part, K) for part in X])
-    used = np.flatnonzero(weights)
-    probabilities = model_probabilities([models[t] for t in used.tolist()], X, K)
-    P: Any = sum(map(np.multiply, weights[used], probabilities))
-    return P / P.sum(axis=1, keepdims=True)
 
 
 def ranked_labels(models: Sequence[Any], X: Any, K: int) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from operator import is_
@@ -19,7 +19,17 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from tailboost.core import Array, Floats, Ints, Model, Partitions, Table, plain, warn_user
+from tailboost.core import (
+    Array,
+    Floats,
+    Ints,
+    Model,
+    Partitions,
+    Table,
+    n_rows_of,
+    plain,
+    warn_user,
+)
 from tailboost.learners.protocols import Learner, Session
 from tailboost.learners.table import OpenSession
 
@@ -204,25 +214,30 @@ class _OnPresentClasses:
 class ForeignSession(OpenSession):
     """Session of an estimator of any library, which is cloned for each fit.
 
-    Random states are set from the seed of the fit. ``sample_weight`` are the rows' weights p, positive.
+    Random states are set from the seed of the fit.
+
+    Attributes
+    ----------
+    sample_weight : ndarray of shape (n,)
+        The rows' weights p, positive.
+    weight_name : str or None
+        Their name in ``fit``, see `weight_parameter`.
     """
 
     sample_weight: Floats
-
-    def __post_init__(self) -> None:
-        self.weight_parameter = weight_parameter(self.learner)
+    weight_name: str | None
 
     def predict(self, model: Model) -> Any:
         """Return class numbers of the session's rows; of a regressor values, shape (n,) or (n, K)."""
         return next(predict_models([model], self.X))
 
 
+@dataclass(eq=False)
 class SklearnSession(ForeignSession):
     """Session of a classifier. The sum of ``sample_weight`` is the size of a resample."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weight_parameter is None:
+        if self.weight_name is None:
             warn_user(
                 f"{type(self.learner).__name__}.fit has no sample_weight: every round draws a "
                 "resample of the rows by weight instead"
@@ -241,7 +256,7 @@ class SklearnSession(ForeignSession):
         X = self.X
         y = self.y
         params: dict[str, Any] = {}
-        if self.weight_parameter is None:
+        if self.weight_name is None:
             # As many draws as the rows count, by weight.
             draws = np.random.default_rng(seed)
             n_draws = max(1, round(float(self.sample_weight.sum())))
@@ -249,7 +264,7 @@ class SklearnSession(ForeignSession):
             X = _safe_indexing(X, index)
             y = y[index]
         else:
-            params[self.weight_parameter] = weight
+            params[self.weight_name] = weight
         # The learner gets class numbers without gaps.
         present_classes, y = np.unique(y, return_inverse=True)
         model = of_present(self.learner, present_classes, self.n_classes)
@@ -279,6 +294,7 @@ def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
     return np.array([weights @ (answers == k) for k in range(K)])
 
 
+@dataclass(eq=False)
 class RegressorSession(ForeignSession):
     """Session of a regressor with functions as real-valued hypotheses.
 
@@ -294,8 +310,7 @@ class RegressorSession(ForeignSession):
     """
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weight_parameter is None and np.ptp(self.sample_weight) > 0:
+        if self.weight_name is None and np.ptp(self.sample_weight) > 0:
             raise ValueError(
                 f"estimator={self.learner!r} has no parameter sample_weight in fit, but the "
                 "weights differ"
@@ -313,9 +328,7 @@ class RegressorSession(ForeignSession):
         target = (self.coded.T * (weight / p)).T
         model = clone(self.learner)
         set_seeds(model, seed)
-        weights = {}
-        if self.weight_parameter is not None:
-            weights[self.weight_parameter] = p
+        weights = {self.weight_name: p} if self.weight_name else {}
         return model.fit(self.X, target, **weights)
 
 
@@ -349,7 +362,7 @@ def open_session(
         set_seeds(estimator, seed)
         return estimator.open_session(X, y, n_classes, sample_weight)
     session = RegressorSession if is_regressor(estimator) else SklearnSession
-    return session(estimator, X, y, n_classes, sample_weight)
+    return session(estimator, X, y, n_classes, sample_weight, weight_parameter(estimator))
 
 
 def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
@@ -381,22 +394,17 @@ def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
         yield predictions
 
 
-def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iterator[Floats]:
-    """Yield the class probabilities of each base model, shape (n, K).
+def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int) -> Floats:
+    """Return the mean of the class probabilities of base models with these weights, shape (n, K).
 
     Without `predict_proba` the predicted class has probability 1. Real values h give softmax(2h).
-
-    Parameters
-    ----------
-    models : iterable of base models
-        Their fitted classes are numbers.
-    X : table of n rows
-        Features.
-    n_classes : int
-        Number of classes K.
     """
+    if isinstance(X, Partitions):
+        return np.concatenate([mean_probabilities(models, weights, part, K) for part in X])
     tables: dict[Any, Any] = {}
-    for model in models:
+    mean = np.zeros((n_rows_of(X), K))
+    for t in np.flatnonzero(weights).tolist():
+        model = models[t]
         if hasattr(model, "predict_proba_table"):
             P = model.predict_proba_table(_prepared(model, X, tables))
         elif hasattr(model, "predict_proba"):
@@ -404,15 +412,14 @@ def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iter
         else:
             P = next(predict_models([model], X))
             if P.dtype.kind == "f":
-                P = softmax(2.0 * class_scores(P, n_classes), axis=1)
+                P = softmax(2.0 * class_scores(P, K), axis=1)
             else:
-                P = np.eye(n_classes)[P]
-        classes = np.asarray(getattr(model, "classes_", np.arange(n_classes)), dtype=np.intp)
+                P = np.eye(K)[P]
+        classes = np.asarray(getattr(model, "classes_", np.arange(K)), dtype=np.intp)
         if P.shape[1] != len(classes):  # there is a column for each class of the fit
-            classes = np.arange(n_classes)
-        probabilities = np.zeros((len(P), n_classes))
-        probabilities[:, classes] = P
-        yield probabilities
+            classes = np.arange(K)
+        mean[:, classes] += weights[t] * P
+    return mean / mean.sum(axis=1, keepdims=True)
 
 
 def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
