@@ -17,12 +17,20 @@ from scipy.optimize import brentq, linprog, minimize
 from scipy.sparse import issparse
 from scipy.stats import chi2
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import _check_sample_weight
 
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
 from tailboost.boosting.game import tilted
 from tailboost.boosting.learning import Learner
-from tailboost.core import Column, Floats, Partitions, Table, check_length, positions
+from tailboost.core import (
+    Column,
+    Floats,
+    Partitions,
+    Table,
+    check_length,
+    check_weights,
+    n_rows_of,
+    positions,
+)
 from tailboost.core.ranges import parameters
 from tailboost.solvers.worst_case import of_checked
 
@@ -179,8 +187,8 @@ def profile_likelihood(
     if len(clf.classes_) > 2:
         raise ValueError("R_n(f) is for two classes")
     sign = 2.0 * positions(y, clf.classes_, "y") - 1
-    weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-    check_length(y, "y", len(weight))
+    check_length(y, "y", n_rows_of(X))
+    weight = check_weights(sample_weight, len(sign))
     used = weight > 0
     margins = np.array([f * sign for f in clf.staged_decision_function(X)])[:, used]
     slope = np.exp(margins[-1].min() - margins[-1])
@@ -191,7 +199,7 @@ def profile_likelihood(
     sums = np.vstack([conditions.T, np.ones(n)])
     feasible = linprog(np.zeros(n), A_eq=sums, b_eq=np.append(np.zeros(T), 1.0))
     if feasible.status == 2:
-        return float("inf")
+        return np.inf
 
     def dual(v: Any) -> tuple[float, Any]:  # its least value is −R_n
         q, log_sum = tilted(p, conditions @ v)

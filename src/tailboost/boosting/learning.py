@@ -52,8 +52,7 @@ class Rows(NamedTuple):
 
     def part(self, mask: Mask) -> Rows:
         """Return the rows of a mask."""
-        X = part_of(self.X, mask)
-        return Rows(X, self.y[mask], self.weight[mask], self.used[mask])
+        return Rows(part_of(self.X, mask), self.y[mask], self.weight[mask], self.used[mask])
 
 
 @dataclass(frozen=True)

@@ -255,9 +255,8 @@ class MixtureClassifier(Boosting):
         X = self._checked(X)
         weights = self.estimator_weights_ + self.rank_weights_.sum() / self.n_iter_
         P = mean_probabilities(self.estimators_, weights, X, len(self.classes_))
-        rows = np.arange(len(P))
         first = _most_probable(*self._shares(X))
-        P[rows, first] = P.max(axis=1) + FIRST
+        P[np.arange(len(P)), first] = P.max(axis=1) + FIRST
         return P / P.sum(axis=1, keepdims=True)
 
     def staged_predict(self, X: Table) -> Iterator[Array]:

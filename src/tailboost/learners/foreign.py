@@ -44,8 +44,8 @@ SEARCHED = ("param_grid", "param_distributions")
 
 def constant(k: int, n_classes: int) -> DummyClassifier:
     """Return the classifier that predicts class number ``k`` for every row."""
-    classifier = DummyClassifier(strategy="constant", constant=k)
-    return classifier.fit(np.zeros((n_classes, 1)), np.arange(n_classes))
+    rows = np.zeros((n_classes, 1))
+    return DummyClassifier(strategy="constant", constant=k).fit(rows, np.arange(n_classes))
 
 
 def in_class_numbers(value: Any, numbers: Mapping[Any, int | None], name: str = "") -> Any:
@@ -116,8 +116,8 @@ def set_seeds(estimator: Model, seed: int) -> None:
     params = sorted(estimator.get_params(deep=True))
     names = [name for name in params if name.split("__")[-1] == "random_state"]
     words = np.random.SeedSequence(seed).generate_state(len(names))
-    seeds = (words >> 1).tolist()  # scikit-learn takes seeds below 2³¹
-    estimator.set_params(**dict(zip(names, seeds, strict=True)))
+    # scikit-learn takes seeds below 2³¹.
+    estimator.set_params(**dict(zip(names, (words >> 1).tolist(), strict=True)))
 
 
 def weight_parameter(estimator: Model) -> str | None:
@@ -201,8 +201,7 @@ class _OnPresentClasses:
     classes_: Ints
 
     def predict(self, X: Table) -> Ints:
-        place = np.asarray(self.model.predict(X)).astype(np.intp).ravel()
-        return self.classes_[place]
+        return self.classes_[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
 
     @available_if(lambda self: hasattr(self.model, "predict_proba"))
     def predict_proba(self, X: Table) -> Any:

@@ -123,8 +123,9 @@ class TreeSession(OpenSession):
         if isinstance(self.X, Partitions):
             margin = model.booster_.predict(self.data, output_margin=True)
             blocks = gen_batches(len(margin), ROWS_TOGETHER)
-            answers = [model._probabilities(margin[rows]).argmax(axis=1) for rows in blocks]
-            return np.concatenate(answers)
+            return np.concatenate(
+                [model._probabilities(margin[rows]).argmax(axis=1) for rows in blocks]
+            )
         return super().predict(model)
 
     def _start(

@@ -204,11 +204,11 @@ class Scores(OfAnyTable):
             score_kind(self.kind).check_missing(self.missing)
         except ValueError as failure:
             raise ValueError(f"{self}: {failure}") from None
-        if len(set(columns)) < len(columns):
-            raise ValueError(f"{self}: a column is named twice")
         names = labels.tolist()
         fault = ""
-        if self.label is None:
+        if len(set(columns)) < len(columns):
+            fault = "a column is named twice"
+        elif self.label is None:
             fault = f"state label=, the label of high scores, such as {names[:2]}"
         elif len(columns) > 1:
             if self.kind == "number":

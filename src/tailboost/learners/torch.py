@@ -294,14 +294,12 @@ class TorchSession(OpenSession):
         self.labels = torch.from_numpy(self.y.astype(np.int64)).to(self.X.device)
         # The draws index the rows in an order by content, so positions and repetitions do not matter.
         rows = self.X.cpu().numpy()
-        order = sorted(range(len(rows)), key=lambda i: (rows[i].tobytes(), self.y[i]))
-        self.order = np.array(order)
+        by_content = sorted(range(len(rows)), key=lambda i: (rows[i].tobytes(), self.y[i]))
+        self.order = np.array(by_content)
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         self.start: Training | None = None
 
-    def stages(
-        self, weight: Floats, seed: int, growth: int | None = None
-    ) -> Iterator[FittedNet]:
+    def stages(self, weight: Floats, seed: int) -> Iterator[FittedNet]:
         """Yield the net after every ``growth`` steps, up to ``steps``, trained on rows drawn by weight.
 
         The training begins with a new net, or with the warmed-up one.
@@ -311,17 +309,17 @@ class TorchSession(OpenSession):
             self.start = Training(self, self.seed, self.sample_weight)
             self.start.advance(learner.warmup_steps)
         training = Training(self, seed, weight, self.start)
-        growth = growth or learner.growth or learner.steps
+        growth = learner.growth or learner.steps
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
         while training.steps_taken < learner.steps:
             training.advance(min(growth, learner.steps - training.steps_taken), milestones)
             weights = {k: v.cpu().numpy().copy() for k, v in training.net.state_dict().items()}
-            size = learner.eval_batch_size
-            yield FittedNet(self.feed, self.architecture, size, weights)
+            yield FittedNet(self.feed, self.architecture, learner.eval_batch_size, weights)
 
     def fit(self, weight: Floats, seed: int) -> FittedNet:
         """Return the net after all steps."""
-        return next(self.stages(weight, seed, self.learner.steps))
+        *_, net = self.stages(weight, seed)
+        return net
 
 
 @parameters
