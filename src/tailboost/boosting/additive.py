@@ -220,8 +220,9 @@ class AdditiveClassifier(RowBoosting):
 
     def _staged_scores(self, X: Table) -> Iterator[Floats]:
         """Yield f after 1, 2, … hypotheses, shape (n, K)."""
+        X = self._checked(X)
         f: Any = 0.0
-        answers = predict_models(self.estimators_, self._checked(X))
+        answers = predict_models(self.estimators_, X)
         for a, h in zip(self.estimator_weights_, answers, strict=True):
             f = f + a * class_scores(h, len(self.classes_))
             yield f
@@ -248,7 +249,8 @@ class AdditiveClassifier(RowBoosting):
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        answers = self._scores(X).argmax(axis=1)
+        return self.classes_[answers]
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield `predict` after 1, 2, … hypotheses."""

@@ -255,8 +255,6 @@ class GroupDROBoostClassifier(HedgeClassifier):
 
     _default_learner = Voting._default_learner
 
-    _default_learner = Voting._default_learner
-
     def fit(
         self, X: Table, y: Column = None, sample_weight: Column = None, *, groups: Column = None
     ) -> Self:
