@@ -10,7 +10,7 @@ from scipy.stats import binom, binomtest
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
-from tailboost.guarantees import deferral, tightened
+from tailboost.guarantees import chain, sequence
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.rates import Counts, parse
 from tailboost.rates.bounds import pair_p_value
@@ -164,14 +164,14 @@ def test_a_sequence_serves_limits_on_some_groups_alone():
 def deferring(seed, values, limits, monkeypatch):
     """Return a case of rules that defer, its chain within ranks, and which rules pass, for each part."""
     cases, found = [], []
-    own, own_parts = deferral.passing, deferral.parts_of
-    monkeypatch.setattr(deferral, "parts_of", lambda case: cases.append(case) or own_parts(case))
+    own, own_parts = chain.passing, chain.parts_of
+    monkeypatch.setattr(chain, "parts_of", lambda case: cases.append(case) or own_parts(case))
 
     def passing(rules, *given):
         found.append((rules, own(rules, *given)))
         return found[-1][1]
 
-    monkeypatch.setattr(deferral, "passing", passing)
+    monkeypatch.setattr(chain, "passing", passing)
     rng = np.random.default_rng(seed)
     g, y = rng.choice(list("abc"), 1500), (rng.random(1500) < 0.4).astype(int)
     s = 1 / (1 + np.exp(-(2.2 * y - 1.1 + rng.normal(size=1500))))
@@ -193,9 +193,9 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
     for seed in range(4):
         limits = [f"miss({label}, by=g) <= 15%", f"deferred(by={by}) <= 45%"]
         case, rules, passes = deferring(seed, 15, limits, monkeypatch)
-        tests = deferral.drawn_to_test(case.fresh, 0.3)
+        tests = chain.drawn_to_test(case.fresh, 0.3)
         labels = case.fresh.answered.strata.y[case.fresh.answered.stratum]
-        freely = deferral.chain_of(case.selecting)
+        freely = chain.chain_of(case.selecting)
         for place in range(3):
             mine = (case.places == place) & (labels == label) & ~tests
             most = max(k for k in range(mine.sum()) if binom.cdf(k, mine.sum(), 0.15) <= 0.0075)
@@ -241,12 +241,12 @@ def test_groups_with_limits_of_their_own_defer_at_a_step_of_their_own():
 def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
     """The draw has the stated share in each cell and label, and not the rows with small numbers."""
     case, *_ = deferring(0, 4, ["miss(1, by=g) <= 15%", "deferred() <= 45%"], monkeypatch)
-    tests = deferral.drawn_to_test(case.fresh, 0.3)
+    tests = chain.drawn_to_test(case.fresh, 0.3)
     draws = case.fresh.votes.draws
     small = draws < np.median(draws)
     for part in (small, ~small, case.cell == 0, case.cell == 3, case.places == 0):
         assert 1e-4 < binom.cdf(tests[part].sum(), part.sum(), 0.3) < 1 - 1e-4
-    assert not deferral.drawn_to_test(case.fresh, 0.0).any()
+    assert not chain.drawn_to_test(case.fresh, 0.0).any()
 
 
 @pytest.mark.parametrize(("kind", "most"), [("precision(1) >=", (0.2, 0.4)), ("error <=", (0.3, 0.45))])
@@ -254,10 +254,10 @@ def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
 def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch):
     """Of rules on one score, and within tightened limits: binomial tests of all tried rules by hand."""
     tried, failed = [], 0
-    own_pass, own_bounds = LimitTests.pass_on, tightened.tested_bounds
+    own_pass, own_bounds = LimitTests.pass_on, sequence.tested_bounds
     monkeypatch.setattr(LimitTests, "pass_on", lambda *given: tried.append(given[1]) or own_pass(*given))
     monkeypatch.setattr(
-        tightened, "tested_bounds", lambda *given: tried.append(given[1]) or own_bounds(*given)
+        sequence, "tested_bounds", lambda *given: tried.append(given[1]) or own_bounds(*given)
     )
     for seed in range(2):
         rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost.classifiers import calibrating
-from tailboost.guarantees import deferral
+from tailboost.guarantees import chain
 from tailboost.guarantees.exact_tests import LimitTests
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -106,10 +106,10 @@ def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
 def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(monkeypatch):
     """Misses of all rows are counted at the thresholds without stops, of each group up to its own stop."""
     cases = []
-    own_parts, own_passing = deferral.parts_of, deferral.passing
-    monkeypatch.setattr(deferral, "parts_of", lambda case: cases.append(case) or own_parts(case))
+    own_parts, own_passing = chain.parts_of, chain.passing
+    monkeypatch.setattr(chain, "parts_of", lambda case: cases.append(case) or own_parts(case))
     chains = []
-    monkeypatch.setattr(deferral, "passing", lambda *given: chains.append(given[0]) or own_passing(*given))
+    monkeypatch.setattr(chain, "passing", lambda *given: chains.append(given[0]) or own_passing(*given))
     n_stopped_together = 0
     for seed in range(6):
         X, y, groups = drawn(seed, 900, "abc")
@@ -118,13 +118,13 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
         with suppress(tb.NotCertifiedError):
             tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits)
         case, rules = cases.pop(), chains.pop()
-        of_ranks = ~deferral.drawn_to_test(case.fresh, deferral.TESTING)
+        of_ranks = ~chain.drawn_to_test(case.fresh, chain.TESTING)
         is_ill = (case.fresh.answered.strata.y[case.fresh.answered.stratum] == 1) & of_ranks
 
         def allowed(n, share):
             return int((binom.cdf(np.arange(n), n, share) <= 0.5 * LEVEL / 4).sum()) - 1
 
-        freely = deferral.chain_of(case.selecting)[:, :, 0]
+        freely = chain.chain_of(case.selecting)[:, :, 0]
         errors = ((case.cell < freely[:, case.places]) & is_ill).sum(axis=1)
         n_steps = int((errors <= allowed(is_ill.sum(), 0.09)).sum())
         together = freely[n_steps - 1] if n_steps else np.zeros(3, dtype=int)

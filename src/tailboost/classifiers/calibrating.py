@@ -38,8 +38,8 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import SHARE, check_number
-from tailboost.guarantees import chain, deferral, few_rows, gaps, ranks, sequence, tightened
-from tailboost.guarantees.certificates import CONSTANT, CertifiedBound, Price
+from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
+from tailboost.guarantees.certificates import CONSTANT, Price
 from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
@@ -65,7 +65,7 @@ from tailboost.selection.selection import Selection
 #: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
 #: for limits that it does not serve. This depends on the selecting rows and on numbers of fresh rows alone,
 #: so the next one has the whole level.
-ON_ONE_SCORE = (ranks, gaps, chain, deferral, sequence)
+ON_ONE_SCORE = (ranks, gaps, chain, sequence)
 ONE_ANSWER = (
     "the rule with the least loss within the limits gives every row the same answer; bring "
     "more rows, check that the scores belong to these rows and labels, or state a limit that "
@@ -193,48 +193,47 @@ def calibrate(
     check_number(confidence, "confidence", SHARE)
     if selection_share is not None:
         check_number(selection_share, "selection_share", SHARE)
-    given = Rows.read(X, y, groups, clusters=clusters)
-    parts = None
-    if isinstance(model, TunedClassifier):  # the rule was selected on other rows
+    given, is_selected = Rows.read(X, y, groups, clusters=clusters), False
+    if isinstance(model, TunedClassifier):
+        is_selected = True
         if by_group or objective is not None or selection_share is not None:
             raise ValueError(
                 "by_group, objective, selection_share: the rule of this "
                 f"{type(model).__name__} was selected on other rows; leave them out, or give the "
                 "model or the scores in place of the rule"
             )
-        parts = Parts(model, model.selection_, given, model.__tailboost__())
     if limits is None:
-        limits = parts.answers.limits if parts else ()
+        limits = model.selection_.problem.limits if is_selected else ()
     stated = list(checked_limits(limits, to_keep=True))
     if not stated:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
 
-    # Select on a part of the rows.
-    if parts is None:
+    # 1. Select on a part of the rows, unless the rule was selected on other rows.
+    if is_selected:
+        parts = Parts(model, model.selection_, given, model.__tailboost__())
+    else:
         options = {"objective": objective, "by_group": by_group, "training_rows": training_rows}
         parts = selected_on_part(model, given, stated, selection_share, **options)
         if previous is None:
             parts = replace(parts, note=f"{parts.note} {UNKNOWN_CALLS}")
 
-    # Score the certifying rows, once for all rules.
+    # 2. Score the certifying rows, once for all rules. A score that falls with its label spends nothing.
     rates = [limit.rate for limit in stated]
     fresh = Fresh.of_model(parts.answers, parts.certifying, rates, training_rows=training_rows)
-
-    if list(parts.selection.problem.limits) != stated:  # of a rule selected within others
-        parts = replace(parts, selection=parts.selection.within(stated))
-
-    # Refuse a score that falls with its label, before anything is spent.
-    engine, voting = parts.selection.engine, fresh.votes.among(np.arange(len(fresh)))
-    direction = engine.direction(fresh.answered, fresh.outputs, voting)
+    selection = parts.selection
+    if list(selection.problem.limits) != stated:  # of a rule selected within others
+        selection = selection.within(stated)
+    engine = selection.engine
+    direction = engine.direction(fresh.answered, fresh.outputs, fresh.voting)
     direction.refuse_falling(engine.models.score, engine.models.rows.classes)
 
-    # Record the attempt before any test: whatever ends this call, its rows are used up.
+    # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
     level = attempts[-1].spent * (1.0 - confidence)
 
-    # Certify.
+    # 4. Certify.
     try:
-        found = certified(parts.selection, fresh, level)
+        found = certified(selection, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. "
@@ -246,12 +245,18 @@ def calibrate(
     if isinstance(found, Refused):
         raise _refusal(found, stated, confidence, attempts)
 
-    # Measure what the limits cost.
-    price = prices(parts.selection, fresh, found, level)
-    _warn_if_useless(found.answered, price, parts.selection.problem.objective)
+    # 5. Measure what the limits cost.
+    price = prices(selection, fresh, found, level)
+    _warn_if_useless(found.answered, price, selection.problem.objective)
 
-    # State what is certified.
-    certificate = certificate_of(found.answered, _at_limits(found, stated, level), confidence)
+    # 6. State what is certified: each limit, and nothing tighter.
+    bounds = [bound for limit in stated for bound in bounds_of(limit, found.answered, None)]
+    at_limits = [
+        bound.at_target(found.method if bound.n and bound.method != CONSTANT else CONSTANT)
+        for bound in bounds
+        if bound.target is not None
+    ]
+    certificate = certificate_of(found.answered, at_limits, confidence)
     notes = (
         f"The limits are certified, and nothing tighter. {found.words}",
         f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
@@ -306,14 +311,6 @@ class Parts:
         answers = replace(answers, known=(own, *of_models))
         return cls(classifier, selection, certifying, answers, note)
 
-    def scored_in_selection(self) -> Parts:
-        """Return the parts of rows that all select and certify: no model scores them again."""
-        table, score = self.selection.engine.outputs(), self.answers.score
-        answers = replace(
-            self.answers, score=lambda *rows: replace(score(*rows), outputs=lambda: table)
-        )
-        return replace(self, answers=answers)
-
 
 def selected_on_part(
     model: Model,
@@ -359,9 +356,16 @@ def selected_on_part(
     is_by_ranks = selection_share is None and share == FOR_RANKS
     if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
         parts = Parts.of_batch(tuned(given, loosest), limits, given, ALL_CERTIFY)
-        table = CountTable.selecting(parts.selection)
-        if table and ranks.serve(table):  # they place its rule
-            return parts.scored_in_selection()
+        table = CountTable.of(parts.selection)
+        if table and ranks.serve(
+            table
+        ):  # they place its rule, and no model scores the rows again
+            outputs, score = parts.selection.engine.outputs(), parts.answers.score
+            answers = replace(
+                parts.answers,
+                score=lambda *rows: replace(score(*rows), outputs=lambda: outputs),
+            )
+            return replace(parts, answers=answers)
     # The order of the columns has no effect.
     table = as_table(given.X, sorted(columns_of(given.X), key=str))
     hashes = given.hashes(hash_rows(table, rounded=True))
@@ -388,12 +392,13 @@ def _refuse_absent(
     given: Rows, selecting: Rows, limits: Sequence[Limit], by_group: bool | str
 ) -> None:
     """Raise ValueError if a group of the batch, read by the rule or named in a limit, selects no rule."""
-    by_name = [limit.bound for limit in limits if isinstance(limit.bound, tuple)]
-    named = {name for bounds in by_name for name, _ in bounds}
+    bounds = [
+        each for limit in limits if isinstance(limit.bound, tuple) for each in limit.bound
+    ]
     for title, groups in given.columns.items():
         absent = {*groups.tolist()} - {*selecting.columns[title].tolist()}
         if by_group not in (True, title):
-            absent &= named
+            absent &= {name for name, _ in bounds}
         if absent:
             raise ValueError(
                 f"groups: none of the {len(selecting):,} rows that select the rule is of "
@@ -489,16 +494,16 @@ def recorded(
     attempt, ledger = Attempt(key, fresh.used), parts.classifier.ledger_
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
+    if not lacking:
+        return ledger.record(attempt, earlier)
     too_few = (
         f"limits: too few rows to certify: {'; '.join(lacking)}. Bring more rows, or "
         "leave the limit out."
     )
-    if lacking and few_rows.is_free(max(lacking.values()), stated, fresh):
+    if few_rows.is_free(max(lacking.values()), stated, fresh):
         raise NotCertifiedError(f"{too_few} {ONLY_COUNTED}", attempts=earlier)
     attempts = ledger.record(attempt, earlier)
-    if lacking:
-        raise NotCertifiedError(f"{too_few} {COUNTED}. {USED_UP}", attempts=attempts)
-    return attempts
+    raise NotCertifiedError(f"{too_few} {COUNTED}. {USED_UP}", attempts=attempts)
 
 
 def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statistic) -> None:
@@ -524,23 +529,6 @@ def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statist
             )
 
 
-def _at_limits(found: Certified, stated: list[Limit], level: float) -> list[CertifiedBound]:
-    """Return the bounds of a certified rule: each is its limit, and nothing tighter."""
-    bounds = [bound for limit in stated for bound in bounds_of(limit, found.answered, None)]
-    limited = [bound for bound in bounds if bound.target is not None]
-    for bound in limited:
-        # At a level of one half or more a test may pass there.
-        if bound.n and bound.room is not None and bound.room < 0 and level < 0.5:
-            raise RuntimeError(
-                f"the certified rule breaks {bound.title} on the rows that certify it: this "
-                "is a fault of tailboost; please report it"
-            )
-    return [
-        bound.at_target(found.method if bound.n and bound.method != CONSTANT else CONSTANT)
-        for bound in limited
-    ]
-
-
 def _refusal(
     refused: Refused, stated: list[Limit], confidence: float, attempts: tuple[Attempt, ...]
 ) -> NotCertifiedError:
@@ -562,7 +550,8 @@ def certified(selection: Selection, fresh: Fresh, level: float) -> Certified | R
     """Return the result of the first procedure that serves the limits of a selection."""
     case = OneScore.of(selection, fresh)
     results = (procedure.certified(case, level) for procedure in ON_ONE_SCORE if case)
-    found = next(filter(None, results), None) or tightened.certified(selection, fresh, level)
+    found = next(filter(None, results), None)
+    found = found or sequence.within_tighter(selection, fresh, level)
     if isinstance(found, Certified) and len(np.unique(found.answered.answered.actions)) == 1:
         return Refused(found.answered, level, ONE_ANSWER)
     return found
@@ -577,12 +566,11 @@ def prices(
     selecting rows choose without limits stands for them.
     """
     models, table = selection.models, fresh.outputs
-    without: dict[str, tuple[Ints, bool]] = {}  # answers, and whether these rows chose them
     if models.score.kind == "number":
-        without[""] = selection.within([]).answers(table)[0], False
+        answers, _ = selection.within([]).answers(table)
     else:
-        logs = table.pooled if len(models.names) > 1 else table.logs(0)
-        without[""] = logs.argmax(axis=1), False
+        answers = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)
+    without = {"": (answers, False)}  # answers, and whether these rows chose them
     limits = selection.problem.limits
     if not 2 <= len(limits) <= MOST_PRICED:
         limits = ()

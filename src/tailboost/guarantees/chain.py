@@ -1,76 +1,213 @@
-"""A chain of rules within ranks: limits on one label at ranks, beside limits on the other label.
+"""Chains of rules within ranks: limits with ranks beside limits with tests.
 
 "Misses at most 10 % in each group, false alarms at most 5 %": the misses of each group depend on one
-threshold, the false alarms on all of them.
+threshold, the false alarms on all of them. "Misses at most 10 %, at most 30 % deferred": the misses depend on
+one of two thresholds, the deferred rows on both.
 
-1. Limits on an answer to rows of one threshold stop the threshold at a rank, as in
-   `tailboost.guarantees.ranks`, with .8 of the level.
-2. The selecting rows fix a chain of rules in which all thresholds rise together. They stop at the ranks.
-3. The other limits, on one answer to rows of the other label, are tested along the chain with .2 of the
-   level. The rule of least loss is taken among those that pass.
-
-Theorem. All rules that pass keep all limits, except with a probability of at most the level.
-
-*Proof.* The ranks keep their limits, except with a probability of at most .8 of the level. Given the labels,
-rows of both labels are independent, so for the tests the chain with its stops is fixed. Order it so that the
-errors of the tested limits grow. Let r be the first rule that breaks one of these limits. A rule that breaks
-one is r or follows r, so it has no fewer errors than r in the rows of each test. If it passes all tests, r
-passes the test of the limit that r breaks: with a probability of at most .2 of the level. ∎
+Limits with ranks stop the thresholds of a chain of rules that the selecting rows fix. The other limits are
+tested along the chain. Two procedures, for rules without and with deferral, have a theorem each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import compress
+
 import numpy as np
 
-from tailboost.core import Mask
-from tailboost.guarantees.exact_tests import FIRST
-from tailboost.guarantees.fresh import Certified, Refused
-from tailboost.guarantees.one_score import OneScore, one_cut
-from tailboost.guarantees.ranks import AT_RANKS, is_ranked, windows
+from tailboost.core import Ints, Mask
+from tailboost.guarantees.exact_tests import DEFERRED, FIRST, LimitTests, Share, most_reached
+from tailboost.guarantees.fresh import Certified, Fresh, Refused
+from tailboost.guarantees.one_score import CountTable, OneScore, one_cut
+from tailboost.guarantees.ranks import AT_RANKS, is_ranked, n_stops, windows
+from tailboost.guarantees.sequence import parts_of
+from tailboost.rows import random_numbers
 
 METHOD = "ranks and a test"
-# Part of the level for the tests beside ranks.
-PART = 0.2
 ALONG = "The other limits were tested along a chain of rules fixed before these rows were used."
 NONE = "no thresholds within the ranks of some limits keep the others"
+# Part of the level for the tests beside ranks; beside ranks of rules that defer.
+PART = 0.2
+PART_OF_DEFERRAL = 0.5
+# The fraction of the fresh rows that test deferral.
+TESTING = 0.3
+# At this level a test only asks that the rate of the rows is about within the limit.
+WITHIN = 0.5
+# Of two cuts for each answer: the one with fewer rows of this answer.
+FEWER = (np.minimum, np.maximum)
 
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
     """Return the rule of least loss within the ranks among those that pass the tests; None for other limits.
 
-    The tested limits are on one answer, to rows that the limits with ranks do not read.
+    All limits are on shares of one answer among fixed rows.
+    """
+    tables = (case.selecting, case.certifying)
+    ranked, of_fresh = ([*map(is_ranked, table.shares)] for table in tables)
+    are_shares = all(all(table.shares) and (table.place >= 0).all() for table in tables)
+    compares = any(test.limit.compares for test in case.selecting.tests)
+    if compares or not are_shares or ranked != of_fresh:
+        return None
+    procedure = beside_deferral if case.selecting.defers else beside_tests
+    return procedure(case, np.array(ranked), level)
+
+
+# -- rules without deferral ------------------------------------------------------------------------------
+
+
+def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | Refused | None:
+    """Return the rule of least loss within the ranks of limits on one label, beside limits on the other one.
+
+    1. Limits on an answer to rows of one threshold stop the threshold at a rank, as in
+       `tailboost.guarantees.ranks`, with .8 of the level.
+    2. The selecting rows fix a chain of rules in which all thresholds rise together. They stop at the ranks.
+    3. The other limits, on one answer to rows of the other label, are tested along the chain with .2 of the
+       level. The rule of least loss is taken among those that pass.
+
+    Theorem. All rules that pass keep all limits, except with a probability of at most the level.
+
+    *Proof.* The ranks keep their limits, except with a probability of at most .8 of the level. Given the
+    labels, rows of both labels are independent, so for the tests the chain with its stops is fixed. Order it
+    so that the errors of the tested limits grow. Let r be the first rule that breaks one of these limits. A
+    rule that breaks one is r or follows r, so it has no fewer errors than r in the rows of each test. If it
+    passes all tests, r passes the test of the limit that r breaks: with a probability of at most .2 of the
+    level. ∎
     """
     selecting, fresh = case.selecting, case.certifying
-    has_ranks = with_ranks(case)
-    if has_ranks is None or selecting.defers or case.fresh.votes.clusters is not None:
-        return None
-    shares = selecting.shares_of(~has_ranks)
+    tested, is_tested = selecting.shares_of(~has_ranks), ~has_ranks
     read = np.array([test.strata.any(axis=0) for test in selecting.tests])
-    overlap = read[has_ranks].any(axis=0) & read[~has_ranks].any(axis=0)
-    if not has_ranks.any() or len({share.answer for share in shares}) != 1 or overlap.any():
+    overlap = read[has_ranks].any(axis=0) & read[is_tested].any(axis=0)
+    are_apart = has_ranks.any() and not overlap.any() and case.fresh.votes.clusters is None
+    if not are_apart or len({share.answer for share in tested}) != 1:
         return None
-
-    at_ranks = fresh.shares_of(has_ranks)
-    least, largest, _ = windows(case, at_ranks, case.cell, fresh.end, (1.0 - PART) * level)
-    prices = np.unique([*selecting.chances.ravel(), 0.0, 2.0])
-    rules = one_cut(selecting.at_prices(prices).clip(least, largest))
-    likeliest = rules[0 if shares[0].answer == FIRST else -1]
-
-    passes = fresh.passes(
-        ~has_ranks, fresh.answered(rules), fresh.possible(rules), PART * level
+    shares = fresh.shares_of(has_ranks)
+    stops = windows(
+        shares, fresh.by_cell(shares), fresh.n_places, (1.0 - PART) * level / n_stops(shares)
     )
-    if (least > largest).any() or not passes.any():
+    prices = np.unique([*selecting.chances.ravel(), 0.0, 2.0])
+    rules = one_cut(selecting.at_prices(prices).clip(*stops))
+    passes = fresh.passes(compress(fresh.tests, is_tested), rules, PART * level)
+    if np.greater(*stops).any() or not passes.any():
+        likeliest = rules[0 if tested[0].answer == FIRST else -1]
         return case.refused(likeliest, PART * level, NONE)
     losses = np.where(passes, selecting.loss(rules), np.inf)
     return case.certified(rules[losses.argmin()], METHOD, f"{AT_RANKS} {ALONG}")
 
 
-def with_ranks(case: OneScore) -> Mask | None:
-    """Return which limits have ranks, if all are on shares of one answer among fixed rows; None otherwise."""
-    ranked = []
-    for table in (case.selecting, case.certifying):
-        compares = any(test.limit.compares for test in table.tests)
-        if compares or not all(table.shares) or (table.place < 0).any():
-            return None
-        ranked.append(list(map(is_ranked, table.shares)))
-    return np.array(ranked[0]) if ranked[0] == ranked[1] else None
+# -- rules that defer ------------------------------------------------------------------------------------
+
+
+def beside_deferral(
+    case: OneScore, has_ranks: Mask, level: float
+) -> Certified | Refused | None:
+    """Return the rule of least loss within the ranks of limits on errors that passes the tests of deferral.
+
+    Random fresh rows test deferral, and the other fresh rows have the ranks. The rules are in a chain:
+
+    1. The selecting rows fix the free chain. At first all rows are deferred. Step by step cells of the score
+       get an answer, the surest first: from the lowest scores upwards the first label, from the highest
+       scores downwards the second. So along the chain the rows with each answer grow. At last each cell has
+       got both answers: both are counted there, but the rules give such a cell the first label.
+    2. Each limit on errors stops thresholds at a rank of the rows with ranks. A limit on rows of one
+       threshold stops it as in `tailboost.guarantees.ranks`. A limit on rows of several thresholds stops them
+       together: at the last step of the free chain whose errors in these rows pass the test of the limit.
+    3. The rules are the free chain with all stops. The one of least loss is taken among those that pass the
+       tests of the limits on deferral, and whose rates on all fresh rows are about within all limits. What
+       the second condition takes away changes nothing in the theorem, which is about all rules that pass the
+       tests.
+
+    Theorem. All rules that pass keep all limits, except with a probability of at most the level.
+
+    *Proof.* The level is divided between (a) the stops of limits on errors and (b) the tests of deferral.
+
+    (a) Let k be the first step of the free chain that breaks a limit on errors. The selecting rows alone fix
+    k, so its test passes with a probability of at most its level. Where it fails, the limit stops all its
+    thresholds before step k, because errors can only grow along the chain. There the limit is kept, and other
+    stops, or another answer to a cell that has got both, only take errors away. The argument for one
+    threshold is the same, with the values of the threshold as steps. The union bound adds the levels of all
+    stops.
+
+    (b) The rows that test deferral are independent of those with the ranks, so for them the chain with its
+    stops is fixed. Along it the deferred rows can only become fewer. Let r be the last rule that breaks a
+    limit on deferral, and take any rule that breaks one and passes all tests. It is r or before r, so it
+    defers all rows that r defers. Hence r passes, too, the test of the limit that r breaks: with a
+    probability of at most the level of one test. ∎
+
+    If each limit is on rows with one threshold for each answer, as by group, each of m groups chooses its
+    step alone: (b) holds for each group with its tests at the level divided by m (union bound).
+
+    The page "How it works" shows why the same rows cannot do both.
+    """
+    on_deferral = np.array([of[0].answer == DEFERRED for of in case.selecting.shares])
+    if on_deferral.all():
+        return None
+    part = PART_OF_DEFERRAL * bool(on_deferral.any())
+    is_testing = drawn_to_test(case.fresh, TESTING * (part > 0.0))
+    ranked, testing = case.counted(~is_testing), case.counted(is_testing)
+    rules = stopped(
+        chain_of(case.selecting),
+        ranked,
+        ranked.shares_of(has_ranks & ~on_deferral),
+        ranked.shares_of(~has_ranks & ~on_deferral),
+        level * (1.0 - part),
+    )
+    parts = parts_of(case)
+    level_of_test = level * part / len(parts)
+    chosen = rules[-1].copy()
+    for places, table, tests in parts:
+        passes = passing(rules, tests, case.certifying, testing, level_of_test)
+        if not passes.any():
+            return case.refused(rules[-1], level_of_test, NONE)
+        losses = np.where(passes, table.loss(rules[:, places]), np.inf)
+        chosen[places] = rules[losses.argmin(), places]
+    return case.certified(chosen, METHOD, f"{AT_RANKS} {ALONG}" if part else AT_RANKS)
+
+
+def drawn_to_test(fresh: Fresh, fraction: float) -> Mask:
+    """Return a random mask of fresh rows, independent of their contents and of who votes in a cluster."""
+    return random_numbers(fresh.votes.draws.view(np.uint64)) < fraction
+
+
+def chain_of(selecting: CountTable) -> Ints:
+    """Return the chain without stops, (K, m, 2).
+
+    At first all rows are deferred, at last each cell has got both answers.
+    """
+    chances = selecting.chances.ravel()
+    prices = np.unique([*chances, *(1.0 - chances), 0.0, 2.0])
+    cuts = [selecting.at_prices(each) for each in (prices, 1.0 - prices)]
+    return np.stack(cuts, axis=2)
+
+
+def stopped(
+    free: Ints, rows: CountTable, alone: list[Share], together: list[Share], level: float
+) -> Ints:
+    """Return the free chain with the stops of shares at ranks of some rows, (K, m, 2).
+
+    The shares are those of limits on rows of one threshold, and those of limits on rows of several.
+    """
+    level_of_each = level / (n_stops(alone) + len(together))
+    least, largest = windows(alone, rows.by_cell(alone), rows.n_places, level_of_each)
+    stops = np.stack([largest, least], axis=1)  # of the first and the second label, (m, 2)
+    answered = rows.answered(free)
+    for share, n_rows in zip(together, rows.by_cell(together).sum(axis=1), strict=True):
+        here, answer = list(share.places), share.answer
+        wrong = answered[:, share.strata, answer].sum(axis=1)
+        n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_each)).sum()
+        stop = free[n_passing - 1, here, answer] if n_passing else (0, rows.end)[answer]
+        stops[here, answer] = FEWER[answer](stops[here, answer], stop)
+    first = np.minimum(free[..., 0], stops[:, 0])
+    last = np.maximum(np.maximum(free[..., 1], stops[:, 1]), first)
+    return np.stack([first, last], axis=2)
+
+
+def passing(
+    rules: Ints,
+    tests: Sequence[LimitTests],
+    fresh: CountTable,
+    testing: CountTable,
+    level: float,
+) -> Mask:
+    """Return which rules are about within limits on all fresh rows, and pass the tests of deferral, (K,)."""
+    on_deferral = [test for test in tests if test.wrong[..., DEFERRED].any()]
+    return fresh.passes(tests, rules, WITHIN) & testing.passes(on_deferral, rules, level)

@@ -11,7 +11,7 @@ Axes of arrays: K rules, T subgroups with a test each, S strata, 3 answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import NamedTuple, Self
 
@@ -131,14 +131,9 @@ class LimitTests:
         return [self._part(reads)] if reads.any() else []
 
     def _part(self, tests: Mask) -> Self:
-        """Return some of the tests."""
-        return type(self)(
-            self.limit,
-            self.wrong[tests],
-            self.among[tests],
-            self.allowed[tests],
-            self.in_one_place[tests],
-        )
+        """Return some of the tests: each array has an entry for each test."""
+        arrays = {name: each[tests] for name, each in vars(self).items() if name != "limit"}
+        return replace(self, **arrays)
 
     def shares(self, place: Ints, n_places: int = 1) -> list[Share]:
         """Return the limited subgroups as shares of fixed rows with one answer; empty for another form.

@@ -15,7 +15,6 @@ from tailboost.core import (
     Document,
     Groups,
     Hashes,
-    Labels,
     LeakageError,
     Mask,
     Model,
@@ -32,7 +31,6 @@ from tailboost.core import (
     migrated,
     n_rows_of,
     percent,
-    positions,
     reading,
     take,
     text_table,
@@ -208,7 +206,12 @@ class Monitor:
         if answers.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
         n, ids_of_rows = n_rows_of(rows["X"]), rows.pop("id")
-        rows["y"], has_label = _labels(rows["y"], n, answers.classes)
+        labels = np.full(n, None) if y is None else column_or_1d(rows["y"], dtype=object)
+        # pandas' NaT is missing too, and differs from itself.
+        has_label = np.array(
+            [not is_missing(each) and each == each for each in labels.tolist()]
+        )
+        rows["y"] = labels
         if ids_of_rows is None and not has_label.any():
             raise ValueError("y: no row has a label; give id= with rows whose labels come late")
         if name is None:
@@ -494,13 +497,3 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> M
                 )
             return has_score & ~is_other
     return has_score
-
-
-def _labels(y: Column, n: int, classes: Labels) -> tuple[Labels, Mask]:
-    """Return labels of n rows, and which rows have one: the others get any label."""
-    values = np.full(n, None) if y is None else column_or_1d(y, dtype=object)
-    # pandas' NaT is missing too, and differs from itself.
-    has_label = np.array([not is_missing(each) and each == each for each in values.tolist()])
-    labels = np.zeros(n, dtype=classes.dtype)
-    labels[has_label] = classes[positions(values[has_label].tolist(), classes, "y")]
-    return labels, has_label

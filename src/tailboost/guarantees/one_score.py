@@ -10,6 +10,7 @@ Axes of arrays: K rules, m places, S strata, V cells of the score, 3 answers, 2 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -31,7 +32,7 @@ from tailboost.guarantees.exact_tests import (
 )
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.rates import Strata
-from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
+from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE
 from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import Thresholds
 
@@ -65,30 +66,29 @@ class CountTable:
 
     @classmethod
     def of(
-        cls, problem: Problem, family: Thresholds, strata: Strata, rows: Floats
+        cls, selection: Selection, strata: Strata | None = None, rows: Floats | None = None
     ) -> Self | None:
-        """Return a table; None if the objective is no sum of losses, or a limit has no tests."""
-        rate = problem.objective.rate
-        if problem.objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
+        """Return some rows by stratum and cell, by default the selecting ones.
+
+        None without one score of two labels, without an objective that is a sum of losses, or without tests.
+        """
+        family, problem = selection.thresholds, selection.problem
+        objective, rate = problem.objective, problem.objective.rate
+        is_sum = not (objective.worst or rate.is_ratio or rate.needs_costs)
+        if family is None or not is_sum or rate.by is not None:
             return None
+        if strata is None or rows is None:
+            strata, rows = family.data.strata, family.weights
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
-        if problem.objective == OVERALL_ERROR:
+        if objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
         places = family.place_columns
-        of_limits = (LimitTests.of(limit, strata, places) for limit in problem.limits)
+        of_limits = [LimitTests.of(limit, strata, places) for limit in problem.limits]
         tests = list(filter(None, of_limits))
-        if len(tests) < len(problem.limits):
+        if len(tests) < len(of_limits):
             return None
         defers = family.data.strata.defers
         return cls(rows, family.places_of(strata), losses, family.chances, tests, defers)
-
-    @classmethod
-    def selecting(cls, selection: Selection) -> Self | None:
-        """Return the selecting rows; None without one score of two labels, or without tests."""
-        family = selection.thresholds
-        if family is None:
-            return None
-        return cls.of(selection.problem, family, family.data.strata, family.weights)
 
     @property
     def n_places(self) -> int:
@@ -108,6 +108,11 @@ class CountTable:
     def shares_of(self, limits: Mask) -> list[Share]:
         """Return the shares of some limits."""
         return [share for shares in compress(self.shares, limits) for share in shares]
+
+    def by_cell(self, shares: Sequence[Share]) -> Ints:
+        """Return the rows of shares by cell, shape (len(shares), V)."""
+        strata = np.reshape([share.strata for share in shares], (-1, len(self.place)))
+        return np.asarray(strata @ self.rows, dtype=np.intp)
 
     def alone(self, place: int) -> CountTable:
         """Return the rows of one place, with the tests that read them."""
@@ -143,10 +148,11 @@ class CountTable:
         answers = np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
         return Possible(answers[:, self.place], answers.max(axis=1, keepdims=True))
 
-    def passes(self, limits: Mask, answered: Floats, possible: Possible, level: float) -> Mask:
-        """Return which rules pass the tests of some limits at a level, shape (K,)."""
-        passes = np.ones(len(answered), dtype=np.bool_)
-        for test in compress(self.tests, limits):
+    def passes(self, tests: Iterable[LimitTests], cuts: Ints, level: float) -> Mask:
+        """Return which rules pass some tests at a level, shape (K,)."""
+        answered, possible = self.answered(cuts), self.possible(cuts)
+        passes = np.ones(len(cuts), dtype=np.bool_)
+        for test in tests:
             passes &= test.passes(*test.counts(answered), test.kept(possible), level)
         return passes
 
@@ -199,13 +205,13 @@ class OneScore:
     @classmethod
     def of(cls, selection: Selection, fresh: Fresh) -> Self | None:
         """Return the rules on the score of a selection; None without one, or without tests."""
-        family, selecting = selection.thresholds, CountTable.selecting(selection)
+        family, selecting = selection.thresholds, CountTable.of(selection)
         if family is None or selecting is None:
             return None
         scores, places = family.sign * fresh.outputs.score, fresh.outputs.groups
-        cell, strata = family.cells(scores, places), fresh.answered.strata
+        cell = family.cells(scores, places)
         rows = _counted(fresh, cell, fresh.voting, selecting.end)
-        certifying = CountTable.of(selection.problem, family, strata, rows)
+        certifying = CountTable.of(selection, fresh.answered.strata, rows)
         if certifying is None:
             return None
         return cls(selection, family, selecting, certifying, fresh, scores, places, cell)

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailboost.core import Floats, Ints, Mask
+from tailboost.core import Floats, Ints
 from tailboost.guarantees.exact_tests import FIRST, Share, most_reached
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore
@@ -46,37 +46,29 @@ def is_ranked(shares: Sequence[Share]) -> bool:
     )
 
 
-def windows(
-    case: OneScore,
-    shares: Sequence[Share],
-    cell: Ints,
-    n_cells: int,
-    level: float,
-    n_others: int = 0,
-    used: Mask | bool = True,
-) -> tuple[Ints, Ints, float]:
-    """Return the least and the largest cut of each place that keep shares, and the level of each share.
+def n_stops(shares: Sequence[Share]) -> int:
+    """Return the number of places and answers of shares, among which a level is divided."""
+    return len({(share.places, share.answer) for share in shares})
 
-    ``cell`` has the number of each fresh row's cell of the score, below ``n_cells``. The level is divided
-    between the places and answers, and ``n_others`` more limits. ``used`` are the rows that count.
+
+def windows(
+    shares: Sequence[Share], by_cell: Ints, n_places: int, level: float
+) -> tuple[Ints, Ints]:
+    """Return the least and the largest cut of each place within the ranks of shares at a level each.
+
+    ``by_cell`` has the rows of each share in V cells of the score, shape (len(shares), V).
     """
-    limited = {(share.places, share.answer) for share in shares}
-    level_of_each = level / max(1, len(limited) + n_others)
-    n_places = case.selecting.n_places
+    n_cells = by_cell.shape[1]
     least, largest = np.zeros(n_places, dtype=np.intp), np.full(n_places, n_cells)
-    for share in shares:
-        rows = case.fresh.votes.among(
-            np.flatnonzero(share.strata[case.fresh.answered.stratum] & used)
-        )
-        most = most_reached(len(rows), share.allowed, level_of_each)
-        by_cell = np.bincount(cell[rows], minlength=n_cells)
+    for share, rows in zip(shares, by_cell, strict=True):
         (place,) = share.places
+        most = most_reached(rows.sum(), share.allowed, level)
         if share.answer == FIRST:  # in all cells below the cut
-            largest[place] = min(largest[place], (by_cell.cumsum() <= most).sum())
+            largest[place] = min(largest[place], (rows.cumsum() <= most).sum())
         else:
-            n_within = (by_cell[::-1].cumsum() <= most).sum()
+            n_within = (rows[::-1].cumsum() <= most).sum()
             least[place] = max(least[place], n_cells - n_within)
-    return least, largest, level_of_each
+    return least, largest
 
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
@@ -84,23 +76,27 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     Thresholds are written as decimals that part the selecting and the fresh rows alike.
     """
-    if case.selecting.defers or not (serve(case.selecting) and serve(case.certifying)):
+    selecting, fresh = case.selecting, case.fresh
+    if selecting.defers or not (serve(selecting) and serve(case.certifying)):
         return None
     values, cell = np.unique(case.scores, return_inverse=True)
-    ends = np.r_[-np.inf, values[1:], np.inf]  # below, between and above the scores
+    stratum = fresh.answered.stratum
     shares = [share for of_limit in case.certifying.shares for share in of_limit]
-    least, largest, _ = windows(case, shares, cell, len(values), level)
+    rows = [fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares]
+    by_cell = np.array([np.bincount(cell[each], minlength=len(values)) for each in rows])
+    least, largest = windows(shares, by_cell, selecting.n_places, level / n_stops(shares))
     if (least > largest).any():
         return refused(case, level)
-    losses = case.certifying.losses
-    # Of the first label in place of the second, for each row.
-    of_first = (losses[:, 0] - losses[:, 1])[case.fresh.answered.stratum]
+    ends = np.r_[-np.inf, values[1:], np.inf]  # below, between and above the scores
     at_ends = np.searchsorted(case.family.edges, ends)
+    of_first = np.subtract(*case.certifying.losses.T[:2])[
+        stratum
+    ]  # in place of the second label
     thresholds = np.empty(len(least))
     for place in range(len(least)):
         here = case.places == place
         of_cells = np.bincount(cell[here], of_first[here], len(values))
-        loss = case.selecting.loss_of_place(place)[at_ends] + np.append(0.0, of_cells.cumsum())
+        loss = selecting.loss_of_place(place)[at_ends] + np.append(0.0, of_cells.cumsum())
         inside = slice(least[place], largest[place] + 1)
         thresholds[place] = ends[inside][loss[inside].argmin()]
     return replace(at_thresholds(case, thresholds), chose=True)

@@ -23,19 +23,27 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 from tailboost.core import Ints
+from tailboost.guarantees.certify import tested_bounds
 from tailboost.guarantees.exact_tests import ALWAYS, LimitTests
-from tailboost.guarantees.fresh import Certified, Refused
+from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.guarantees.one_score import CountTable, OneScore, one_cut
+from tailboost.rates import RATIO, TINY, InfeasibleLimitsError, Limit
+from tailboost.selection.selection import Selection
+from tailboost.selection.table import counted_rate
 
 METHOD = "fixed sequence"
 # Probits of the predicted probability of passing all tests, along the sequence.
 STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]
+TIGHTER = np.arange(3.5, -1.31, -0.6)  # of tightened limits
 # Least probit of the likeliest rule: below it tighter limits are tried.
 WORTHWHILE = -2.0
 PRICES = np.linspace(0.0, 1.0, 101)
@@ -157,3 +165,56 @@ def descended(
             losses = table.loss(line)
             rule, loss = line[losses.argmin()], losses.min()
     return rule, loss
+
+
+# -- other rules -------------------------------------------------------------------------------------------
+
+
+def within_tighter(selection: Selection, fresh: Fresh, level: float) -> Certified | Refused:
+    """Return the last rule before the first failure."""
+    passed = None
+    for rule in rules_within_tighter(selection, fresh.n_units, level):
+        answered = fresh.by(rule)
+        bounds = tested_bounds(selection.problem.limits, answered, level)
+        if any(bound.certified is False for bound in bounds):
+            break
+        within = "; ".join(map(str, rule.problem.limits))
+        passed = Certified(rule, answered, METHOD, f"{LAST}. It was selected within {within}.")
+    return passed or Refused(answered, level)
+
+
+def rules_within_tighter(
+    selection: Selection, n_fresh: int, level: float
+) -> Iterator[Selection]:
+    """Yield the selected rule within ever looser limits, the stated ones last."""
+    plain = selection.within(selection.problem.limits)
+    # Noise of the fresh rows, by that of the selecting rows.
+    noise = np.sqrt(plain.n_rows / n_fresh)
+    for step in TIGHTER.tolist():
+        n_deviations = max(0.0, step * np.hypot(1.0, noise) - ndtri(level) * noise)
+        tighter = [_tightened(limit, plain, n_deviations) for limit in plain.problem.limits]
+        with suppress(InfeasibleLimitsError):
+            rule = plain.within(tighter)
+            if all(line.rows > 0 for line in rule.estimates):  # no rows certify no rate
+                yield rule
+    yield plain
+
+
+def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
+    """Return a limit tightened by standard errors of the rates of a rule on new rows.
+
+    A refit shifts all subgroups alike, so compared rates have no such noise.
+    """
+    spread = 0.0 if limit.compares else rule.engine.spread
+    terms, numbers, errors = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
+    if not limit.compares:
+        bounds = limit.levels(terms.names) - limit.sign * np.nan_to_num(n_errors * errors)
+        each = zip(terms.names, bounds.tolist(), strict=True)
+        return replace(limit, bound=tuple(pair for pair in each if not np.isnan(pair[1])))
+    of_pairs = limit.deviations(errors**2)
+    np.fill_diagonal(of_pairs, 0.0)
+    noise = of_pairs.max()
+    if limit.form == RATIO:  # over the largest rate
+        noise /= max(np.fmax.reduce(numbers[0]), TINY)
+    bound = limit.bound - limit.sign * np.nan_to_num(n_errors * noise)
+    return replace(limit, bound=float(np.clip(bound, 0.0, limit.most)))

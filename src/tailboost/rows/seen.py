@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import math
 import threading
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
@@ -153,7 +152,9 @@ class Seen:
         if new.of_scores != known.of_scores or not len(new) or not len(used):
             return False
         small, large = sorted((new, used), key=len)
-        n_common = (Counter(small.digests.tolist()) & Counter(large.digests.tolist())).total()
+        values, counts = np.unique(small.digests, return_counts=True)
+        ends = [np.searchsorted(large.digests, values, side) for side in ("left", "right")]
+        n_common = int(np.minimum(counts, ends[1] - ends[0]).sum())
         if equal_rows == "copies" and n_common > _most_by_chance(small, large):
             return True
         if n_common < len(small):
@@ -217,10 +218,8 @@ def share_of_copies(name: str, hashes: Hashes, y: Ints) -> float:
     multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table, called
     ``name``, or for a label, or if contents of one label repeat, and those of another one hardly do.
     """
-    _, content, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    label_of_content = np.zeros_like(y, shape=len(counts))
-    label_of_content[content] = y
-    of_labels = [counts[label_of_content == label] for label in np.unique(y)]
+    of_labels = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
+    counts = np.concatenate(of_labels)
     for part in (counts, *of_labels):
         by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
         occurring = np.bincount(part)  # number of contents with so many rows
