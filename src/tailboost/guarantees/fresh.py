@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Self
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from tailboost.core import (
     Column,
     Floats,
-    Hashes,
     Ints,
     Labels,
     Mask,
@@ -276,9 +276,10 @@ class Fresh:
             If an argument is not as described.
         """
         _refuse_unknown(rates, given, cost_range)
+        identity = model.identity()
         if given.X is None:
             raise ValueError("X is needed: model is a classifier")
-        identity, rule, names = model.identity(), model.rule, given.names
+        rule, names = model.rule, given.names
         if names.titles == (None,) and len(rule.groups) == 1:
             # A column without a name has that of the only column of the fit.
             given = replace(given, names=replace(names, titles=tuple(rule.groups)))
@@ -292,16 +293,17 @@ class Fresh:
                     f"{rate!r}: this model defers no row; tailboost.tune with this limit gives a "
                     "rule that may"
                 )
+        rows = _counted(given, rates, rule, classes, cost_range)
         compared = Compared.of(model, scored, given, equal_rows, training_rows)
-        actions = scored.numbers(classes)
-        return replace(
-            cls.counted(given, rates, rule, classes, actions, scored.content(), cost_range),
-            used=Seen.of(
-                scored.given(), CALIBRATED_ON, given.labels, model.known[0].score_labels
-            ),
-            compared=compared,
-            scored=scored,
-            identity=identity.after_answers(model.identity(), "the model"),
+        draws = voting_numbers(given.hashes(scored.content()), given.clusters)
+        return cls(
+            replace(rows, actions=scored.numbers(classes)),
+            Votes(given.clusters, draws, rule.defers),
+            Seen.of(scored.given(), CALIBRATED_ON, given.labels, model.known[0].score_labels),
+            compared,
+            rule,
+            scored,
+            identity.after_answers(model.identity(), "the model"),
         )
 
     @classmethod
@@ -325,43 +327,11 @@ class Fresh:
         actions = positions(labels, classes, "model")
         if deferred is not None:
             actions[check_deferred(deferred, len(given))] = len(classes)
-        rule, contents = Decision(defers=deferred is not None), hash_rows(actions[:, None])
-        fresh = cls.counted(given, rates, rule, classes, actions, contents, cost_range)
-        return replace(fresh, compared=Compared(equal_rows))
-
-    @classmethod
-    def counted(
-        cls,
-        given: Rows,
-        rates: Sequence[Rate],
-        rule: Decision,
-        classes: Labels,
-        actions: Ints,
-        contents: Hashes,
-        cost_range: CostRange,
-    ) -> Fresh:
-        """Return rows with numbers of answers by stratum; hashes of their ``contents`` draw the votes."""
-        costs = None
-        if any(rate.needs_costs for rate in rates):
-            costs = check_costs(given.costs, len(given), classes)
-        names, known = _groups(given.names, rule)
-        y = positions(given.classes, classes, "y")[given.y]
-        groups, weight = list(given.groups.T), given.weight
-        rows = Counts.stratified(
-            y, groups, weight, classes, names, defers=rule.defers, costs=costs
-        )
-        strata = replace(rows.strata, known=known)
-        if cost_range is not None and costs is not None:
-            low, high = map(float, cost_range)
-            least, most = strata.cost_range
-            if not low <= least <= most <= high:
-                raise ValueError(
-                    f"cost_range={cost_range!r}: the given costs range from {least:g} to {most:g}"
-                )
-            strata = replace(strata, cost_range=(low, high))
-        draws = voting_numbers(given.hashes(contents), given.clusters)
+        rule = Decision(defers=deferred is not None)
+        rows = _counted(given, rates, rule, classes, cost_range)
+        draws = voting_numbers(given.hashes(hash_rows(actions[:, None])), given.clusters)
         votes = Votes(given.clusters, draws, rule.defers)
-        return cls(replace(rows, strata=strata, actions=actions), votes, rule=rule)
+        return cls(replace(rows, actions=actions), votes, compared=Compared(equal_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,13 +411,41 @@ def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -
             )
 
 
+def _counted(
+    given: Rows,
+    rates: Sequence[Rate],
+    rule: Decision,
+    classes: Labels,
+    cost_range: CostRange,
+) -> Counts:
+    """Return the rows by stratum, without answers yet."""
+    costs = None
+    if any(rate.needs_costs for rate in rates):
+        costs = check_costs(given.costs, len(given), classes)
+    names, known = _groups(given.names, rule)
+    y = positions(given.classes, classes, "y")[given.y]
+    rows = Counts.stratified(
+        y, list(given.groups.T), given.weight, classes, names, defers=rule.defers, costs=costs
+    )
+    strata = replace(rows.strata, known=known)
+    if cost_range is not None and rows.costs is not None:
+        low, high = map(float, cost_range)
+        least, most = strata.cost_range
+        if not low <= least <= most <= high:
+            raise ValueError(
+                f"cost_range={cost_range!r}: the given costs range from {least:g} to {most:g}"
+            )
+        strata = replace(strata, cost_range=(low, high))
+    return replace(rows, strata=strata)
+
+
 def _groups(
     given: GroupNames, rule: Decision
-) -> tuple[GroupNames, tuple[tuple[Name, ...], ...]]:
-    """Return the names of groups, with those of the fit, and the combinations that exist, also without rows.
+) -> tuple[GroupNames, tuple[tuple[Name, ...], ...] | None]:
+    """Return the names of groups, with those of the fit, and the ``known`` combinations, as of `Strata`.
 
-    A column is one of the fit if a row has a group of that column: then all groups of the fit exist. If all
-    columns are of the fit, its combinations exist, and of a single column all groups.
+    A column is one of the fit if a row has a group of that column: then all groups of the fit are values. If
+    all columns are of the fit, its combinations are known; of a single column all values are (None).
     """
     titles, of_fit = given.titles, rule.groups
     if len(of_fit) == len(titles) == 1:  # a single column needs no name
@@ -464,9 +462,9 @@ def _groups(
     if not are_of_fit:
         return names, ()
     if len(titles) == 1:
-        return names, tuple((group,) for group in values[0].tolist())
-    places = [list(of_fit).index(title) for title in titles]
-    return names, tuple(tuple(each[j] for j in places) for each in rule.combinations)
+        return names, None
+    in_order = itemgetter(*map(list(of_fit).index, titles))
+    return names, tuple(map(in_order, rule.combinations))
 
 
 # -- answers -----------------------------------------------------------------------------------------------
