@@ -4,7 +4,12 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.model_selection import train_test_split
+
+import tailboost as tb
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,6 +45,21 @@ def test_the_block_of_the_shell_runs_from_an_empty_folder(tmp_path, monkeypatch)
     for line in re.findall(r"^    tailboost (.*)$", README, flags=re.MULTILINE):
         result = testing.CliRunner().invoke(cli.app, shlex.split(line, comments=True))
         assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
+@pytest.mark.slow
+def test_opponents_of_the_tail_are_those_of_scikit_learn():
+    wines = tb.datasets.load_wine_quality()
+    X = wines.data.drop_duplicates()
+    X, X_new, y, y_new = train_test_split(X, wines.target[X.index], test_size=0.5, random_state=0)
+    forest = RandomForestClassifier(random_state=0).fit(X, y)
+    others = [forest, HistGradientBoostingClassifier(random_state=0).fit(X, y)]
+    wrong = [model.predict(X_new) != y_new for model in others]
+    order = np.argsort(-forest.predict_proba(X_new), axis=1)[:, :2]
+    drawn = 1 - (forest.classes_[order] == y_new.to_numpy()[:, None]).mean(axis=1)
+    worst_half = [np.sort(each)[-len(y_new) // 2 :].mean() for each in (*wrong, drawn)]
+    stated = [float(of) for of in re.findall(r"\.\d{3}\b", README.split("two likeliest grades.")[1])]
+    assert [*worst_half, wrong[0].mean()] == pytest.approx([*stated[:2], stated[4], stated[3]], abs=0.01)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
