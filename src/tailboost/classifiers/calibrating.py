@@ -39,7 +39,7 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
-from tailboost.guarantees.certificates import CONSTANT, Price
+from tailboost.guarantees.certificates import CONSTANT, Certificate, Price
 from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
@@ -233,7 +233,7 @@ def calibrate(
 
     # 4. Certify.
     try:
-        found = certified(selection, fresh, level)
+        found, answered = certified(selection, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. "
@@ -241,22 +241,25 @@ def calibrate(
             attempts=attempts,
         ) from None
     if isinstance(found, Certified) and direction.share < 0.5:
-        found = Refused(found.answered, level, FELL)
+        found = Refused(found.rule, level, FELL)
     if isinstance(found, Refused):
-        raise _refusal(found, stated, confidence, attempts)
+        bounds = tested_bounds(stated, answered, found.level)
+        limited = [bound for bound in bounds if bound.target is not None]
+        certificate = certificate_of(answered, limited, confidence)
+        raise _refusal(found.words, replace(certificate, attempts=attempts, notes=()))
 
     # 5. Measure what the limits cost.
-    price = prices(selection, fresh, found, level)
-    _warn_if_useless(found.answered, price, selection.problem.objective)
+    price = prices(selection, answered, found, level)
+    _warn_if_useless(answered, price, selection.problem.objective)
 
     # 6. State what is certified: each limit, and nothing tighter.
-    bounds = [bound for limit in stated for bound in bounds_of(limit, found.answered, None)]
+    bounds = [bound for limit in stated for bound in bounds_of(limit, answered, None)]
     at_limits = [
         bound.at_target(found.method if bound.n and bound.method != CONSTANT else CONSTANT)
         for bound in bounds
         if bound.target is not None
     ]
-    certificate = certificate_of(found.answered, at_limits, confidence)
+    certificate = certificate_of(answered, at_limits, confidence)
     notes = (
         f"The limits are certified, and nothing tighter. {found.words}",
         f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
@@ -529,43 +532,42 @@ def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statist
             )
 
 
-def _refusal(
-    refused: Refused, stated: list[Limit], confidence: float, attempts: tuple[Attempt, ...]
-) -> NotCertifiedError:
+def _refusal(reason: str, certificate: Certificate) -> NotCertifiedError:
     """Return the error of an attempt without a certified rule: the bounds of the likeliest rule."""
-    every = tested_bounds(stated, refused.likeliest, refused.level)
-    limited = [bound for bound in every if bound.target is not None]
-    certificate = certificate_of(refused.likeliest, limited, confidence)
-    certificate = replace(certificate, attempts=attempts, notes=())
-    reason, table = refused.words, ""
+    table = ""
     if not certificate.certified:
         reason = MISSED
         table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
     return NotCertifiedError(
-        f"no rule is certified: {reason}. {USED_UP}{table}", certificate, attempts
+        f"no rule is certified: {reason}. {USED_UP}{table}", certificate, certificate.attempts
     )
 
 
-def certified(selection: Selection, fresh: Fresh, level: float) -> Certified | Refused:
-    """Return the result of the first procedure that serves the limits of a selection."""
+def certified(
+    selection: Selection, fresh: Fresh, level: float
+) -> tuple[Certified | Refused, Fresh]:
+    """Return the result of the first procedure that serves the limits of a selection, with its answers."""
     case = OneScore.of(selection, fresh)
     results = (procedure.certified(case, level) for procedure in ON_ONE_SCORE if case)
     found = next(filter(None, results), None)
     found = found or sequence.within_tighter(selection, fresh, level)
-    if isinstance(found, Certified) and len(np.unique(found.answered.answered.actions)) == 1:
-        return Refused(found.answered, level, ONE_ANSWER)
-    return found
+    answered = fresh.by(found.rule)
+    if isinstance(found, Certified) and len(np.unique(answered.answered.actions)) == 1:
+        found = Refused(found.rule, level, ONE_ANSWER)
+    return found, answered
 
 
 def prices(
-    selection: Selection, fresh: Fresh, found: Certified, level: float
+    selection: Selection, answered: Fresh, found: Certified, level: float
 ) -> tuple[Price, ...]:
     """Return by how much answers without all limits, first, and without each of a few, err less here.
+
+    ``answered`` are fresh rows with the answers of the rule that was found.
 
     Without limits the most probable labels err least. Where a score is no probability, the rule that the
     selecting rows choose without limits stands for them.
     """
-    models, table = selection.models, fresh.outputs
+    models, table = selection.models, answered.outputs
     if models.score.kind == "number":
         answers, _ = selection.within([]).answers(table)
     else:
@@ -577,11 +579,10 @@ def prices(
     for limit in limits:
         rest = [other for other in limits if other is not limit]
         with suppress(InfeasibleLimitsError):  # errors without deferral, for example: no price
-            looser = certified(selection.within(rest), fresh, level)
+            looser, others = certified(selection.within(rest), answered, level)
             if isinstance(looser, Certified):
-                without[str(limit)] = looser.answered.answered.actions, looser.chose
-    counts = found.answered.answered
-    votes = fresh.voting
+                without[str(limit)] = others.answered.actions, looser.chose
+    counts, votes = answered.answered, answered.voting
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # the number of deferral, which is no error
 

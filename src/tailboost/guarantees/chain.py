@@ -89,9 +89,9 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
     passes = fresh.passes(compress(fresh.tests, is_tested), rules, PART * level)
     if np.greater(*stops).any() or not passes.any():
         likeliest = rules[0 if tested[0].answer == FIRST else -1]
-        return case.refused(likeliest, PART * level, NONE)
+        return Refused(case.rule(likeliest), PART * level, NONE)
     losses = np.where(passes, selecting.loss(rules), np.inf)
-    return case.certified(rules[losses.argmin()], METHOD, f"{AT_RANKS} {ALONG}")
+    return Certified(case.rule(rules[losses.argmin()]), METHOD, f"{AT_RANKS} {ALONG}")
 
 
 # -- rules that defer ------------------------------------------------------------------------------------
@@ -157,10 +157,11 @@ def beside_deferral(
     for places, table, tests in parts:
         passes = passing(rules, tests, case.certifying, testing, level_of_test)
         if not passes.any():
-            return case.refused(rules[-1], level_of_test, NONE)
+            return Refused(case.rule(rules[-1]), level_of_test, NONE)
         losses = np.where(passes, table.loss(rules[:, places]), np.inf)
         chosen[places] = rules[losses.argmin(), places]
-    return case.certified(chosen, METHOD, f"{AT_RANKS} {ALONG}" if part else AT_RANKS)
+    words = f"{AT_RANKS} {ALONG}" if part else AT_RANKS
+    return Certified(case.rule(chosen), METHOD, words)
 
 
 def drawn_to_test(fresh: Fresh, fraction: float) -> Mask:

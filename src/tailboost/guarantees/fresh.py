@@ -342,18 +342,15 @@ class Certified:
     ----------
     rule : Selection
         The rule.
-    answered : Fresh
-        The fresh rows with its answers.
     method : str
         Name of the procedure.
     words : str
         How the rule was made.
     chose : bool
-        Whether the errors of these rows chose the rule: on them it errs less than on new ones.
+        Whether the errors of the fresh rows chose the rule: on them it errs less than on new ones.
     """
 
     rule: Selection
-    answered: Fresh
     method: str
     words: str
     chose: bool = False
@@ -365,15 +362,15 @@ class Refused:
 
     Attributes
     ----------
-    likeliest : Fresh
-        The fresh rows with the answers of the rule most likely to keep the limits.
+    rule : Selection
+        The rule most likely to keep the limits.
     level : float
         The level of its tests.
     words : str
-        The reason, if the likeliest rule misses no limit.
+        The reason, if this rule misses no limit.
     """
 
-    likeliest: Fresh
+    rule: Selection
     level: float
     words: str = ""
 

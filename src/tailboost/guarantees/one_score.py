@@ -30,7 +30,7 @@ from tailboost.guarantees.exact_tests import (
     Possible,
     Share,
 )
-from tailboost.guarantees.fresh import Certified, Fresh, Refused
+from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Strata
 from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE
 from tailboost.selection.selection import Selection
@@ -237,15 +237,6 @@ class OneScore:
         """Return the rule of cuts, shape (m, 2)."""
         ends = self.family.edges[cuts[:, : 1 + self.selecting.defers]]
         return self.selection.at(self.family.written(ends))
-
-    def certified(self, cuts: Ints, method: str, words: str) -> Certified:
-        """Return that the rule of cuts, shape (m, 2), is certified."""
-        rule = self.rule(cuts)
-        return Certified(rule, self.fresh.by(rule), method, words)
-
-    def refused(self, likeliest: Ints, level: float, words: str = "") -> Refused:
-        """Return that no rule is certified; the likeliest one has these cuts, shape (m, 2)."""
-        return Refused(self.fresh.by(self.rule(likeliest)), level, words)
 
 
 def _counted(fresh: Fresh, cell: Ints, rows: Ints, n_cells: int) -> Floats:

@@ -105,11 +105,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
     """Return the rule of thresholds between fresh scores, shape (m,)."""
     ends = case.family.written(thresholds[:, None], case.scores, case.places)
-    rule = case.selection.at(ends)
-    return Certified(rule, case.fresh.by(rule), METHOD, AT_RANKS)
+    return Certified(case.selection.at(ends), METHOD, AT_RANKS)
 
 
 def refused(case: OneScore, level: float) -> Refused:
     """Return that no threshold is within the ranks."""
     sequence, _ = sequence_of(case.selecting, case.ratio, level)
-    return case.refused(sequence[0], level, NO_THRESHOLD)
+    return Refused(case.rule(sequence[0]), level, NO_THRESHOLD)
