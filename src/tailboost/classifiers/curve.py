@@ -295,5 +295,5 @@ def points_along(
     for i in kept[undominated(values[kept], sign * rates[kept])].tolist():
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))
-        rule = engine.selected(problem.within(limits), limits, pool, i)
+        rule = engine.selected(problem, least.program, pool, i).stated_within(limits)
         yield rate, float(values[i]), classifier._answering(rule)

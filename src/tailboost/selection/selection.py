@@ -205,17 +205,17 @@ class Engine:
         number, mixture = select(pool, program)
         if not (program.keeps(pool.counts[number]) or mixture.feasible):
             raise contradiction(mixture, self.words)
-        found = self.selected(problem, program.limits, pool, number)
+        found = self.selected(problem, program, pool, number)
         return replace(found, mixed=mixture.counts)
 
     def selected(
-        self, problem: Problem, limits: Sequence[Limit], pool: Pool, number: int
+        self, problem: Problem, program: Program, pool: Pool, number: int
     ) -> Selection:
-        """Return a rule of a pool as a selection within limits."""
+        """Return a rule of a pool as a selection."""
         rule = pool.rules[number]
         if isinstance(self.family, Thresholds):
             rule = self.family.written(self.family.edges[rule])
-        return Selection(self, problem, limits, rule, pool.counts[number])
+        return Selection(self, problem, program, rule, pool.counts[number])
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +230,8 @@ class Selection:
         The candidates on the selection data.
     problem : Problem
         The objective within limits.
-    limits : sequence of Limit
-        All limits, including the error budget.
+    program : Program
+        The rates of the problem and all limits, including the error budget.
     rule : ndarray
         The selected candidate: thresholds with the sign of the score, shape (m, A − 1), or costs of actions,
         shape (S, A).
@@ -243,7 +243,7 @@ class Selection:
 
     engine: Engine
     problem: Problem
-    limits: Sequence[Limit]
+    program: Program
     rule: Floats
     counts: Floats
     mixed: Floats | None = None
@@ -254,11 +254,6 @@ class Selection:
     def models(self) -> Models:
         """The models that make the scores."""
         return self.engine.models
-
-    @cached_property
-    def program(self) -> Program:
-        """The rates of the problem and all limits."""
-        return Program(self.engine.strata, self.problem.objective, self.limits)
 
     @property
     def defers(self) -> bool:
@@ -281,7 +276,8 @@ class Selection:
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
-        return replace(self, problem=self.problem.within(limits), limits=limits)
+        program = replace(self.program, limits=limits)
+        return replace(self, problem=self.problem.within(limits), program=program)
 
     # -- the rule ----------------------------------------------------------------------------------------
 
