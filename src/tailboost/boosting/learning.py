@@ -142,7 +142,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
     """Base of all classifiers here: allowed parameters, the rows, the learner, and the game."""
 
     estimator: Model
-    n_estimators: Any
     random_state: Seed
     player_: Any
     _takes_regressors = False

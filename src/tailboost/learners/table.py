@@ -351,7 +351,16 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[self.model_.predict(self._checked(X))]
 
 
-class TableClassifier(SessionClassifier):
+class ProbabilityClassifier(SessionClassifier):
+    """Base class of those whose models have class probabilities."""
+
+    def predict_proba(self, X: Table) -> Floats:
+        """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
+        check_is_fitted(self)
+        return np.asarray(self.model_.predict_proba(self._checked(X)))
+
+
+class TableClassifier(ProbabilityClassifier):
     """Base class of classifiers for open tables."""
 
     _dtype = np.float32
@@ -367,11 +376,6 @@ class TableClassifier(SessionClassifier):
     ) -> TableSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
         return self.open_table(OpenTable(X), y, n_classes)
-
-    def predict_proba(self, X: Table) -> Floats:
-        """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
-        check_is_fitted(self)
-        return np.asarray(self.model_.predict_proba(self._checked(X)))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

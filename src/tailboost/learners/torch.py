@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core import (
     Array,
@@ -28,7 +27,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, parameters
-from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
+from tailboost.learners.table import FittedModel, OpenSession, ProbabilityClassifier
 
 try:
     import torch
@@ -323,7 +322,7 @@ class TorchSession(OpenSession):
 
 
 @parameters
-class TorchClassifier(SessionClassifier):
+class TorchClassifier(ProbabilityClassifier):
     """Neural net trained for a fixed number of steps on minibatches drawn by weight.
 
     Base learner for every boosting classifier, and a classifier by itself. Images are arrays of shape
@@ -451,11 +450,6 @@ class TorchClassifier(SessionClassifier):
         return OPTIMIZERS[self.optimizer](trained, **options)
 
     net_ = property(attrgetter("model_"))
-
-    def predict_proba(self, X: Table) -> Floats:
-        """Predict class probabilities (softmax), shape (n, K), columns in the order of ``classes_``."""
-        check_is_fitted(self)
-        return self.net_.predict_proba(self._checked(X))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
