@@ -1,7 +1,5 @@
 """Base learners for boosting. Optional methods for custom learners: `tailboost.learners.protocols`."""
 
-from __future__ import annotations
-
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stumps import StumpClassifier
 
