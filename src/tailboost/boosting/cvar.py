@@ -111,7 +111,7 @@ class HedgeClassifier(MixtureClassifier):
             return Hedge(math.sqrt(8 * log_n / T), T, self.gamma_), T
         return Hedge(float(self.eta)), T
 
-    eta_ = property(attrgetter("player_.eta"))
+    eta_ = property(attrgetter("player_.eta"), doc="η.")
 
 
 @parameters
@@ -315,7 +315,7 @@ class LPBoostClassifier(MixtureClassifier, RowBoosting):
             return LP(self.alpha, beta, self.delta), T
         return LP(self.alpha, self.beta), T
 
-    beta_ = property(attrgetter("player_.beta"))
+    beta_ = property(attrgetter("player_.beta"), doc="β.")
 
 
 def theorem_4(alpha: float, delta: float) -> tuple[float, int]:

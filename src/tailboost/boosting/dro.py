@@ -117,13 +117,13 @@ class DROBoostClassifier(AdditiveClassifier):
 
     _takes_regressors = True
 
-    radius_ = property(attrgetter("player_.radius"))
+    radius_ = property(attrgetter("player_.radius"), doc="δ.")
 
     def _start(self, learn: Learner) -> Additive:
         """Return the player with δ, "auto" for the distinct rows and d, or the leaves of a hypothesis."""
         X = learn.rows.X
         if self.radius != "auto":
-            return WorstCaseKL(self.radius)
+            return WorstCaseKL(float(self.radius))
         if isinstance(X, Partitions):
             raise TypeError(
                 "radius='auto' counts different rows in memory: give radius=, as of dro_radius"
