@@ -127,19 +127,21 @@ class ModelCard:
         name = stated.pop("name", type(model).__name__)
         if further is None:  # the rows of a certificate that the model no longer has
             stated.pop("certified on", None)
-        headline, _, text = str(certificate).partition("\n\n")
-        verdicts = [headline]
+        rule = str(getattr(model, "rule_", ""))
         sections = {
             "Model": _facts(model, certificate, stated),
-            "Certificate": text,
-            "Rule": str(getattr(model, "rule_", "")),
+            "Certificate": "",
+            "Rule": rule,
         }
-        tables = {"Certificate": html_table(*certificate.cells())}
-        for heading, tested in ((rows_are, further), ("Monitor", monitor)):
+        verdicts = []
+        tables = {}
+        tests = (("Certificate", certificate), (rows_are, further), ("Monitor", monitor))
+        for heading, tested in tests:
             if tested is not None:
-                verdicts.append(f"{heading}: {tested.verdict}")
-                sections[heading] = str(tested).partition("\n\n")[2]
+                headline, _, sections[heading] = str(tested).partition("\n\n")
+                verdicts.append(f"{heading}: {headline}")
                 tables[heading] = html_table(*tested.cells())
+        verdicts[0] = verdicts[0].removeprefix("Certificate: ")
         sections["Assumptions"] = certificate.assumptions
         not_tested = [
             "Whether the recorded rows and labels are correct.",

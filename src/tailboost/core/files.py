@@ -9,10 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # it needs NumPy
-    from tailboost.core.array_types import FilePath
+from tailboost.core.array_types import FilePath
 
 try:
     import fcntl

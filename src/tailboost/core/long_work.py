@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import parent_process
-from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -149,7 +148,7 @@ def predict_in_blocks(predict: Callable[[Any], Array], table: Table, n_threads: 
 
 
 # Held by the Python thread that has set the number of threads.
-_BLAS = RLock()
+_BLAS = threading.RLock()
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def streamed(X: Table, y: Column = None) -> tuple[Any, Any]:
         return Partitions(
             [partial(file.to_table, schema=X.schema) for file in X.get_fragments()]
         ), y
-    if isinstance(getattr(X, "npartitions", None), int) and getattr(X, "ndim", 0) == 2:
+    if hasattr(type(X), "npartitions") and getattr(X, "ndim", 0) == 2:
         return Partitions([block.compute for block in blocks_of(X)]), y
     return unpack(X, y)
 

@@ -57,10 +57,7 @@ def _fact(given: Any) -> tuple[str, str]:
 
 
 Data = Annotated[Path, file("DATA", "CSV or Parquet file.")]
-Model = Annotated[
-    Path,
-    file("MODEL", "Model file (.model) or rule file (.json)."),
-]
+Model = Annotated[Path, file("MODEL", "Model file (.model) or rule file (.json).")]
 Target = Annotated[str | None, option("Column of the labels; by default that of the model.")]
 Limits = Annotated[
     list[str],
@@ -104,11 +101,7 @@ class Aims:
 
     def settings(self, known: Any = None) -> dict[str, Any]:
         """Return the stated ones as arguments of the library, others as those of a ``known`` classifier."""
-        stated = {
-            "limits": self.limit,
-            "by_group": self.by_group,
-            "objective": self.objective,
-        }
+        stated = {"limits": self.limit, "by_group": self.by_group, "objective": self.objective}
         if known is not None:
             stated = {name: value or getattr(known, name) for name, value in stated.items()}
         return {name: value for name, value in stated.items() if value}
@@ -230,10 +223,7 @@ def tune(
 @command
 def calibrate(
     *,
-    model: Annotated[
-        Path,
-        file("MODEL", "Model or rule file; with --score the table."),
-    ],
+    model: Annotated[Path, file("MODEL", "Model or rule file; with --score the table.")],
     data: Annotated[Path | None, file("[DATA]", "Table of fresh rows.")] = None,
     out: Out,
     score: Annotated[list[str], several(SCORE, metavar="COL")],
@@ -326,8 +316,7 @@ def predict(
     """Answer new rows."""
     import pandas as pd
 
-    if out is not None:
-        check_output(out, [], model, data)
+    check_output(out, [], model, data)
     stored = Stored.read(model)
     classifier = stored.classifier
     of_models = stored.scores is None
@@ -465,10 +454,7 @@ def card(
 @command
 def tradeoff(
     *,
-    model: Annotated[
-        Path,
-        file("MODEL", "Model file (.model) of fit."),
-    ],
+    model: Annotated[Path, file("MODEL", "Model file (.model) of fit.")],
     limited: Annotated[
         str | None,
         option("Rate that is limited along the curve; by default that of the first limit."),
@@ -493,8 +479,7 @@ def tradeoff(
         raise ValueError("--pick needs --out, the model file to write")
     if objective is not None and limited is None:
         raise ValueError("--objective needs --limited, the other rate of the curve")
-    if out is not None:
-        check_output(out, [*PICTURES, ".csv"] if pick is None else [MODEL], model)
+    check_output(out, [*PICTURES, ".csv"] if pick is None else [MODEL], model)
     stored = Stored.read(model)
     if stored.scores is not None or not hasattr(type(stored.classifier), "rates_"):
         raise ValueError(
@@ -502,15 +487,16 @@ def tradeoff(
         )
     rates = [tb.rates.parse(text) for text in (limited, objective) if text is not None]
     curve = stored.classifier.tradeoff(*rates)
-    if pick is not None and out is not None:
+    if out is None:
+        pass
+    elif pick is not None:
         write(curve.at(pick), out, stored.roles)
-    elif out is not None and out.suffix == ".csv":
+    elif out.suffix == ".csv":
         reader.write(curve.to_dict()["curve"], out)
-    elif out is not None:
+    else:
         picture = io.BytesIO()
-        tb.plotting.TradeOffDisplay.from_curve(curve).figure_.savefig(
-            picture, format=out.suffix[1:]
-        )
+        figure = tb.plotting.TradeOffDisplay.from_curve(curve).figure_
+        figure.savefig(picture, format=out.suffix[1:])
         write_output(out, picture.getvalue())
     yield curve
 

@@ -6,14 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import tailboost as tb
 from tailboost.app.cli.tables import Reader, Roles, Rows
 from tailboost.core import held, label_column, write_output
-
-if TYPE_CHECKING:
-    from tailboost.rows import Attempt, Seen
+from tailboost.rows import Attempt, Ledger, Seen
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
@@ -100,7 +98,6 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
 
     Rows that ``selected`` a rule of these scores before are refused.
     """
-    from tailboost.rows import Ledger, Seen
     from tailboost.selection.door import answering
 
     path = rows.path.resolve().parent / LEDGER
@@ -160,8 +157,6 @@ def _counting(entries: Sequence[_Entry], target: str | None, given: Seen) -> lis
 
 def _read_ledger(path: Path) -> dict[str, _Entry]:
     """Return the attempts on the tables of a folder by their keys; none without a file."""
-    from tailboost.rows import Attempt
-
     if not path.exists():
         return {}
     try:

@@ -76,8 +76,7 @@ class Reader:
     thousands: Annotated[str | None, option("Sign between thousands in CSV files.")] = None
     encoding: Annotated[str, option("Encoding of CSV files, such as cp1252.")] = "utf-8"
     na: Annotated[
-        list[str],
-        several("Text that means a missing value; may be repeated.", metavar="TEXT"),
+        list[str], several("Text that means a missing value; may be repeated.", metavar="TEXT")
     ]
     text: Annotated[
         list[str],
@@ -300,8 +299,10 @@ def _typed(texts: Iterable[str], known: Mapping[str, Any]) -> dict[str, Any]:
     return {text: known.get(text, text) for text in texts}
 
 
-def check_output(out: Path, endings: Sequence[str], *inputs: Path | None) -> None:
-    """Raise ValueError if a file cannot be written, before any work."""
+def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None) -> None:
+    """Raise ValueError if a file is to be written and cannot be, before any work."""
+    if out is None:
+        return
     if endings and out.suffix not in endings:
         raise ValueError(f"--out: {str(out)!r} must end in {' or '.join(endings)}")
     if not out.parent.is_dir():

@@ -12,9 +12,8 @@ from sklearn.utils import Bunch
 
 from tailboost.core import Array
 
-_SEX = {1: "male", 2: "female"}
 _AGE_BANDS = np.array(["under 30", "30-39", "40-49", "50 and over"])
-_EDUCATION = {1: "graduate school", 2: "university", 3: "high school"}
+_EDUCATION = np.array(["other", "graduate school", "university", "high school", *3 * ["other"]])
 _GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
 _DATA = files("tailboost.app.datasets") / "data"
 
@@ -110,14 +109,13 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
     """
     columns = _columns("credit_default", np.int64)
     target_name, target = columns.popitem()
-    education = [_EDUCATION.get(code, "other") for code in columns["EDUCATION"].tolist()]
     bunch = Bunch(
         data=np.column_stack([*columns.values()]),
         target=target.copy(),
         groups={
-            "sex": np.array([_SEX[code] for code in columns["SEX"].tolist()]),
+            "sex": np.where(columns["SEX"] == 1, "male", "female"),
             "age_band": _AGE_BANDS[np.searchsorted([30, 40, 50], columns["AGE"], side="right")],
-            "education": np.array(education),
+            "education": _EDUCATION[columns["EDUCATION"]],
         },
         feature_names=[*columns],
         target_names=np.array(["paid", "defaulted"]),
