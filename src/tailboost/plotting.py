@@ -1,4 +1,421 @@
-"""Plots with scikit-learn's conventions: ``from_estimator``, ``from_predictions``, ``plot``."""
+"""Displays in the shape of scikit-learn's: limits, trade-offs, and the batches of a monitor."""
 
-from tailboost.app.plotting import *  # noqa: F403  # the public path of this module
-from tailboost.app.plotting import __all__ as __all__
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tailboost import metrics
+from tailboost.classifiers import TunedClassifier
+from tailboost.core import Axes, Column, Groups, LimitLine, Model, Stated, Table
+from tailboost.rates import Counts, checked_limits
+from tailboost.rows import HUMAN_REVIEW, answer_shares, final_step
+from tailboost.selection.table import RateTable
+
+__all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
+
+# Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
+BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#83888F"
+VERDICTS = {True: (BLUE, "✓ "), False: (VERMILLION, "✗ "), None: (GREY, "")}
+ALPHAS = np.geomspace(0.01, 1.0, 101)
+
+
+class _Display:
+    """Base class of displays: the axes that it draws on."""
+
+    ax_: Axes
+    figure_: Any
+
+    def _on(self, ax: Axes, width: float, height: float) -> Any:
+        """Return the given axes, or axes of a new figure."""
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError(
+                    f"{type(self).__name__} needs matplotlib: pip install 'tailboost[app]'"
+                ) from error
+            _, ax = plt.subplots(layout="constrained", figsize=(width, height))
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return ax
+
+
+@dataclass(eq=False)
+class LimitsDisplay(_Display):
+    """Each limit with its verdict: the rate, its interval or certified bound, and the limit as a thick line.
+
+    Parameters
+    ----------
+    lines : sequence of LimitLine
+        From ``limit_lines()`` of a certificate or of a table of rates.
+    name : str, optional
+        The rows, in words; the title.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib artists
+        Axes and figure.
+
+    Examples
+    --------
+    >>> from tailboost.plotting import LimitsDisplay
+    >>> answers, labels = ["yes", "no", "no", "yes"], ["yes", "yes", "no", "no"]
+    >>> display = LimitsDisplay.from_predictions(labels, answers, limits=["miss(yes) <= .6"])
+    >>> display.lines[0].verdict, display.lines[0].value
+    ('kept on these rows', 0.5)
+    """
+
+    lines: Sequence[LimitLine]
+    name: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.lines:
+            raise ValueError("lines: there is no limit to draw")
+
+    @classmethod
+    def from_certificate(cls, certificate: Any, *, ax: Axes = None) -> Self:
+        """Draw the bounds of a certificate: whiskers end at the certified bounds.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            Of `tailboost.certify` or of a calibrated rule.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        name = f"{100 * certificate.confidence:g} % confidence, {certificate.n_rows:,} rows"
+        return cls(certificate.limit_lines(), name=name).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Model,
+        X: Table,
+        y: ArrayLike,
+        *,
+        limits: Stated = None,
+        groups: Groups = None,
+        ax: Axes = None,
+    ) -> Self:
+        """Draw the limits on given rows, with a 95 % interval of each rate.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Has ``predict``.
+        X, y : array-like of shape (n, d), (n,)
+            Rows and labels.
+        limits : list of Limit or str, optional
+            By default those of the estimator.
+        groups : optional
+            Groups of the rows.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        if limits is None:
+            limits = getattr(estimator, "limits", None) or ()
+        options: dict[str, Any] = {}
+        if isinstance(estimator, TunedClassifier):
+            of_rule = groups if estimator.by_group else None
+            options = {"groups": of_rule, "deferred": HUMAN_REVIEW}
+        answers = estimator.predict(X, **options)
+        return cls.from_predictions(y, answers, limits=limits, groups=groups, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
+        *,
+        limits: Stated,
+        groups: Groups = None,
+        deferred: Column = None,
+        ax: Axes = None,
+    ) -> Self:
+        """Draw the limits of given answers, with a 95 % interval of each rate.
+
+        Parameters
+        ----------
+        y_true, y_pred : array-like of shape (n,)
+            Labels and answers. The answer "human review" is a deferred row.
+        limits : list of Limit or str
+            From `tailboost.rates`.
+        groups, deferred : optional
+            Groups of the rows, and which rows are deferred.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        truth = np.asarray(y_true)
+        answered = Counts.answered(truth, y_pred, groups=groups, deferred=deferred)
+        name = f"rates on {len(truth):,} rows"
+        table = RateTable.counted(
+            checked_limits(limits), answered.strata, answered.of(answered.actions), name
+        )
+        return cls(table.limit_lines(), name=name).plot(ax)
+
+    def plot(self, ax: Axes = None) -> Self:
+        """Draw the limits.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; by default those of a new figure.
+        """
+        lines = self.lines
+        ax = self._on(ax, 5.4, 0.55 * len(lines) + 0.9)
+        for place, line in enumerate(lines):
+            colour, mark = VERDICTS[line.good]
+            numbers = [line.low, line.value, line.high, line.bound]
+            *ends, bound = np.array(numbers, dtype=float)  # NaN for None
+            ax.plot(ends, [place] * 3, color=colour, linewidth=2)
+            ax.plot(ends[1], place, marker="o", color=colour)
+            ax.plot(bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
+            ax.annotate(
+                f"{mark}{line.name} {line.limit}",
+                (0, place),
+                (0, 10),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                parse_math=False,
+                wrap=True,
+                in_layout=False,
+            )
+        ax.set(
+            ylim=(len(lines) - 0.6, -0.85),
+            yticks=[],
+            xlabel="rate; thick: limit",
+            title=self.name,
+        )
+        ax.set_xlim(left=min(0.0, ax.get_xlim()[0]))
+        if all("%" in line.limit for line in lines):
+            ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        return self
+
+
+@dataclass(eq=False)
+class TradeOffDisplay(_Display):
+    """A curve of two numbers, such as a limited rate and the error, or the CVaR over the tail mass α.
+
+    Parameters
+    ----------
+    x, y : array-like of shape (m,)
+        The numbers along the curve.
+    xlabel, ylabel : str
+        Their names.
+    limit : float, optional
+        Limit of the first one, a dotted line.
+    name : str, optional
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_, line_ : matplotlib artists
+        Axes, figure and the curve.
+
+    Examples
+    --------
+    >>> from tailboost.plotting import TradeOffDisplay
+    >>> TradeOffDisplay([0.1, 0.2], [0.5, 0.3], xlabel="miss rate", ylabel="error").x.tolist()
+    [0.1, 0.2]
+    """
+
+    x: Any
+    y: Any
+    _: KW_ONLY
+    xlabel: str
+    ylabel: str
+    limit: float | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.x, self.y = np.asarray(self.x, np.float64), np.asarray(self.y, np.float64)
+        if self.x.shape != self.y.shape:
+            raise ValueError(f"x and y differ in shape: {self.x.shape} and {self.y.shape}")
+
+    @classmethod
+    def from_curve(cls, curve: Any, *, name: str | None = None, ax: Axes = None) -> Self:
+        """Draw a trade-off on the rows that selected the rule.
+
+        Parameters
+        ----------
+        curve : Curve
+            From ``tradeoff()`` of a classifier.
+        name : str, optional
+            Label of the curve.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        return cls(*curve.values, **_axes_of(curve), name=name).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Model,
+        X: Table,
+        y: ArrayLike,
+        *,
+        groups: Groups = None,
+        name: str | None = None,
+        ax: Axes = None,
+    ) -> Self:
+        """Draw the trade-off of a fitted classifier, with the rates of its answers to given rows.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Has limits and ``tradeoff()``, a `Curve`. `from_tail` draws boosting.
+        X, y : array-like of shape (n, d), (n,)
+            Rows and labels.
+        groups : optional
+            Groups of the rows.
+        name : str, optional
+            Label of the curve.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        if not isinstance(estimator, TunedClassifier):
+            raise TypeError(
+                f"estimator: {type(estimator).__name__} has no curve of rates; see from_tail"
+            )
+        curve = estimator.tradeoff()
+        values = curve.predicted(X, y, groups=groups)
+        return cls(*values, **_axes_of(curve), name=name).plot(ax)
+
+    @classmethod
+    def from_tail(
+        cls,
+        estimator: Model,
+        X: Table,
+        y: ArrayLike,
+        *,
+        alphas: ArrayLike = ALPHAS,
+        reweight: bool = False,
+        name: str | None = None,
+        ax: Axes = None,
+    ) -> Self:
+        """Draw the CVaR of the zero-one loss over the tail mass α.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Its answers are drawn by ``predict_distribution`` if it has one, otherwise by ``predict``.
+        X, y : array-like of shape (n, d), (n,)
+            Rows and labels.
+        alphas : array-like of shape (m,), optional
+            Tail masses in (0, 1].
+        reweight : bool, default=False
+            Whether the weights of the mixture are selected for each α, as in Figure 1 of Zhai et al. 2021.
+        name : str, optional
+            Label of the curve.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        tail_masses = np.asarray(alphas, dtype=np.float64)
+        values: Any = []
+        if reweight:
+            final, features = final_step(estimator, X)
+            if not hasattr(final, "alpha_path"):
+                raise ValueError(
+                    f"reweight: {type(final).__name__} has no mixture of candidates"
+                )
+            for alpha in tail_masses.tolist():
+                shares = final.reweight(alpha).predict_distribution(features)
+                values += metrics.cvar_curve(y, shares, [alpha], labels=final.classes_).tolist()
+        else:
+            shares = answer_shares(estimator, X)
+            values = metrics.cvar_curve(y, shares, tail_masses, labels=estimator.classes_)
+        ylabel = "CVaR of the zero-one loss"
+        return cls(tail_masses, values, xlabel="tail mass α", ylabel=ylabel, name=name).plot(ax)
+
+    def plot(self, ax: Axes = None, **kwargs: Any) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on, also of another display; by default those of a new figure.
+        **kwargs
+            For ``Axes.plot``.
+        """
+        ax = self._on(ax, 5.4, 4.0)
+        (self.line_,) = ax.plot(
+            self.x, self.y, **{"label": self.name, "linewidth": 2, **kwargs}
+        )
+        if self.limit is not None:
+            ax.axvline(self.limit, color=GREY, linestyle=":")
+        ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
+        if self.name is not None:
+            ax.legend()
+        return self
+
+
+def _axes_of(curve: Any) -> Any:
+    """Return the names of the two rates of a curve, and the limit of the first."""
+    return {"xlabel": str(curve.limited), "ylabel": str(curve.objective), "limit": curve.bound}
+
+
+@dataclass(eq=False)
+class MonitorDisplay(_Display):
+    """The rates of all batches of a monitor against their bounds; a cross marks the batch of an alarm.
+
+    Parameters
+    ----------
+    monitor : Monitor
+        With at least one batch with labels.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib artists
+        Axes and figure.
+    """
+
+    monitor: Any
+
+    def __post_init__(self) -> None:
+        self.batches = [batch for batch in self.monitor.batches if batch.labelled]
+        if not self.batches:
+            raise ValueError("monitor has no batch with labels to draw")
+
+    @classmethod
+    def from_monitor(cls, monitor: Any, *, ax: Axes = None) -> Self:
+        """Draw a monitor.
+
+        Parameters
+        ----------
+        monitor : Monitor
+            With at least one batch with labels.
+        ax : matplotlib Axes, optional
+            As in `plot`.
+        """
+        return cls(monitor).plot(ax)
+
+    def plot(self, ax: Axes = None) -> Self:
+        """Draw a line for each bound, and its bounds dotted in the same colour.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; by default those of a new figure.
+        """
+        ax = self._on(ax, 5.4, 4.0)
+        places = range(len(self.batches))
+        for number, bound in enumerate(self.monitor.certificate.bounds):
+            rates = [batch.errors[number][1] for batch in self.batches]
+            numbers = np.array(rates, dtype=float)  # NaN for None
+            (line,) = ax.plot(places, numbers, marker="o", label=bound.title)
+            for end in bound.sides:
+                if end is not None:
+                    ax.axhline(end, color=line.get_color(), linestyle=":")
+            evidence = np.array([batch.evidence[number] for batch in self.batches])
+            first = np.flatnonzero(evidence >= self.monitor.threshold)[:1]
+            ax.plot(first, numbers[first], "X", color=VERMILLION, markersize=12, zorder=3)
+        ax.set_xticks(places, [batch.name for batch in self.batches])
+        ax.set(ylabel="rate; dotted: bound", title=self.monitor.verdict.partition(":")[0])
+        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.12))
+        return self

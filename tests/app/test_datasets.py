@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from tailboost import datasets
-from tailboost.app.datasets import bundled
 
 # --- bundled -----------------------------------------------------------------------------------------------
 
@@ -58,7 +57,7 @@ def test_credit_default_arrays_need_no_pandas(monkeypatch):
 
 
 def test_credit_default_is_small_and_names_its_licence():
-    data = Path(bundled.__file__).parent / "data"
+    data = Path(datasets.__file__).parent / "data"
     assert (data / "credit_default.csv.xz").stat().st_size < 1_000_000
     for text in ("CC BY 4.0", "Yeh", "350"):
         assert text in (data / "README.md").read_text(encoding="utf-8")
@@ -79,7 +78,7 @@ def test_wines_have_the_published_counts_and_grades():
 
 
 def test_wines_are_small_and_name_their_licence():
-    data = Path(bundled.__file__).parent / "data"
+    data = Path(datasets.__file__).parent / "data"
     assert (data / "wine_quality.csv.xz").stat().st_size < 1_000_000
     for text in ("CC BY 4.0", "Cortez", "186"):
         assert text in (data / "README.md").read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Self
 
-from tailboost.app.plotting import LimitsDisplay
 from tailboost.classifiers import TunedClassifier
 from tailboost.core import (
     Column,
@@ -26,6 +25,7 @@ from tailboost.core import (
 )
 from tailboost.guarantees.certify import certify
 from tailboost.guarantees.monitor import Monitor
+from tailboost.plotting import LimitsDisplay
 
 # What a card states of every model, or that nobody has stated it.
 STATED = ("version", "owner", "purpose", "training data")

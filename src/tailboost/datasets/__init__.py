@@ -1,4 +1,4 @@
-"""Loaders of the bundled data sets, in the style of scikit-learn, with groups."""
+"""Bundled data sets: loaders in the style of scikit-learn, with groups."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from sklearn.utils import Bunch
 
 from tailboost.core import Array
 
+__all__ = ["load_credit_default", "load_wine_quality"]
+
 _AGE_BANDS = np.array(["under 30", "30-39", "40-49", "50 and over"])
 _EDUCATION = np.array(["other", "graduate school", "university", "high school", *3 * ["other"]])
 _GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
-_DATA = files("tailboost.app.datasets") / "data"
+_DATA = files("tailboost.datasets") / "data"
 
 
 def _columns(name: str, dtype: type) -> dict[str, Array]:
