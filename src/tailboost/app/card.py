@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Self
@@ -18,6 +17,7 @@ from tailboost.core import (
     Model,
     Stated,
     Table,
+    frozen_value,
     html_table,
     listed,
     versions,
@@ -35,7 +35,7 @@ DRIFT = (
 )
 
 
-@dataclass(frozen=True)
+@frozen_value
 class ModelCard:
     """The card of a rule, made by `of`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from tailboost.core import (
     Table,
     UnitLosses,
     check_length,
+    frozen_value,
     positions,
     warn_user,
 )
@@ -55,7 +56,7 @@ class Steps(NamedTuple):
     over: bool = False
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Additive(Player[Steps], ABC):
     """f ← f + a h, where z = 1 on rows on which h is right and −1/(K−1) on others, or z = h_y for real h.
 

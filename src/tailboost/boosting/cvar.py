@@ -9,7 +9,7 @@ the rounds of both algorithms. In Algorithm 2 `Hedge` weighs the rows, in Algori
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 from tailboost.boosting.game import Bound, Game, Player, Units, tilted
 from tailboost.boosting.learning import ROUNDS_OR_AUTO, RowBoosting
 from tailboost.boosting.mixtures import MixtureClassifier
-from tailboost.core import Floats, Model, Seed, UnitLosses
+from tailboost.core import Floats, Model, Seed, UnitLosses, frozen_value
 from tailboost.core.ranges import parameters
 from tailboost.learners import HistBoostClassifier
 from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
@@ -31,7 +31,7 @@ class Cumulated(NamedTuple):
     total: Floats
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Hedge(Player[Cumulated]):
     """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (10).
 
@@ -211,7 +211,7 @@ class Solved(NamedTuple):
     value: float = -math.inf  # least ⟨w, ℓ⟩ of the losses so far
 
 
-@dataclass(frozen=True)
+@frozen_value
 class LP(Player[Solved]):
     """The w of max_w min_s ⟨w, ℓ^s⟩, w_i ≤ p_i/α: Zhai et al. 2021, program (5).
 

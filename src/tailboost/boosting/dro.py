@@ -6,7 +6,7 @@ the training rows, (2). Each round fits the learner to the functional gradient.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -28,6 +28,7 @@ from tailboost.core import (
     Table,
     check_length,
     check_weights,
+    frozen_value,
     n_rows_of,
     positions,
 )
@@ -35,7 +36,7 @@ from tailboost.core.ranges import parameters
 from tailboost.solvers.worst_case import of_checked
 
 
-@dataclass(frozen=True)
+@frozen_value
 class WorstCaseKL(Additive):
     """F = max {Σ w_i e^(−m_i) : KL(w ‖ p) ≤ δ}: Blanchet et al. 2019, (2) to (4), Lemma 2 and Algorithm 1.
 

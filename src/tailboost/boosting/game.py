@@ -17,12 +17,11 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tailboost.core import Array, Floats, Ints, UnitLosses
+from tailboost.core import Array, Floats, Ints, UnitLosses, frozen_value
 
 S = TypeVar("S")
 
@@ -50,7 +49,7 @@ class Player(ABC, Generic[S]):
         return []
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Units:
     """The weighed units with their rows.
 

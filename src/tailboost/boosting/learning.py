@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -30,6 +30,7 @@ from tailboost.core import (
     Table,
     check_labelled_rows,
     fitting_apart,
+    frozen_value,
     part_of,
     positions,
     row_weights,
@@ -55,7 +56,7 @@ class Rows(NamedTuple):
         return Rows(part_of(self.X, mask), self.y[mask], self.weight[mask], self.used[mask])
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Learner:
     """Fits a hypothesis to the weights of a round, and measures it on the rows of the fit and those judged.
 

@@ -7,29 +7,23 @@ times its variance, (3). The step minimises it or a bound of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.boosting.additive import (
-    Additive,
-    AdditiveClassifier,
-    Steps,
-    closed_step,
-    sums,
-)
+from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps, closed_step, sums
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import Learner
-from tailboost.core import Floats
+from tailboost.core import Floats, frozen_value
 from tailboost.core.ranges import NON_NEGATIVE, parameters
 from tailboost.learners import StumpClassifier
 from tailboost.learners.foreign import label_shares
 from tailboost.solvers import soft_margin_weights
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Exponential(Additive):
     """AdaBoost, the mean of e^(−m): Shivaswamy and Jebara 2011, Algorithm 1; SAMME for more classes."""
 
@@ -44,7 +38,7 @@ class Exponential(Additive):
         return closed_step(sums(state.u, z), self.n_classes)
 
 
-@dataclass(frozen=True)
+@frozen_value
 class VariancePenalised(Additive):
     """VadaBoost, (mean of e^(−m))² + λ variance: Shivaswamy and Jebara 2011, Algorithm 2.
 
@@ -71,7 +65,7 @@ class VariancePenalised(Additive):
         return closed_step(sums(state.u, z), self.n_classes) / 2
 
 
-@dataclass(frozen=True)
+@frozen_value
 class ExactVariance(VariancePenalised):
     """EBBoost, the same cost with its best step ¼ log(P/Q): Shivaswamy and Jebara 2011, Algorithm 3.
 

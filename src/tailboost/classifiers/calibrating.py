@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +34,7 @@ from tailboost.core import (
     as_table,
     columns_of,
     distinct_and_places,
+    frozen_object,
     listed,
     warn_user,
 )
@@ -274,7 +275,7 @@ def calibrate(
 # -- the part that selects -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Parts:
     """A rule selected on some rows, and the rows that certify.
 

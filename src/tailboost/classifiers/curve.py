@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from tailboost.core import (
     Stated,
     Table,
     check_indexes,
+    frozen_object,
     html_table,
     text_table,
     unpack,
@@ -49,7 +50,7 @@ FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 POINTS_SHOWN = 12
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Curve:
     """The trade-off of two rates, made by ``tradeoff()``: no point is worse than another one in both rates.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -30,6 +30,7 @@ from tailboost.core import (
     ResubstitutionWarning,
     Stated,
     coded,
+    frozen_object,
     noticing_interrupts,
     positions,
     take,
@@ -219,7 +220,7 @@ def frozen_fit(name: str, frozen: FrozenEstimator, classes: Labels) -> Fit:
     return own, columns[place]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class CrossFits:
     """The fits of models of which some were trained.
 
@@ -354,12 +355,7 @@ def _failed_fit(name: str, estimator: Model, error: Exception) -> ValueError:
 
 
 def _fits_on_table(
-    training: Rows,
-    split: Split,
-    seed: int,
-    opened: OpenTable,
-    name: str,
-    learner: Model,
+    training: Rows, split: Split, seed: int, opened: OpenTable, name: str, learner: Model
 ) -> list[Fit]:
     """Return the fits of a learner of tailboost for all parts, and that on all rows, on a prepared table.
 

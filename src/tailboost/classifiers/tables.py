@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
 
-from tailboost.core import Column, Table, TableChangedWarning, text, warn_user
+from tailboost.core import Column, Table, TableChangedWarning, frozen_value, text, warn_user
 
 # Number of categories up to which later tables are compared. A column of more has names or free text.
 CATEGORIES_COMPARED = 1000
@@ -21,7 +20,7 @@ NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
 NAMES = ("string", "mixed-integer", "mixed", "categorical", "empty")
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Columns:
     """The columns of a training table by their places, for later tables.
 

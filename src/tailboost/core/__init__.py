@@ -3,6 +3,7 @@
 from tailboost.core.array_types import *
 from tailboost.core.checks import *
 from tailboost.core.files import *
+from tailboost.core.frozen import *
 from tailboost.core.long_work import *
 from tailboost.core.partitions import *
 from tailboost.core.score_kinds import *

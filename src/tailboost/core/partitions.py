@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Column, Table
 from tailboost.core.checks import as_pandas, take, unpack
+from tailboost.core.frozen import frozen_object
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Partitions:
     """Rows of a table larger than memory: a pass over them has one partition at a time in memory.
 

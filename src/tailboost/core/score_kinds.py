@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Column, Floats
 from tailboost.core.checks import is_missing
+from tailboost.core.frozen import frozen_value
 
 # Probabilities may be outside [0, 1] by rounding of this size.
 ROUNDED = 1e-2
@@ -24,7 +24,7 @@ MOST_DECIMALS = 309
 NARROW = (np.float16, np.float32)  # types with fewer digits than Python's numbers
 
 
-@dataclass(frozen=True)
+@frozen_value
 class ScoreKind:
     """A kind of scores, such as probabilities, with the range of its values.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from html import escape
 from itertools import compress
+
+from tailboost.core.frozen import frozen_value
 
 CERTIFIED = "certified"
 NOT_CERTIFIED = "not certified"
@@ -16,7 +17,7 @@ NO_ROWS = "no rows"
 Cells = tuple[list[str], list[list[str]]]
 
 
-@dataclass(frozen=True)
+@frozen_value
 class LimitLine:
     """One limit in one subgroup, with its verdict.
 

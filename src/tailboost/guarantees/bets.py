@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core import Floats
+from tailboost.core import Floats, frozen_object, frozen_value
 from tailboost.rates import GAP, Sample, Statistic
 from tailboost.rates.bounds import STAKES
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a certificate begins a monitor, which bets
 LARGEST_WEALTH = 1e300
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Wealth:
     """Wealth of bets on a mean above a bound.
 
@@ -76,7 +76,7 @@ class Wealth:
         return in_play + 1.0 / (self.batches + 1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Bets:
     """The bets against one bound after some batches, and sums over the rows of each of its m subgroups.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from tailboost.core import (
     Name,
     Table,
     filled_columns,
+    frozen_value,
     how_many,
     percent,
     points_words,
@@ -47,7 +48,7 @@ EQUAL_ANOTHER = (
 NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 
-@dataclass(frozen=True)
+@frozen_value
 class CertifiedBound:
     """Confidence bound on a rate on new rows.
 
@@ -249,7 +250,7 @@ STORED = [
 ]
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Price:
     """The overall error with all limits and without some, estimated on the certifying rows.
 
@@ -274,7 +275,7 @@ class Price:
         return words if self.noise is not None else f"{words}, {ON_CHOSEN}"
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Certificate:
     """Bounds on new rows, valid together with the stated confidence.
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
+from tailboost.core import frozen_object
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows import Records, Seen
 from tailboost.selection.identity import NOTHING, Identity, identity_of
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Evidence:
     """A rule with the models that make its scores, all rows that are known, and the certificate.
 

@@ -11,7 +11,7 @@ Axes of arrays: K rules, T subgroups with a test each, S strata, 3 answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 from typing import NamedTuple, Self
 
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtr, ndtri
 from scipy.stats import binom
 
-from tailboost.core import Floats, Ints, Mask, Name
+from tailboost.core import Floats, Ints, Mask, Name, frozen_object
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Strata, groups_in
 from tailboost.rates.bounds import pair_p_value
@@ -35,7 +35,7 @@ PRIOR = 3.0
 QUANTILES = ndtri(np.arange(0.1, 1.0, 0.2))[:, None, None]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Share:
     """A limited subgroup that ranks can keep: a fixed number of rows, of which few may get one answer.
 
@@ -68,7 +68,7 @@ class Possible(NamedTuple):
     anywhere: Floats  # shape (K, 1, 3)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class LimitTests:
     """The tests of a limit: one for each limited subgroup, or one for all pairs of a gap or ratio.
 

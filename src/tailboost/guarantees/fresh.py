@@ -7,7 +7,7 @@ and returns `Certified` or `Refused`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from typing import Self
 
@@ -28,6 +28,8 @@ from tailboost.core import (
     check_probabilities,
     coded,
     columns_of,
+    frozen_object,
+    frozen_value,
     how_many,
     in_class_order,
     label_column,
@@ -58,7 +60,7 @@ from tailboost.selection.selection import Selection
 CostRange = tuple[float, float] | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Votes:
     """Which rows count: each row, or one random row of each cluster.
 
@@ -103,7 +105,7 @@ class Votes:
 EACH_ROW = Votes(None, np.zeros(0), same_everywhere=False)
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Compared:
     """How fresh rows were compared with one another, and with all rows that are known.
 
@@ -164,7 +166,7 @@ class Compared:
         return cls(equal_rows, complete or model.known[0].records.complete, shared, copies)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Fresh:
     """Fresh rows with an answer to each.
 
@@ -188,7 +190,7 @@ class Fresh:
 
     answered: Counts
     votes: Votes = EACH_ROW
-    used: Seen = Seen.of(np.zeros(0, dtype=np.uint64))  # noqa: RUF009  (it is frozen)
+    used: Seen = Seen.of(np.zeros(0, dtype=np.uint64))
     compared: Compared = Compared()
     rule: Decision = NO_RULE
     scored: Scored | None = None
@@ -334,7 +336,7 @@ class Fresh:
         return cls(replace(rows, actions=actions), votes, compared=Compared(equal_rows))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Certified:
     """What a procedure has found: a rule within all limits.
 
@@ -356,7 +358,7 @@ class Certified:
     chose: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Refused:
     """What a procedure has found: no rule within all limits.
 
@@ -409,11 +411,7 @@ def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -
 
 
 def _counted(
-    given: Rows,
-    rates: Sequence[Rate],
-    rule: Decision,
-    classes: Labels,
-    cost_range: CostRange,
+    given: Rows, rates: Sequence[Rate], rule: Decision, classes: Labels, cost_range: CostRange
 ) -> Counts:
     """Return the rows by stratum, without answers yet."""
     costs = None

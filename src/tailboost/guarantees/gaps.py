@@ -21,7 +21,6 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -29,7 +28,7 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
-from tailboost.core import Floats, Ints
+from tailboost.core import Floats, Ints, frozen_object
 from tailboost.guarantees.exact_tests import FIRST, Share
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.one_score import OneScore
@@ -88,7 +87,7 @@ def ends_between(scores: Floats, answer: int) -> tuple[Floats, Ints]:
     return np.r_[-np.inf, values[1:], np.inf], counted
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Curve:
     """Rates and losses of one place at the thresholds between its selecting rows, by ascending rate.
 

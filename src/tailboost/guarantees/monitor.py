@@ -23,6 +23,7 @@ from tailboost.core import (
     as_pandas,
     check_indexes,
     check_length,
+    frozen_value,
     how_many,
     is_missing,
     joined,
@@ -61,7 +62,7 @@ GROUPS_NOTED = 10  # the most groups in a sentence
 BEGIN_ANEW = "begin a new state with every batch and its id="
 
 
-@dataclass(frozen=True)
+@frozen_value
 class MonitoredBatch:
     """Results of one look at a batch.
 

@@ -11,7 +11,7 @@ Axes of arrays: K rules, m places, S strata, V cells of the score, 3 answers, 2 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import compress
 from typing import Self
@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 from scipy.special import log_ndtr
 
-from tailboost.core import Floats, Ints, Mask
+from tailboost.core import Floats, Ints, Mask, frozen_object
 from tailboost.guarantees.exact_tests import (
     ALWAYS,
     DEFERRED,
@@ -37,7 +37,7 @@ from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import Thresholds
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class CountTable:
     """Rows by stratum and cell of a score, with the tests of limits and the losses of answers.
 
@@ -175,7 +175,7 @@ class CountTable:
         return np.where((z <= NEVER).any(axis=1), -np.inf, powers)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class OneScore:
     """Rules on one score within limits, with both tables of rows.
 

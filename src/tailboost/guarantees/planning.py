@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binom
 
-from tailboost.core import Document, Floats, Ints, Name, Stated
+from tailboost.core import Document, Floats, Ints, Name, Stated, frozen_value
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
 from tailboost.guarantees.exact_tests import most_reached
 from tailboost.rates import Limit, checked_limits
@@ -24,7 +23,7 @@ AHEAD = 4096
 BROKEN = "rates: they break {!r}, so no number of rows certifies it"
 
 
-@dataclass(frozen=True)
+@frozen_value
 class RowsNeeded:
     """Rows for certificates.
 

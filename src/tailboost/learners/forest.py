@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 
-from tailboost.core import Constraints, Floats, Mask, Table, count_threads
+from tailboost.core import Constraints, Floats, Mask, Table, count_threads, frozen_object
 from tailboost.core.ranges import parameters
 from tailboost.learners.table import (
     FittedModel,
@@ -46,7 +46,7 @@ class ForestSession(OpenSession):
         return FittedForest(self.reader, forest, shares, self.learner._prior)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class FittedForest(FittedModel):
     """Trees of scikit-learn.
 

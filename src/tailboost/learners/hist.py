@@ -28,6 +28,7 @@ from tailboost.core import (
     Seed,
     Table,
     count_threads,
+    frozen_object,
     predict_in_blocks,
     warn_user,
 )
@@ -201,7 +202,7 @@ class TreeSession(OpenSession):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class FittedTrees(FittedModel):
     """Trees of XGBoost. As bytes they can be pickled and copied.
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils import Tags, check_array
 
-from tailboost.core import Constraints, Floats, Ints, Table
+from tailboost.core import Constraints, Floats, Ints, Table, frozen_object
 from tailboost.core.ranges import NON_NEGATIVE, parameters
 from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
 
@@ -93,7 +93,7 @@ def threshold_value(column: Floats, threshold: int) -> float:
     return low  # neighbours in float64 have no midpoint
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class FittedStump(FittedModel):
     """A stump, with the attributes of `StumpClassifier`."""
 

@@ -11,12 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -34,6 +29,7 @@ from tailboost.core import (
     check_labelled_rows,
     check_table,
     fitting_apart,
+    frozen_object,
     listed,
     text,
     unpack,
@@ -175,7 +171,7 @@ def _refuse_infinite(table: Floats32, names: list[Any]) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class FittedModel(ABC):
     """A fitted model that answers class numbers 0 … K − 1.
 

@@ -23,6 +23,8 @@ from tailboost.core import (
     Ints,
     Seed,
     Table,
+    frozen_object,
+    frozen_value,
     read_dataset,
     warn_user,
 )
@@ -54,7 +56,7 @@ DECAY = 0.1
 WORK_FOR_THREADS = 50_000_000
 
 
-@dataclass(frozen=True)
+@frozen_value
 class RowPreparation:
     """Preparation of rows for a module."""
 
@@ -157,7 +159,7 @@ def _threads_for(net: nn.Module, rows: Tensor, batch_size: int) -> Iterator[None
         torch.set_num_threads(n_threads)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class FittedNet(FittedModel):
     """A fitted net that predicts class numbers; the module exists only during a prediction.
 

@@ -5,7 +5,7 @@ expression serves as objective, limit, report and certificate. Rates are values:
 be hashed, pickled and written as text.
 """
 
-from tailboost.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
+from tailboost.core import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.make import *
 from tailboost.rates.rate import *
 from tailboost.rates.strata import *

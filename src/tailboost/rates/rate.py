@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import permutations
 from numbers import Real
 from typing import Any, NoReturn
@@ -20,6 +20,8 @@ from tailboost.core import (
     Name,
     Stated,
     Table,
+    frozen_object,
+    frozen_value,
     plain,
     stated_words,
 )
@@ -88,7 +90,7 @@ WORST = {
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Rate:
     """Family of rates: the same count on each subgroup. Made by `error`, `miss` and others.
 
@@ -373,7 +375,7 @@ class Rate:
         return f"1 - {call}" if self.complement else call
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Terms:
     """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each of m subgroups."""
 
@@ -404,7 +406,7 @@ class Terms:
         return (self.top - np.reshape(level, (-1, 1, 1)) * self.bottom) / scale
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Statistic:
     """What is meant of a family of rates: made by `largest`, `gap` or `ratio`.
 
@@ -514,7 +516,7 @@ class Statistic:
         return repr(self.rate) if self.form == EACH else f"{self.form}({self.rate!r})"
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Limit(Statistic):
     """Limit on a family of rates.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from typing import Any, Self
@@ -24,6 +24,7 @@ from tailboost.core import (
     check_length,
     check_weights,
     coded,
+    frozen_object,
     in_class_order,
     label_column,
     plain,
@@ -41,7 +42,7 @@ CELL = "cell"
 NAMES_SHOWN = 20
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Strata:
     """Combinations (class, groups) of rows, numbered ``class × G + combination``.
 
@@ -197,7 +198,7 @@ def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Nam
 # -- answered rows -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Sample:
     """The rows of one subgroup with their values; the rate of the subgroup is the mean of the values.
 
@@ -246,7 +247,7 @@ class Sample:
         return replace(self, rows=self.rows[positions], values=values, among=among)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Counts:
     """Rows to be counted by stratum and action, with their answers if these are known."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core import Ints, Mask
+from tailboost.core import Ints, Mask, frozen_object
 from tailboost.rows.fingerprints import hash_rows, stratified_places
 from tailboost.rows.rows import Rows, crossed
 
@@ -26,7 +26,7 @@ LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a 
 MOST_FOLDS = 255
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Split:
     """Parts of the training rows, held out one after the other while models are fitted on other rows."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 from typing import Any, Self
 
@@ -34,6 +34,8 @@ from tailboost.core import (
     columns_of,
     did_you_mean,
     distinct_and_places,
+    frozen_object,
+    frozen_value,
     is_missing,
     joined,
     label_column,
@@ -134,7 +136,7 @@ def column_words(argument: str, title: Name) -> str:
 # -- names and numbers of the groups of a fit -----------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen_value
 class GroupNames:
     """Names of groups: the values of each column."""
 
@@ -222,7 +224,7 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
 # -- rows ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Rows:
     """Rows of positive weight, with labels and groups as numbers.
 

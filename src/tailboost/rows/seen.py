@@ -22,6 +22,7 @@ from tailboost.core import (
     LeakageError,
     NotCertifiedError,
     distinct_and_places,
+    frozen_object,
 )
 from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
@@ -65,7 +66,7 @@ FEWEST_TRAINED = 0.1
 _LOCK = threading.Lock()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Seen:
     """The digests of the rows of a table; of a large table, of a sample of contents.
 
@@ -268,7 +269,7 @@ def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -
 # -- attempts ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Attempt:
     """One attempt to calibrate: digest of the call, rows, and the spent share of 1 − confidence."""
 
@@ -391,7 +392,7 @@ class Ledger:
 # -- records of a model ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Records:
     """The known rows of a fitted model by their use, and the attempts at its calibration.
 

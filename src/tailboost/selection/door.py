@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, cached_property, partial
 from types import MethodType
 from typing import Any, Protocol, runtime_checkable
@@ -30,6 +30,7 @@ from tailboost.core import (
     Table,
     as_table,
     check_answers,
+    frozen_object,
     label_column,
     n_rows_of,
     positions,
@@ -59,7 +60,7 @@ HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
 # -- what is read --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Decision:
     """The decision function of a classifier, on scores and groups.
 
@@ -105,7 +106,7 @@ class Decision:
 NO_RULE = Decision()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Scored:
     """Rows as rules and certificates read them: n rows. Each part is computed when it is first called.
 
@@ -146,7 +147,7 @@ class Scored:
         return positions(label_column(answers, "answers"), classes, "answers")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Known:
     """Rows that a model inside another one has read, and how it reads rows given to the outer one.
 
@@ -159,7 +160,7 @@ class Known:
     score_labels: Sequence[Any] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Decided:
     """A rule with what makes its scores.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from itertools import chain, pairwise
 from keyword import iskeyword
 from typing import Any, ClassVar, Self
@@ -27,6 +27,7 @@ from tailboost.core import (
     check_indexes,
     check_probabilities,
     columns_of,
+    frozen_value,
     has_named_columns,
     in_class_order,
     joined,
@@ -37,13 +38,7 @@ from tailboost.core import (
     score_kind,
 )
 from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP, group_columns, group_numbers
-from tailboost.selection.forms import (
-    SOURCE,
-    range_words,
-    sql_case,
-    sql_column,
-    words_of_groups,
-)
+from tailboost.selection.forms import SOURCE, range_words, sql_case, sql_column, words_of_groups
 
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -66,7 +61,7 @@ Range = tuple[float, float, Name]
 """The least and the largest score of a range, and its action. The first range with a score decides."""
 
 
-@dataclass(frozen=True)
+@frozen_value
 class StoredRule:
     """What both forms of rules share."""
 
@@ -157,7 +152,7 @@ def _with_label(document: Document) -> Document:
     return {**document, "format": 3, "label": labels[0] if labels else None}
 
 
-@dataclass(frozen=True)
+@frozen_value
 class ThresholdRule(StoredRule):
     """Actions by ranges of one score.
 
@@ -439,7 +434,7 @@ class ThresholdRule(StoredRule):
 # -- weights of probabilities --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Rule(StoredRule):
     """The decision rule of a fitted classifier: weights of its models' probabilities, and action costs.
 
@@ -495,11 +490,7 @@ class Rule(StoredRule):
         return json.loads(self.to_json(), parse_float=lambda number: f"{float(number):.9g}")
 
     def predict(
-        self,
-        probabilities: Table,
-        groups: Groups = None,
-        *,
-        default: Any = ...,
+        self, probabilities: Table, groups: Groups = None, *, default: Any = ...
     ) -> Array:
         """Return the action of each row, a label or "human review", from probabilities by model.
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core import Array, Floats, one_blas_thread
+from tailboost.core import Array, Floats, frozen_value, one_blas_thread
 from tailboost.rates import (
     EACH,
     InfeasibleLimitsError,
@@ -70,7 +70,7 @@ STARTS = 3
 # -- the problem ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Problem:
     """An objective within limits, and the kind of the selected rule."""
 

@@ -21,6 +21,7 @@ from tailboost.core import (
     SmallSubgroupsWarning,
     Table,
     UselessRuleWarning,
+    frozen_object,
     joined,
     warn_user,
 )
@@ -218,7 +219,7 @@ class Engine:
         return Selection(self, problem, program, rule, pool.counts[number])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class Selection:
     """The rule selected for a problem among the candidates on selection data, with its rates there.
 
@@ -427,7 +428,7 @@ class Selection:
         return replace(moved, counts=counts, mixed=None)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen_object
 class StoredSelection:
     """A selected rule of a file, without its candidates and selection data.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from tailboost.core import (
     Floats,
     LimitLine,
     filled_columns,
+    frozen_value,
     html_table,
     number_or_none,
     rate_words,
@@ -109,7 +109,7 @@ def counted_rate(
     return terms, np.array([values, low, high, rows]), OVERDISPERSION * errors
 
 
-@dataclass(frozen=True)
+@frozen_value
 class RateLine:
     """One rate of one subgroup.
 
@@ -173,7 +173,7 @@ class RateLine:
         ]
 
 
-@dataclass(frozen=True)
+@frozen_value
 class RateTable:
     """Rates by subgroup. Iterate over the lines, or print the table; ``pandas.DataFrame(list(table))``.
 

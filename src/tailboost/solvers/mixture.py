@@ -14,14 +14,14 @@ Of several optima the one of least mean loss is taken: each candidate's loss get
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from tailboost.core import Array, Floats, Ints, Mask, finite, one_blas_thread
+from tailboost.core import Array, Floats, Ints, Mask, finite, frozen_value, one_blas_thread
 from tailboost.core.ranges import POSITIVE, check_alpha, check_number
 from tailboost.solvers.newton import Entropic, NewtonResult, Quadratic, divergence, newton
 from tailboost.solvers.tail import (
@@ -63,7 +63,7 @@ REGULARISED_GAP = 1e-12
 FIRST_BETA = 200.0
 
 
-@dataclass(frozen=True)
+@frozen_value
 class MixtureSolution:
     """Optimal mixture and its certificate.
 
@@ -91,7 +91,7 @@ class MixtureSolution:
     threshold: float
 
 
-@dataclass(frozen=True)
+@frozen_value
 class EntropicSolution:
     """Weights of the regularised player and their certificate.
 
@@ -128,7 +128,7 @@ class Optimum(NamedTuple):
     is_closest: bool = False  # whether w are known to be the optimal weights closest to p
 
 
-@dataclass(frozen=True)
+@frozen_value
 class TailGame:
     """Game between T candidates and n units, with the smaller equivalent game for the solvers.
 

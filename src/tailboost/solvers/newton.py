@@ -10,7 +10,6 @@ the losses. The maximiser w is feasible for the dual, so λ·(Lw + fixed) − mi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 from scipy.special import xlog1py
 
-from tailboost.core import Array, Floats, Mask
+from tailboost.core import Array, Floats, Mask, frozen_value
 from tailboost.solvers.tail import combine, covariance, expectations, tail
 
 # A slope of F below this value is rounding, and the full Newton step is taken.
@@ -56,7 +55,7 @@ def divergence(excess: Floats, p: Floats) -> float:
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Entropic:
     """Best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
 
@@ -94,7 +93,7 @@ class Entropic:
         return BestWeights(w, divergence(w / p - 1.0, p) / beta, beta * free_w)
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Quadratic:
     """Best weights for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α), Σ w = mass."""
 

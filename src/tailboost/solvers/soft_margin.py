@@ -7,13 +7,12 @@ dual: max Σ v_i − ¼‖(Σ_i v_i m_it)₊‖²   s.t. 0 ≤ v_i ≤ C_i,   wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core import Floats, check_weights, one_blas_thread
+from tailboost.core import Floats, check_weights, frozen_value, one_blas_thread
 from tailboost.core.ranges import POSITIVE, check_number
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail import as_losses, check_gap, patterns
@@ -26,7 +25,7 @@ MOST_STEPS = 100
 NO_WEIGHT = 1e-10
 
 
-@dataclass(frozen=True)
+@frozen_value
 class SoftMarginSolution:
     """Optimal weights of the base models and their certificate.
 

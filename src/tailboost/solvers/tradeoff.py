@@ -9,13 +9,13 @@ losses. Its dual value proves that no point of the curve lies below the line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core import Floats, Ints, finite, one_blas_thread
+from tailboost.core import Floats, Ints, finite, frozen_value, one_blas_thread
 from tailboost.solvers.mixture import Optimum, TailGame, solve
 from tailboost.solvers.tail import as_losses, expectations, measure
 
@@ -23,7 +23,7 @@ from tailboost.solvers.tail import as_losses, expectations, measure
 ON_CHORD = 1e-10
 
 
-@dataclass(frozen=True)
+@frozen_value
 class MixtureCurve:
     """Breakpoints of the trade-off, from the smallest mean loss to the smallest CVaR.
 
@@ -66,7 +66,7 @@ class _Point(NamedTuple):
     mixture: Floats  # of the distinct candidates
 
 
-@dataclass(frozen=True)
+@frozen_value
 class _Frontier:
     """The curve of a game for mean losses of its candidates: evaluates mixtures, finds supporting lines."""
 

@@ -6,12 +6,10 @@ all mass is on the units with the largest loss, in proportion to p.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core import Floats, one_blas_thread
+from tailboost.core import Floats, frozen_value, one_blas_thread
 from tailboost.core.ranges import NON_NEGATIVE, check_number
 from tailboost.solvers.newton import divergence
 from tailboost.solvers.tail import check_gap, loss_vector, measure
@@ -22,7 +20,7 @@ SMALL = 0.1
 LAST_STEP = 1e-13
 
 
-@dataclass(frozen=True)
+@frozen_value
 class WorstCaseSolution:
     """Worst-case weights and their certificate.
 
@@ -49,10 +47,7 @@ class WorstCaseSolution:
 
 @one_blas_thread()
 def worst_case_weights(
-    losses: ArrayLike,
-    *,
-    radius: float,
-    base: ArrayLike | None = None,
+    losses: ArrayLike, *, radius: float, base: ArrayLike | None = None
 ) -> WorstCaseSolution:
     """Return the weights in a ball around the base measure with the largest expected loss.
 

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +15,7 @@ import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
 from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option, several
-from tailboost.core import held, positions, write_output
+from tailboost.core import frozen_value, held, positions, write_output
 
 __all__ = ["app"]
 
@@ -82,7 +81,7 @@ Out = Annotated[Path, option("File to write.")]
 Json = Annotated[bool, option("Print JSON.", "--json")]
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Aims:
     """What a rule is selected for."""
 
@@ -107,7 +106,7 @@ class Aims:
         return {name: value for name, value in stated.items() if value}
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Meaning:
     """What the scores mean."""
 

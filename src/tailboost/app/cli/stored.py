@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import tailboost as tb
 from tailboost.app.cli.tables import Reader, Roles, Rows
-from tailboost.core import held, label_column, write_output
+from tailboost.core import frozen_value, held, label_column, write_output
 from tailboost.rows import Attempt, Ledger, Seen
 
 RULE, MODEL = ".json", ".model"
@@ -19,7 +19,7 @@ LEDGER = "tailboost-attempts.json"
 _PATIENCE = 600.0
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Stored:
     """The classifier of a model or rule file, with the roles of columns.
 

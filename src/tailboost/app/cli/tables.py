@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from tailboost.core import did_you_mean, write_output
+from tailboost.core import did_you_mean, frozen_value, write_output
 
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"
@@ -44,7 +44,7 @@ def several(text: str, **more: Any) -> Any:
     return option(text, default_factory=list, show_default=False, **more)
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Roles:
     """What the columns of a table are, and what is known ``about`` the model, as its file notes it.
 
@@ -211,7 +211,7 @@ class Reader:
         }
 
 
-@dataclass(frozen=True)
+@frozen_value
 class Rows:
     """The rows of a file by the roles of its columns."""
 
