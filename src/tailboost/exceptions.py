@@ -1,7 +1,5 @@
 """Warnings and errors of the library."""
 
-from __future__ import annotations
-
 from typing import Any
 
 __all__ = [

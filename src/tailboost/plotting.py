@@ -1,7 +1,5 @@
 """Displays in the shape of scikit-learn's: limits, trade-offs, and the batches of a monitor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self

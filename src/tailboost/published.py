@@ -3,8 +3,6 @@
 ``estimator`` is the learner, T the number of rounds. Further keyword arguments go to the classifier.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tailboost.boosting import (

@@ -1,7 +1,5 @@
 """The model card: what is known of a model, its certificate, rule, further rows and monitor."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Additive classifiers f = Σ a_t h_t: the player that takes the steps, and the game of any such player."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace

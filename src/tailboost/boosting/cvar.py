@@ -6,8 +6,6 @@ has less. A player weighs the rows, and a linear program mixes the hypotheses: `
 the rounds of both algorithms. In Algorithm 2 `Hedge` weighs the rows, in Algorithm 1 `LP`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import KW_ONLY
 from operator import attrgetter

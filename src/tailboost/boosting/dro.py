@@ -4,8 +4,6 @@ The classifier f minimises the worst case F(f) = max {E_w e^(âˆ’y f(x)) : KL(w â
 the training rows, (2). Each round fits the learner to the functional gradient.
 """
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, field
 from functools import cache
 from operator import attrgetter

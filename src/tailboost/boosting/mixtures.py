@@ -1,7 +1,5 @@
 """A game of any player, and the mixture of its hypotheses: what it answers, and other λ for the same ones."""
 
-from __future__ import annotations
-
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The classifier f = Σ a h lowers a cost of the margins m_i = y_i f(x_i): the squ
 times its variance, (3). The step minimises it or a bound of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any

@@ -5,8 +5,6 @@ often, (6). If each round satisfies the weak-learning condition (7), more than h
 each class.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import KW_ONLY, replace

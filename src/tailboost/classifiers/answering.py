@@ -1,7 +1,5 @@
 """How a classifier with a selected rule answers rows, and what it says of its rule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial

@@ -3,8 +3,6 @@
 Of one batch some rows select the rule, the others certify it.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress

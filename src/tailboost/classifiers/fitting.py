@@ -1,7 +1,5 @@
 """The rows and the models of a fit: tables, labels and groups, and estimators, cross-fitted and final."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace

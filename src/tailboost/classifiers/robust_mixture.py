@@ -1,7 +1,5 @@
 """An ensemble of any classifiers, and a rule that holds up on the worst class, group, cell or tail."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Integral, Real

@@ -1,7 +1,5 @@
 """`tune`: selects a rule on the scores of fitted models, and other rules later, without a fit."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

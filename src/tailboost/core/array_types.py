@@ -1,7 +1,5 @@
 """Names of array types for annotations."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Hashable, Sequence
 from typing import Any

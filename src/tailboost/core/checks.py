@@ -3,8 +3,6 @@
 A message has the name of the argument, the expected value and the actual one.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,15 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import (
-    Array,
-    Column,
-    Floats,
-    Ints,
-    Labels,
-    Model,
-    Table,
-)
+from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Model, Table
 from tailboost.core.spelling import did_you_mean, joined
 
 # The most known labels or groups in a message.

@@ -1,7 +1,5 @@
 """Files that are written whole or not at all, and locks on them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

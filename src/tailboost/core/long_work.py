@@ -6,8 +6,6 @@ spinning: with other busy processes, a mixture program on 50,000 × 100 losses t
 0.14 s with one.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Parameters of estimators, and ranges of numbers as scikit-learn checks them."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field
 from numbers import Integral, Real

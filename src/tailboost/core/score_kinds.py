@@ -1,7 +1,5 @@
 """Kinds of scores: the range of each, and the one check of scores, in Python, as SQL and as source."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Words for messages and tables: near names, numbers with nouns, lists, rates with their digits; warnings."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import sys

@@ -1,7 +1,5 @@
 """Tables for notebooks and consoles, and limits with their verdicts, as tables and drawings show them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from html import escape
 from itertools import compress

@@ -1,7 +1,5 @@
 """Versions of Python and of the packages behind results, and of the formats of documents."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Mapping
 from importlib import metadata

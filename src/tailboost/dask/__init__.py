@@ -1,7 +1,5 @@
 """Scores, labels and groups of Dask collections, gathered into arrays for every call of the library."""
 
-from __future__ import annotations
-
 try:  # one message for all missing packages
     import dask.array as da
     import dask.dataframe as dd

@@ -1,7 +1,5 @@
 """Bundled data sets: loaders in the style of scikit-learn, with groups."""
 
-from __future__ import annotations
-
 import io
 import lzma
 from importlib.resources import files

@@ -4,8 +4,6 @@ The mean of a subgroup has a bound (`upper_bound`). From it follow the bounds of
 (`bounds_of`), and bounds that hold together (`joint_bounds`), or each test a limit (`tested_bounds`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

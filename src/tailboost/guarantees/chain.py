@@ -8,8 +8,6 @@ Limits with ranks stop the thresholds of a chain of rules that the selecting row
 tested along the chain. Two procedures, for rules without and with deferral, have a theorem each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import compress
 

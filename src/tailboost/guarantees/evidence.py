@@ -1,7 +1,5 @@
 """What is known of a selected rule: its selection, the rows that were used, and its certificate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Self
 

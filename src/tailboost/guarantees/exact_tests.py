@@ -8,8 +8,6 @@ The test passes if its p-value is at most the level.
 Axes of arrays: K rules, T subgroups with a test each, S strata, 3 answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations

@@ -13,8 +13,6 @@ ill have fewer errors among all rows. A cluster may have rows in two subgroups, 
 number of all rows, or clusters, is the choice of the caller and may always be read.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Numbers of rows for certificates, before any row is collected."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping
 from typing import NamedTuple, Self

@@ -16,8 +16,6 @@ not divide the level. ∎
 The objective alone needs selecting rows, and these may be the fresh rows: then all rows certify.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -21,8 +21,6 @@ References
    Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace

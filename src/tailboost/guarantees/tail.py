@@ -1,7 +1,5 @@
 """Upper bounds on the mean loss of the worst rows, and of all populations near that of the rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

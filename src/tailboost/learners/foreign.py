@@ -1,7 +1,5 @@
 """Calls to a base learner, which may be any scikit-learn estimator, and to several base models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Base learners by name, for parameters like ``estimator="xgboost"``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module

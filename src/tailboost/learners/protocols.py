@@ -18,8 +18,6 @@ protocol              implemented by                                   purpose
 ====================  ===============================================  =====================================
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol, runtime_checkable
 
 from tailboost.core import Floats, Ints, Mask, Model, Table

@@ -1,7 +1,5 @@
 """Fitted models in other forms: columns of scores, functions, and objects with ``predict_proba``."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY

@@ -1,7 +1,5 @@
 """Decision stumps by exhaustive search over columns whose values are numbered once."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, replace
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self

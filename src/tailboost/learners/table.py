@@ -1,7 +1,5 @@
 """Open tables: numbers and category codes as float32."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields

@@ -4,8 +4,6 @@ All bounds are for independent rows with losses in [0, 1] and do not depend on t
 are at most 1, and 1 without rows.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

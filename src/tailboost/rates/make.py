@@ -3,8 +3,6 @@
 Text is read as Python's own syntax without evaluation of code.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Hashes of rows by their content, digests of rules, and draws by the values of all rows."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

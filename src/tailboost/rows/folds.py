@@ -1,7 +1,5 @@
 """The folds of a fit, and the rows that it holds out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real

@@ -1,7 +1,5 @@
 """The classifier behind a pipeline or a search, and its answers."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from typing import Any

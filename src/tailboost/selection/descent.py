@@ -3,8 +3,6 @@
 From rule to rule of a line few rows change their answers, so each rate is a running sum over these rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 

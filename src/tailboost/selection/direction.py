@@ -17,8 +17,6 @@ Rows that select and do not certify may refuse for free, because the others are 
 never spend a tenth of what is left to them, from which these 10⁻⁸ are paid.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules in words, SQL and Python: texts of ranges of a score, and of costs of actions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ the probabilities are right, the best mixture of all rules is found, so its obje
 from the best rules follows. Rules within the limits come before all others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

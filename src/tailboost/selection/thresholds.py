@@ -7,8 +7,6 @@ own, or all rows.
 Axes: m places, V cells, S strata, A actions, and W entries of the counts of an action: S, or 2 S with costs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

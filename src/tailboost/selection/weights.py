@@ -1,7 +1,5 @@
 """Rules by weights of classes: the action of least expected cost, by probabilities of strata in each row."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product

@@ -11,8 +11,6 @@ all units, hence a lower bound, and a value on all units.
 Of several optima the one of least mean loss is taken: each candidate's loss gets TIE times its mean loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self

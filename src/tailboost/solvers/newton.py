@@ -7,8 +7,6 @@ Weights strictly between their bounds move with the loss, which gives the genera
 the losses. The maximiser w is feasible for the dual, so λ·(Lw + fixed) − min_t (Lw + fixed)_t is a gap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

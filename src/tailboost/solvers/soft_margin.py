@@ -5,8 +5,6 @@ RQP:  min ‖a‖² + Σ C_i ξ_i   s.t. Σ_t a_t m_it ≥ 1 − ξ_i, ξ ≥ 0,
 dual: max Σ v_i − ¼‖(Σ_i v_i m_it)₊‖²   s.t. 0 ≤ v_i ≤ C_i,   with a = ½(Mᵀv)₊
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Loss matrices have shape (T, n). They are bytes if the losses are zero or one, else floats.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

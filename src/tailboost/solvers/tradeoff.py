@@ -7,8 +7,6 @@ the curve at the mixture with the smallest CVaR_α(Σ_t λ_t (ℓ^t + κ m_t)): 
 losses. Its dual value proves that no point of the curve lies below the line.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The maximiser over {w : Σ w_i log(w_i/p_i) ≤ r} is w_i ∝ p_i exp(θ ℓ_i).
 all mass is on the units with the largest loss, in proportion to p.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

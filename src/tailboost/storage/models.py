@@ -1,7 +1,5 @@
 """Model files by skops: reading one runs no code of the file."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Collection, Mapping

@@ -4,8 +4,6 @@ A service reads a rule alone and answers. This takes NumPy alone, so classifiers
 are imported where a file has more than the rule.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The eleven commands."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

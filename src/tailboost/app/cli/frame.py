@@ -1,7 +1,5 @@
 """What all commands share: exit codes, warnings and errors as lines, and options of tables."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """Model files, rule files, and the ledger of attempts beside a table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
