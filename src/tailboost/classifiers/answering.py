@@ -544,7 +544,7 @@ class SelectedClassifier(OfAnyTable):
         Rows of unknown groups have the number ``others``, and are an error without one. So are missing
         groups, groups that are not used, and a ``by_group`` that was changed after the selection.
         """
-        values, title = self._selected.groups_read
+        values, title = self.evidence_.selected.groups_read
         if bool(self.by_group) != (values is not None):
             raise ValueError(
                 f"by_group={self.by_group!r} was set after the selection of the rule: tune "
@@ -560,7 +560,7 @@ class SelectedClassifier(OfAnyTable):
         numbers = self._places(X, groups)
         models, table = self._read(X)
         found = [
-            self._selected.answers(models.transform(rows, numbers[place]))
+            self.evidence_.selected.answers(models.transform(rows, numbers[place]))
             for place, rows in batched(table)
         ]
         labels, deferred = map(np.concatenate, zip(*found, strict=True))
@@ -611,7 +611,7 @@ class SelectedClassifier(OfAnyTable):
             return models.transform(table, places)
 
         def answers(opened: LogProbabilities) -> Ints:
-            labels, is_deferred = self._selected.answers(opened)
+            labels, is_deferred = self.evidence_.selected.answers(opened)
             return np.where(is_deferred, len(self.classes_), labels)
 
         content = cache(partial(models.row_hashes, table))
@@ -627,10 +627,7 @@ class SelectedClassifier(OfAnyTable):
 
 def batched(X: Table) -> Iterator[tuple[Ints, Table]]:
     """Yield a table in batches, each with its row numbers; a table with few rows, or none, is one batch."""
-    numbers = np.arange(n_rows_of(X))
-    if len(numbers) <= ROWS_OF_BATCH:
-        yield numbers, X
-        return
-    for start in range(0, len(numbers), ROWS_OF_BATCH):
-        rows = numbers[start : start + ROWS_OF_BATCH]
-        yield rows, take(X, rows)
+    n = n_rows_of(X)
+    for start in range(0, max(n, 1), ROWS_OF_BATCH):
+        rows = np.arange(start, min(start + ROWS_OF_BATCH, n))
+        yield rows, take(X, rows) if len(rows) < n else X

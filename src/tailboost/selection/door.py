@@ -52,8 +52,6 @@ from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection
 
-#: Names of groups by column; None is the name of a column without one.
-GroupsByColumn = Mapping[Any, Sequence[Any]]
 # What may hold models, beside objects with `predict_proba`.
 HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
 
@@ -73,7 +71,7 @@ class Decision:
     by_group : bool or str
         Whether it reads the group: that of a column, or of the only one.
     groups : mapping
-        The groups of the selection data by column.
+        The groups of the selection data by column; None is the name of a column without one.
     combinations : sequence of tuple
         The combinations of several columns that occur.
     made_by : sequence
@@ -83,7 +81,7 @@ class Decision:
     written: ThresholdRule | Rule | None = None
     defers: bool = False
     by_group: bool | str = False
-    groups: GroupsByColumn = field(default_factory=dict)
+    groups: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     combinations: Sequence[tuple[Any, ...]] = ()
     made_by: Sequence[object] = ()
 

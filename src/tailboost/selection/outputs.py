@@ -128,7 +128,7 @@ class Models:
         used = self.weights > 0.0
         return np.flatnonzero(used | ~used.any())
 
-    @property
+    @cached_property
     def scores_read(self) -> list[Scores]:
         """The columns of scores among the models."""
         estimators = [getattr(model, "estimator", None) for model in self.fitted]
