@@ -143,11 +143,11 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     if Path(path).suffix != ".json":
         raise ValueError(f"{str(path)!r}: the name of a rule file must end in '.json'")
     noted = {"target": target} if target else {}
-    write_output(path, rule_text(classifier, **noted))
+    write_rule(classifier, path, **noted)
 
 
-def rule_text(classifier: Model, **noted: Any) -> str:
-    """Return the text of a rule file.
+def write_rule(classifier: Model, path: FilePath, **noted: Any) -> None:
+    """Write a rule file; raises as `save_rule`.
 
     Noted are the columns ``target`` and ``cluster`` of other files, and what is known ``about`` the model;
     by default as in the file of a loaded rule.
@@ -161,20 +161,18 @@ def rule_text(classifier: Model, **noted: Any) -> str:
             "classifier. save_model keeps another rule with its models, and rule_.to_json() "
             "is a rule alone"
         )
-    answers = classifier.__tailboost__()
-    notes = {**(classifier.evidence_.selected.notes or {}), **noted}
-    titles = list(answers.rule.groups)
+    selected = classifier.evidence_.selected
+    certificate = classifier.evidence_.certificate
+    notes = {**(selected.notes or {}), **noted}
+    titles = list(classifier.__tailboost__().rule.groups)
     for name in (*scores.column_list, *titles):
         if not isinstance(name, str):
             raise ValueError(
                 f"the column {name!r} has no name: select on a table, such as "
                 f"groups={{'site': site}}"
             )
-    by_group = classifier.by_group
-    if by_group is True:
-        (by_group,) = titles
+    _, by_group = selected.groups_read
     objective = classifier.objective
-    certificate = answers.certificate
     content = {
         "format": RULE_FILE_FORMAT,
         "rule": classifier.rule_.to_dict(),
@@ -184,9 +182,9 @@ def rule_text(classifier: Model, **noted: Any) -> str:
             "kind": scores.kind,
             "missing": scores.missing,
             "group": titles,
-            "by_group": by_group or None,
+            "by_group": by_group,
             "objective": objective if isinstance(objective, str | None) else repr(objective),
-            "limits": list(map(repr, answers.limits)),
+            "limits": list(map(repr, selected.problem.limits)),
             "target": notes.get("target"),
             "cluster": notes.get("cluster"),
         },
@@ -199,4 +197,4 @@ def rule_text(classifier: Model, **noted: Any) -> str:
         "attempts": len(certificate.attempts) if certificate else 0,
         "ledger": {"attempts": [each.to_dict() for each in classifier.ledger_.attempts]},
     }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    write_output(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

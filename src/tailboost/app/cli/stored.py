@@ -72,13 +72,11 @@ class Stored:
 
 def write(classifier: Any, path: Path, roles: Roles) -> None:
     """Write a classifier as a rule file or a model file."""
-    from tailboost.storage.rule_files import rule_text
+    from tailboost.storage.rule_files import write_rule
 
     if path.suffix == RULE:
-        text = rule_text(
-            classifier, target=roles.target, cluster=roles.cluster, about=roles.about
-        )
-        write_output(path, text)
+        noted = {"target": roles.target, "cluster": roles.cluster, "about": roles.about}
+        write_rule(classifier, path, **noted)
     else:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
