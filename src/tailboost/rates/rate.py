@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cached_property
 from itertools import permutations
 from numbers import Real
 from typing import Any, NoReturn
@@ -180,32 +181,32 @@ class Rate:
         """The mean over rows: of a tail or shift that of their losses, otherwise this rate."""
         return self.loss or self
 
-    @property
+    @cached_property
     def crossed(self) -> tuple[Name, ...]:
         """The names in ``by``."""
         return self.by if isinstance(self.by, tuple) else (self.by,)
 
-    @property
+    @cached_property
     def in_costs(self) -> bool:
         """Whether it is a mean of costs."""
         return self.mean.kind == "cost"
 
-    @property
+    @cached_property
     def needs_costs(self) -> bool:
         """Whether it is a mean of given costs of the rows."""
         return self.in_costs and self.mean.matrix is None
 
-    @property
+    @cached_property
     def needs_groups(self) -> bool:
         """Whether the subgroups are groups."""
         return not {None, CLASS}.issuperset(self.crossed)
 
-    @property
+    @cached_property
     def is_share(self) -> bool:
         """Whether it is a share of rows, with a binomial count."""
         return self.kind not in ("cost", "f_score", *WORST)
 
-    @property
+    @cached_property
     def is_ratio(self) -> bool:
         """Whether the denominator depends on the answers."""
         return any(answer is not None for _, answer in self.among)
@@ -227,7 +228,7 @@ class Rate:
             )
         )
 
-    @property
+    @cached_property
     def needs_deferral(self) -> bool:
         """Whether it has a cost of deferral, or counts deferred rows without right answers."""
         matrix = self.mean.matrix
@@ -236,7 +237,7 @@ class Rate:
         answers = [answer for _, answer in self.counted]
         return RIGHT.isdisjoint(self.counted) and HUMAN_REVIEW in answers
 
-    @property
+    @cached_property
     def counts_deferral(self) -> bool:
         """Whether it depends on which rows are deferred.
 
@@ -436,27 +437,27 @@ class Statistic:
         """Whether the largest rate of the family is meant."""
         return self.form == LARGEST
 
-    @property
+    @cached_property
     def compares(self) -> bool:
         """Whether the gap or ratio between subgroups is meant."""
         return self.form in COMPARISONS
 
-    @property
+    @cached_property
     def from_above(self) -> bool:
         """Whether a bound is an upper bound."""
         return self.form not in (AT_LEAST, RATIO)
 
-    @property
+    @cached_property
     def sense(self) -> str:
         """The direction of a bound as a sign."""
         return "≤" if self.from_above else "≥"
 
-    @property
+    @cached_property
     def sign(self) -> float:
         """The violation of a bound is ``sign`` times rate minus bound."""
         return 1.0 if self.from_above else -1.0
 
-    @property
+    @cached_property
     def sides(self) -> str:
         """The signs of the bounds of each rate for a certificate."""
         both = self.form in (EACH, *COMPARISONS) and not self.rate.loss
