@@ -9,8 +9,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import ndtr
-from scipy.stats import beta, binom
+from scipy.special import betaincinv, ndtr
+from scipy.stats import binom
 
 from tailboost.core import Array, Floats, Ints
 
@@ -46,7 +46,7 @@ def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
     >>> round(clopper_pearson_upper(15, 100), 3)
     0.222
     """
-    return float(np.nan_to_num(beta.ppf(1.0 - delta, errors + 1, n - errors), nan=1.0))
+    return float(np.nan_to_num(betaincinv(errors + 1, n - errors, 1.0 - delta), nan=1.0))
 
 
 def clopper_pearson_interval(
@@ -86,8 +86,8 @@ def clopper_pearson_interval(
     wrong = np.multiply(error, n)
     right = np.subtract(n, wrong)
     level = (1.0 - confidence) / 2.0
-    low = np.nan_to_num(beta.ppf(level, wrong, right + 1.0))  # NaN without errors
-    return low, np.nan_to_num(beta.ppf(1.0 - level, wrong + 1.0, right), nan=1.0)
+    low = np.nan_to_num(betaincinv(wrong, right + 1.0, level))  # NaN without errors
+    return low, np.nan_to_num(betaincinv(wrong + 1.0, right, 1.0 - level), nan=1.0)
 
 
 # -- two error rates ---------------------------------------------------------------------------------------

@@ -432,7 +432,7 @@ class Statistic:
         if self.rate.loss and self.form not in (EACH, AT_MOST):
             raise ValueError(f"{self.rate!r} has an upper bound alone: write it with <=")
 
-    @property
+    @cached_property
     def worst(self) -> bool:
         """Whether the largest rate of the family is meant."""
         return self.form == LARGEST

@@ -63,7 +63,7 @@ class Split:
         size: Any = cv  # number of folds, or fraction to hold out
         if cv == "auto":
             size = N_FOLDS if n_distinct <= FIVE_FOLDS_UP_TO else FEW_FOLDS
-            least = np.unique(stratum, return_counts=True)[1].min()
+            least = np.bincount(stratum).min()
             if n_distinct > CROSS_FIT_UP_TO and least * HELD_OUT >= LEAST_HELD_OUT:
                 size = HELD_OUT
         if size >= 2:
