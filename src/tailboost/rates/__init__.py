@@ -10,37 +10,10 @@ from tailboost.rates.make import *
 from tailboost.rates.rate import *
 from tailboost.rates.strata import *
 
-__all__ = [
-    "Limit",
-    "Rate",
-    "Sample",
-    "Statistic",
-    "Strata",
-    "answered_error",
-    "cost",
-    "custom",
-    "deferred",
-    "error",
-    "f_score",
-    "false_alarm",
-    "fnr",
-    "fpr",
-    "gap",
-    "jaccard",
-    "largest",
-    "measure",
-    "miss",
-    "npv",
-    "parse",
-    "precision",
-    "ratio",
-    "recall",
-    "representation",
-    "selected",
-    "sensitivity",
-    "shift",
-    "specificity",
-    "tail",
-    "tnr",
-    "tpr",
-]
+__all__ = sorted(
+    [*FUNCTIONS, "Limit", "Rate", "Sample", "Statistic", "Strata", "measure", "parse"]
+)
+
+
+def __dir__() -> list[str]:
+    return __all__
