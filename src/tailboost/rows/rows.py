@@ -146,7 +146,7 @@ class GroupNames:
 
     @classmethod
     def of(
-        cls, columns: Mapping[Any, Column], argument: str, n: int, of: str = "X"
+        cls, columns: Mapping[Any, Column], argument: str, n: int, of: str
     ) -> tuple[Self, Ints]:
         """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c).
 
