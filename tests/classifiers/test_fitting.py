@@ -13,12 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import AdaBoostClassifier, RobustMixtureClassifier, load_model, save_model, tune
-from tailboost.classifiers.fitting import LOG_STEP, answering, default_estimators, fit_models
+from tailboost.classifiers.fitting import LOG_STEP, Split, answering, default_estimators, fit_models
 from tailboost.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable
-from tailboost.rows.folds import Split
 from tailboost.rows.rows import Rows
 from tailboost.selection.outputs import Models, averaging
 

@@ -13,7 +13,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.fitting import (
+    MOST_FOLDS,
+    N_FOLDS,
     UNTRAINED,
+    Split,
     default_estimators,
     estimators_of,
     final_models,
@@ -39,7 +42,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.learners.foreign import first_step
-from tailboost.rows import MOST_FOLDS, N_FOLDS, Rows, Split
+from tailboost.rows import Rows
 from tailboost.selection.outputs import Models
 from tailboost.selection.rule import stacked
 from tailboost.selection.search import Program
