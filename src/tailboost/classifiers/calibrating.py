@@ -192,15 +192,14 @@ def calibrate(
     check_number(confidence, "confidence", SHARE)
     if selection_share is not None:
         check_number(selection_share, "selection_share", SHARE)
-    given, is_selected = Rows.read(X, y, groups, clusters=clusters), False
-    if isinstance(model, TunedClassifier):
-        is_selected = True
-        if by_group or objective is not None or selection_share is not None:
-            raise ValueError(
-                "by_group, objective, selection_share: the rule of this "
-                f"{type(model).__name__} was selected on other rows; leave them out, or give the "
-                "model or the scores in place of the rule"
-            )
+    given = Rows.read(X, y, groups, clusters=clusters)
+    is_selected = isinstance(model, TunedClassifier)
+    if is_selected and (by_group or objective is not None or selection_share is not None):
+        raise ValueError(
+            f"by_group, objective, selection_share: the rule of this {type(model).__name__} was "
+            "selected on other rows; leave them out, or give the model or the scores in place of "
+            "the rule"
+        )
     if limits is None:
         limits = model.selection_.problem.limits if is_selected else ()
     stated = list(checked_limits(limits, to_keep=True))

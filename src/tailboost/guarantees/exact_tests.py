@@ -217,36 +217,30 @@ class LimitTests:
     ) -> Floats:
         """Return the probit of the predicted probability of passing each test, shape (K, T) or (K, 1).
 
-        ``ratio`` times as many fresh rows will be tested. The noise of both tables counts.
+        ``ratio`` times as many fresh rows will be tested. The noise of both tables counts: that of compared
+        shares as a normal deviation, beside the exact tests of a share for some numbers of fresh rows.
         """
-        predicted = self._probits_of_pairs if self.limit.compares else self._probits_of_shares
-        probits = predicted(*self.counts(answered), ratio, level)
+        wrong, rows = self.counts(answered)
+        if self.limit.compares:
+            shares = (wrong + 0.5) / (rows + 1.0)
+            deviations = self.limit.deviations(shares * (1.0 - shares) / np.maximum(rows, 1.0))
+            on_fresh = deviations / np.sqrt(ratio)
+            rooms = self.limit.rooms(shares, shares) + ndtri(level) * on_fresh
+            of_pairs = rooms / np.maximum(np.hypot(deviations, on_fresh), 1e-12)
+            of_pairs[..., np.eye(rows.shape[1], dtype=bool)] = np.inf
+            probits = of_pairs.min(axis=(-2, -1))[:, None]
+        else:
+            shares = ((wrong.sum(axis=1) + 0.5) / (rows.sum(axis=1) + 1.0))[:, None]
+            if rows.shape[1] > 1:
+                shares = (wrong + PRIOR * shares) / (rows + PRIOR)
+            expected = ratio * rows
+            fresh = expected + QUANTILES * np.sqrt(expected * (1.0 + ratio))
+            fresh = np.maximum(fresh, 0.0).astype(np.intp)
+            most = self.most(fresh, level)
+            variances = fresh * shares * (1.0 - shares) * (1.0 + ratio)
+            z = (most + 0.5 - fresh * shares) / np.sqrt(np.maximum(variances, 1e-12))
+            probits = ndtri(np.where(most < 0, 0.0, ndtr(z)).mean(axis=0))
         return np.where(self.kept(possible), ALWAYS, probits.clip(NEVER, ALWAYS))
-
-    def _probits_of_pairs(
-        self, wrong: Floats, rows: Floats, ratio: float, level: float
-    ) -> Floats:
-        shares = (wrong + 0.5) / (rows + 1.0)
-        deviations = self.limit.deviations(shares * (1.0 - shares) / np.maximum(rows, 1.0))
-        on_fresh = deviations / np.sqrt(ratio)
-        rooms = self.limit.rooms(shares, shares) + ndtri(level) * on_fresh
-        probits = rooms / np.maximum(np.hypot(deviations, on_fresh), 1e-12)
-        probits[..., np.eye(rows.shape[1], dtype=bool)] = np.inf
-        return np.asarray(probits.min(axis=(-2, -1))[:, None])
-
-    def _probits_of_shares(
-        self, wrong: Floats, rows: Floats, ratio: float, level: float
-    ) -> Floats:
-        shares = ((wrong.sum(axis=1) + 0.5) / (rows.sum(axis=1) + 1.0))[:, None]
-        if rows.shape[1] > 1:
-            shares = (wrong + PRIOR * shares) / (rows + PRIOR)
-        expected = ratio * rows
-        fresh = expected + QUANTILES * np.sqrt(expected * (1.0 + ratio))
-        fresh = np.maximum(fresh, 0.0).astype(np.intp)
-        most = self.most(fresh, level)
-        spread = np.sqrt(np.maximum(fresh * shares * (1.0 - shares) * (1.0 + ratio), 1e-12))
-        passes = np.where(most < 0, 0.0, ndtr((most + 0.5 - fresh * shares) / spread))
-        return np.asarray(ndtri(passes.mean(axis=0)))
 
 
 def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:

@@ -1,4 +1,4 @@
-"""One fixed sequence: rules on one score in the order of the predicted probability of passing all tests.
+"""A fixed sequence of rules: on one score, or for limits that no such rules serve, within tightened limits.
 
 A rule has two cuts for each group with thresholds, or for all rows: values of the score below the first cut
 get the first label, from the second cut on the second label, and between them a human decides. For each step
@@ -14,6 +14,8 @@ any sequence that the selecting rows fix, however well the search below orders i
 If each limit concerns groups one by one, with a threshold each, then each of m groups has its own sequence at
 the level divided by m (union bound). Rules that keep limits by construction come first, so a group whose
 tests fail keeps one answer, if that keeps its limits.
+
+A sequence of other rules, within tightened limits, has the same theorem (`within_tighter`).
 
 References
 ----------
@@ -179,11 +181,10 @@ def within_tighter(selection: Selection, fresh: Fresh, level: float) -> Certifie
     for rule in rules_within_tighter(selection, fresh.n_units, level):
         bounds = tested_bounds(selection.problem.limits, fresh.by(rule), level)
         if any(bound.certified is False for bound in bounds):
-            return passed or Refused(rule, level)
+            break
         within = "; ".join(map(str, rule.problem.limits))
         passed = Certified(rule, METHOD, f"{LAST}. It was selected within {within}.")
-    assert passed is not None  # the stated limits are the last ones
-    return passed
+    return passed or Refused(rule, level)
 
 
 def rules_within_tighter(

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -124,19 +124,6 @@ def hashes_of_names(column: Array) -> Hashes:
 def digest(*contents: bytes) -> str:
     """Return the digest of contents one after the other, 32 hexadecimal digits."""
     return hashlib.blake2b(b"".join(contents), digest_size=16).hexdigest()
-
-
-def digest_of_rule(rule: Any, columns: Sequence[Any] = ()) -> str:
-    """Return the digest of a rule that identifies it in every form: in memory, as a document and in a file.
-
-    Parameters
-    ----------
-    rule : Rule or ThresholdRule
-        The rule.
-    columns : sequence of tuple, optional
-        Columns, label, kind and missing value of each `Scores` of the rule.
-    """
-    return digest(repr((rule.identity, list(columns))).encode())
 
 
 def digest_of(document: Mapping[str, Any], *about: Any) -> str:

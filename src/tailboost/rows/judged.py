@@ -1,18 +1,14 @@
 """The classifier behind a pipeline or a search, and its answers."""
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from tailboost.core import (
-    Array,
-    DeferredRowsWarning,
     Floats,
     Model,
     Table,
-    UncertifiedGroupsWarning,
 )
 
 
@@ -46,14 +42,6 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     """Return the classifier at the end of a search or pipeline, and the rows after the steps before."""
     final, steps = inside(model)
     return final, transformed(X, steps)
-
-
-def predicted_labels(model: Model, X: Table) -> Array:
-    """Return ``predict`` of a model without warnings of deferred rows or uncertified groups."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeferredRowsWarning)
-        warnings.simplefilter("ignore", UncertifiedGroupsWarning)
-        return np.asarray(model.predict(X))
 
 
 def answer_shares(model: Model, X: Table) -> Floats:

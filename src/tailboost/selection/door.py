@@ -6,6 +6,7 @@ have read (`Known`). Certificates, monitors and model files read these alone.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -20,6 +21,7 @@ from sklearn.frozen import FrozenEstimator
 
 from tailboost.core import (
     Array,
+    DeferredRowsWarning,
     Floats,
     Groups,
     Hashes,
@@ -28,6 +30,7 @@ from tailboost.core import (
     Mask,
     Model,
     Table,
+    UncertifiedGroupsWarning,
     as_table,
     check_answers,
     frozen_object,
@@ -41,10 +44,8 @@ from tailboost.rows import (
     Records,
     answer_shares,
     digest,
-    digest_of_rule,
     hash_rows,
     inside,
-    predicted_labels,
     transformed,
 )
 from tailboost.selection.identity import Identity, identity_of
@@ -95,9 +96,10 @@ class Decision:
         if self.written is None:
             return None
         outputs = [each.tobytes() for each in self.made_by if isinstance(each, np.ndarray)]
-        if len(outputs) == len(self.made_by):
-            return digest(digest_of_rule(self.written).encode(), *outputs)
-        return digest_of_rule(self.written, self.made_by)
+        are_outputs = len(outputs) == len(self.made_by)
+        columns = [] if are_outputs else list(self.made_by)
+        of_rule = digest(repr((self.written.identity, columns)).encode())
+        return digest(of_rule.encode(), *outputs) if are_outputs else of_rule
 
 
 #: The decision function of a model of another library, and of an array of answers.
@@ -318,7 +320,10 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
                 f"{model!r} has no thresholds yet: give the rule of tune or calibrate, as in "
                 "certify(tune(scores, X, y, limits=…), X_fresh, y_fresh)"
             )
-        labels = predicted_labels(model, X)
+        with warnings.catch_warnings():  # of deferred rows, or uncertified groups
+            warnings.simplefilter("ignore", DeferredRowsWarning)
+            warnings.simplefilter("ignore", UncertifiedGroupsWarning)
+            labels = np.asarray(model.predict(X))
         check_answers(labels, X, f"predict of {type(model).__name__}")
         return labels
 

@@ -194,7 +194,7 @@ class ThresholdRule(StoredRule):
 
     @property
     def identity(self) -> Document:
-        """The rule as plain values, for `digest_of_rule`: as format 2 has it, so digests in files stay."""
+        """The rule as plain values, for `Decision.digest`: as format 2 has it, so digests in files stay."""
         document = {**self.to_dict(), "format": 2}
         del document["label"]  # the scores that the rule reads have it
         return document
@@ -486,7 +486,7 @@ class Rule(StoredRule):
 
     @property
     def identity(self) -> Document:
-        """The rule as plain values, for `digest_of_rule`: nine digits, without errors of other machines."""
+        """The rule as plain values, for `Decision.digest`: nine digits, without errors of other machines."""
         return json.loads(self.to_json(), parse_float=lambda number: f"{float(number):.9g}")
 
     def predict(
