@@ -40,9 +40,8 @@ from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
 from tailboost.guarantees.certificates import CONSTANT, Certificate, Price
 from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
-from tailboost.guarantees.exact_tests import LimitTests
+from tailboost.guarantees.exact_tests import CountTable, LimitTests, OneScore
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
-from tailboost.guarantees.one_score import CountTable, OneScore
 from tailboost.rates import Counts, Limit, Statistic, checked_limits
 from tailboost.rows import (
     HUMAN_REVIEW,

@@ -14,9 +14,17 @@ from itertools import compress
 import numpy as np
 
 from tailboost.core import Ints, Mask
-from tailboost.guarantees.exact_tests import DEFERRED, FIRST, LimitTests, Share, most_reached
+from tailboost.guarantees.exact_tests import (
+    DEFERRED,
+    FIRST,
+    CountTable,
+    LimitTests,
+    OneScore,
+    Share,
+    most_reached,
+    one_cut,
+)
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
-from tailboost.guarantees.one_score import CountTable, OneScore, one_cut
 from tailboost.guarantees.ranks import AT_RANKS, is_ranked, n_stops, windows
 from tailboost.guarantees.sequence import parts_of
 from tailboost.rows import random_numbers

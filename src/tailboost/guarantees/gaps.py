@@ -29,9 +29,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
 from tailboost.core import Floats, Ints, frozen_object
-from tailboost.guarantees.exact_tests import FIRST, Share
+from tailboost.guarantees.exact_tests import FIRST, OneScore, Share
 from tailboost.guarantees.fresh import Certified, Refused
-from tailboost.guarantees.one_score import OneScore
 from tailboost.guarantees.ranks import at_thresholds, refused
 from tailboost.rates import Limit
 

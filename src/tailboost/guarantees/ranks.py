@@ -22,9 +22,8 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Floats, Ints
-from tailboost.guarantees.exact_tests import FIRST, Share, most_reached
+from tailboost.guarantees.exact_tests import FIRST, CountTable, OneScore, Share, most_reached
 from tailboost.guarantees.fresh import Certified, Refused
-from tailboost.guarantees.one_score import CountTable, OneScore
 from tailboost.guarantees.sequence import sequence_of
 
 METHOD = "ranks"

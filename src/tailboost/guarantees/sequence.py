@@ -33,9 +33,8 @@ from scipy.special import log_ndtr, ndtri
 
 from tailboost.core import Ints
 from tailboost.guarantees.certify import tested_bounds
-from tailboost.guarantees.exact_tests import ALWAYS, LimitTests
+from tailboost.guarantees.exact_tests import ALWAYS, CountTable, LimitTests, OneScore, one_cut
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
-from tailboost.guarantees.one_score import CountTable, OneScore, one_cut
 from tailboost.rates import RATIO, TINY, InfeasibleLimitsError, Limit
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import counted_rate
