@@ -1,5 +1,7 @@
 """The eleven commands."""
 
+from __future__ import annotations  # help loads no part that an annotation names
+
 import hashlib
 import io
 import json
