@@ -31,7 +31,6 @@ REFERENCE = {
     "Production": {
         "Files and rules": "tailboost: save_model load_model save_rule load_rule ThresholdRule Rule",
         "Monitor and card": "tailboost: Monitor ModelCard",
-        "Large tables": "tailboost.dask: all",
     },
     "Metrics, plots and data": {
         "Metrics": "tailboost.metrics: all",
@@ -45,7 +44,7 @@ REFERENCE = {
 JOBS = (
     "the classifiers of the four papers, their learners and programs",
     "rules within limits, certificates, rates",
-    "files, rules in other systems, the monitor, the card of a model, large tables",
+    "files, rules in other systems, the monitor, the card of a model",
     "errors by class and group, the tail, displays, bundled tables",
     "what is raised and warned, with the cure",
 )

@@ -22,8 +22,6 @@ MODULES = sorted(
 def test_examples_run(name):
     if name.startswith("tailboost.learners.torch"):
         pytest.importorskip("torch")
-    if name.startswith("tailboost.dask"):
-        pytest.importorskip("dask")
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0
     assert results.failed == 0

@@ -14,7 +14,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import (
         boosting as boosting,
         classifiers as classifiers,
-        dask as dask,
         datasets as datasets,
         exceptions as exceptions,
         learners as learners,
@@ -77,19 +76,17 @@ _PACKAGES = (
     *("datasets", "exceptions", "metrics", "plotting", "published"),
 )
 
-# These need an extra. `from tailboost import *` does not import them.
-_EXTRAS = ("dask", "torch")
 __all__ = sorted([*_exceptions, *_HOME, *_PACKAGES])
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_EXTRAS, "__version__"]
+    return [*__all__, "torch", "__version__"]
 
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
-    elif name in _PACKAGES or name in _EXTRAS:
+    elif name in (*_PACKAGES, "torch"):  # `from tailboost import *` does not import the extra
         value = import_module(f"tailboost.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

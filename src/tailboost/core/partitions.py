@@ -108,17 +108,10 @@ def streamed(X: Table, y: Column = None) -> tuple[Any, Any]:
             [partial(file.to_table, schema=X.schema) for file in X.get_fragments()]
         ), y
     if hasattr(type(X), "npartitions") and getattr(X, "ndim", 0) == 2:
-        return Partitions([block.compute for block in blocks_of(X)]), y
+        if hasattr(X, "rechunk"):  # an array may have blocks of columns
+            X = X.rechunk({1: -1})
+        return Partitions([block.compute for block in np.ravel(X.to_delayed())]), y
     return unpack(X, y)
-
-
-def blocks_of(values: Any) -> list[Any]:
-    """Return the partitions of a Dask collection, with all its columns, as delayed objects."""
-    if not hasattr(values, "rechunk"):
-        return list(values.to_delayed())
-    if values.ndim == 2:  # an array may have blocks of columns
-        values = values.rechunk({1: -1})
-    return list(values.to_delayed().ravel())
 
 
 def part_of(X: Table, rows: Array) -> Any:
