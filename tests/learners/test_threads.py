@@ -13,8 +13,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import _openmp_helpers
 
-from tailboost.core import long_work as threads  # its constants decide who uses threads
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier, threads
 
 SCRIPT = Path(__file__).with_name("stress_threads.py")
 

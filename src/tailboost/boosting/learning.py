@@ -28,7 +28,6 @@ from tailboost.core import (
     Partitions,
     Seed,
     Table,
-    check_labelled_rows,
     fitting_apart,
     frozen_value,
     part_of,
@@ -40,7 +39,7 @@ from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHAR
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import class_scores, first_step, open_session, predict_models
 from tailboost.learners.named import named_learner
-from tailboost.learners.table import checked_rows
+from tailboost.learners.table import check_labelled_rows, checked_rows
 
 
 class Rows(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Model, Table
+from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Table
 from tailboost.core.spelling import did_you_mean, joined
 
 # The most known labels or groups in a message.
@@ -459,36 +459,6 @@ def check_probabilities(
             f"{np.asarray(y_proba)[row].tolist()}"
         )
     return probabilities
-
-
-def check_labelled_rows(
-    learner: Model, X: Table, y: Column, sample_weight: Column, *, reset: bool = True
-) -> tuple[Any, Labels, Ints, Floats]:
-    """Check the arguments of a learner's ``fit``; return the table, classes, class numbers and weights.
-
-    Their shapes are (n, d), (K,), (n,) and (n,). The learner's ``_checked`` checks the table. Raise
-    ValueError if labels or weights do not fit the table, or in a fit, ``reset``, fewer than two classes have
-    rows of positive weight.
-    """
-    from sklearn.utils.multiclass import check_classification_targets
-
-    if y is None:
-        raise ValueError(
-            f"{type(learner).__name__} requires y to be passed, but the target y is None"
-        )
-    check_indexes(X=X, y=y, sample_weight=sample_weight)
-    X = learner._checked(X, reset=reset)
-    classes, class_numbers = coded(y, "y", target=True)
-    check_length(class_numbers, "y", n_rows_of(X))
-    check_classification_targets(np.repeat(classes, 2))  # not the column: it is long
-    weight = check_weights(sample_weight, len(class_numbers))
-    weighted_classes = np.unique(class_numbers[weight > 0])
-    if reset and len(weighted_classes) < 2:
-        raise ValueError(
-            f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the "
-            "rows of positive weight; at least two are needed"
-        )
-    return X, classes, class_numbers, weight
 
 
 def in_class_order(table: Table, name: str, classes: Labels) -> Any:

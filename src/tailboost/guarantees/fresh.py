@@ -420,7 +420,7 @@ def _counted(
     names, known = _groups(given.names, rule)
     y = positions(given.classes, classes, "y")[given.y]
     rows = Counts.stratified(
-        y, list(given.groups.T), given.weight, classes, names, defers=rule.defers, costs=costs
+        y, given.groups.T, given.weight, classes, names, defers=rule.defers, costs=costs
     )
     strata = replace(rows.strata, known=known)
     if cost_range is not None and rows.costs is not None:

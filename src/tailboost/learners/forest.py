@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 
-from tailboost.core import Constraints, Floats, Mask, Table, count_threads, frozen_object
+from tailboost.core import Constraints, Floats, Mask, Table, frozen_object
 from tailboost.core.ranges import parameters
 from tailboost.learners.table import (
     FittedModel,
@@ -17,6 +17,7 @@ from tailboost.learners.table import (
     TableReader,
     without_missing,
 )
+from tailboost.learners.threads import count_threads
 
 # Most rows and leaves of a tree, which bound the time and the memory of a forest.
 ROWS_OF_TREE = 20_000

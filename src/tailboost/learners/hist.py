@@ -27,9 +27,7 @@ from tailboost.core import (
     Partitions,
     Seed,
     Table,
-    count_threads,
     frozen_object,
-    predict_in_blocks,
     warn_user,
 )
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE, parameters
@@ -42,6 +40,7 @@ from tailboost.learners.table import (
     TableClassifier,
     TableReader,
 )
+from tailboost.learners.threads import count_threads, predict_in_blocks
 
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT
 # trees, or there are MOST_TREES.

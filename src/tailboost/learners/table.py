@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core import (
@@ -20,15 +21,20 @@ from tailboost.core import (
     Floats32,
     Ints,
     Labels,
+    Model,
     Partitions,
     Seed,
     Table,
     as_pandas,
-    check_labelled_rows,
+    check_indexes,
+    check_length,
     check_table,
+    check_weights,
+    coded,
     fitting_apart,
     frozen_object,
     listed,
+    n_rows_of,
     text,
     unpack,
 )
@@ -259,6 +265,34 @@ def checked_rows(
         allow_nd=tags.three_d_array,
         skip_check_array=is_frame,
     )
+
+
+def check_labelled_rows(
+    learner: Model, X: Table, y: Column, sample_weight: Column, *, reset: bool = True
+) -> tuple[Any, Labels, Ints, Floats]:
+    """Check the arguments of a learner's ``fit``; return the table, classes, class numbers and weights.
+
+    Their shapes are (n, d), (K,), (n,) and (n,). The learner's ``_checked`` checks the table. Raise
+    ValueError if labels or weights do not fit the table, or in a fit, ``reset``, fewer than two classes have
+    rows of positive weight.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(learner).__name__} requires y to be passed, but the target y is None"
+        )
+    check_indexes(X=X, y=y, sample_weight=sample_weight)
+    X = learner._checked(X, reset=reset)
+    classes, class_numbers = coded(y, "y", target=True)
+    check_length(class_numbers, "y", n_rows_of(X))
+    check_classification_targets(np.repeat(classes, 2))  # not the column: it is long
+    weight = check_weights(sample_weight, len(class_numbers))
+    weighted_classes = np.unique(class_numbers[weight > 0])
+    if reset and len(weighted_classes) < 2:
+        raise ValueError(
+            f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the "
+            "rows of positive weight; at least two are needed"
+        )
+    return X, classes, class_numbers, weight
 
 
 class SessionClassifier(ClassifierMixin, BaseEstimator):

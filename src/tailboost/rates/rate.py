@@ -342,7 +342,7 @@ class Rate:
             among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
             of_answers = top[answered.stratum[rows]]
-            if self.needs_costs and answered.costs is not None:
+            if self.needs_costs:
                 of_answers = answered.costs[rows]
             if shares is None:
                 values = of_answers[np.arange(len(rows)), answered.actions[rows]]

@@ -109,15 +109,11 @@ class Strata:
         """The number of the class of each stratum, shape (S,)."""
         return np.repeat(np.arange(self.n_classes), self.n_combinations)
 
-    @cached_property
-    def places(self) -> list[Ints]:
-        """The number of each stratum's value in each column of groups, shape (S,), and 0."""
-        columns = np.tile(self.combinations.T, self.n_classes)
-        return [*columns, np.zeros_like(self.y)]
-
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
-        return self.places[-1 if column is None else column]
+        if column is None:
+            return np.zeros_like(self.y)
+        return np.tile(self.combinations[:, column], self.n_classes)
 
     def label(self, label: Name) -> int:
         """Return the number of the class with a label.
@@ -139,13 +135,15 @@ class Strata:
         subgroups of a tuple are the combinations with rows or known to exist, and their names are tuples of a
         value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
         """
-        *columns, everything = zip((*self.values, (EVERYTHING,)), self.places, strict=True)
         of_class = (self.classes, self.y)
-        axes = dict(zip(self.columns, columns, strict=True))
-        axes |= {CLASS: of_class, EVERYTHING: everything}
+        of_groups = [(groups, self.place(j)) for j, groups in enumerate(self.values)]
+        axes = dict(zip(self.columns, of_groups, strict=True))
+        axes |= {CLASS: of_class, EVERYTHING: ((EVERYTHING,), self.place(None))}
         crossed: tuple[Name, ...] = by if isinstance(by, tuple) else (by,)
-        if by in (GROUP, CELL):
-            families = [[each, of_class][: 1 + (by == CELL)] for each in columns]
+        if by == GROUP:
+            families = [[each] for each in of_groups]
+        elif by == CELL:
+            families = [[each, of_class] for each in of_groups]
         else:
             try:
                 families = [[axes[name] for name in crossed]]
@@ -254,15 +252,14 @@ class Counts:
     strata: Strata
     stratum: Ints  # shape (n,)
     weights: Floats  # shape (n,), of sum 1
-    # Shape (n, A): cost of each action for each row; None without costs.
-    costs: Floats | None = None
+    costs: Any = None  # shape (n, A): cost of each action for each row; None without costs
     actions: Any = None  # shape (n,): number of the answer to each row
 
     @classmethod
     def stratified(
         cls,
         y: Ints,
-        groups: Sequence[Ints],
+        groups: Ints | list[Ints],
         weight: Floats,
         classes: Labels,
         names: GroupNames = NO_GROUPS,
@@ -385,7 +382,7 @@ class Counts:
         weights = check_weights(sample_weight, n)
         rows = cls.stratified(
             positions(truth, classes, "y_true"),
-            list(numbers.T),
+            numbers.T,
             weights / weights.max(),  # no sum of these overflows
             classes,
             names,

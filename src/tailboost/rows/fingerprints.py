@@ -15,7 +15,6 @@ from tailboost.core import (
     Hashes,
     Ints,
     Table,
-    as_pandas,
     as_table,
     distinct_and_places,
     is_missing,
@@ -65,7 +64,7 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | 1
     sums = np.zeros(X.shape[0], dtype=np.uint64)
     if hasattr(X, "tocsr"):
-        entries = as_pandas(X).tocoo()  # one for each place
+        entries = X.tocoo()  # one for each place
         words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
         np.add.at(sums, entries.row, words)
     else:

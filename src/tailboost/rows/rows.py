@@ -309,13 +309,13 @@ class Rows:
         check_indexes(**given, **{f"sample_weight{suffix}": sample_weight})
         if not given:
             raise ValueError(f"X{suffix} and y{suffix} are needed")
+        first, table = next(iter(given.items()))
+        n = n_rows_of(table)
         of_groups = f"groups{suffix}"
         columns = group_columns(given.pop(of_groups, None), of_groups, X)
         classes = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
-        first, measured = next(iter(given.items()), (of_groups, columns))
-        n = n_rows_of(measured)
         for name, values in given.items():
             check_length(values, name, n, first)
         names, numbers = GroupNames.of(columns, of_groups, n, first)
