@@ -13,9 +13,9 @@ import typer
 
 import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
-from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, write
+from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, held, write
 from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option, several
-from tailboost.core import frozen_value, held, positions, write_output
+from tailboost.core import frozen_value, positions, write_output
 
 __all__ = ["app"]
 

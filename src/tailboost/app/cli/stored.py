@@ -1,20 +1,30 @@
 """Model files, rule files, and the ledger of attempts beside a table."""
 
 import json
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import tailboost as tb
 from tailboost.app.cli.tables import Reader, Roles, Rows
-from tailboost.core import frozen_value, held, label_column, write_output
+from tailboost.core import frozen_value, label_column, write_output
 from tailboost.rows import Attempt, Ledger, Seen
+
+try:
+    import fcntl
+except ImportError:  # on Windows there are no locks
+    fcntl = None  # type: ignore[assignment]
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
 # Seconds to wait for another process that calibrates on a table of the same folder.
 _PATIENCE = 600.0
+# Seconds between two looks at a lock.
+_PAUSE = 0.02
 
 
 @frozen_value
@@ -163,3 +173,33 @@ def _read_ledger(path: Path) -> dict[str, _Entry]:
         return {entry.attempt.key: entry for entry in entries}
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{str(path)!r}, the record of attempts, is damaged") from None
+
+
+@contextmanager
+def held(path: Path, patience: float) -> Iterator[None]:
+    """Lock a file while the block reads and replaces it, for other processes and threads.
+
+    Wait so many seconds of ``patience`` for another holder; then raise BlockingIOError.
+    """
+    lock_path = Path(f"{path.resolve()}.lock")
+    deadline = time.monotonic() + patience
+    while True:
+        file = lock_path.open("a")
+        with suppress(BlockingIOError, FileNotFoundError):
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The last holder may have removed the file between our opening and our locking.
+            if os.path.samestat(os.fstat(file.fileno()), lock_path.stat()):
+                break
+        file.close()
+        if time.monotonic() >= deadline:
+            raise BlockingIOError(
+                f"{str(path)!r} is in use by another process; run this again afterwards"
+            )
+        time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            lock_path.unlink()
+        file.close()
