@@ -291,11 +291,11 @@ CURES = {
     ),
     "numbers as groups": (
         lambda: tb.calibrate(FITTED, X, Y, groups=X[:, :1], limits=["error(by=group) <= 30%"]),
-        "groups: the column has .* different numbers, and each would be a group of few rows; make bands",
+        "groups has .* different numbers, and each would be a group of few rows; make bands",
     ),
     "numbers as groups of tune": (
         lambda: tb.tune(FITTED, X, Y, groups=X[:, :1], limits=["error(by=group) <= 30%"]),
-        "groups: the column has 60 different numbers, and each would be a group of few rows; make bands",
+        "groups has 60 different numbers, and each would be a group of few rows; make bands",
     ),
     "the name of the labels": (
         lambda: tb.tune(tb.Scores("a", 1), FRAME, "y", limits=["miss(1) <= 30%"]),

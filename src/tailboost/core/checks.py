@@ -279,23 +279,24 @@ def check_indexes(**of_rows: Any) -> None:
     ValueError: y and X have different pandas indexes. Give y.loc[X.index] to match the rows, or \
 y.to_numpy() if they are in the same order
     """
-    indexes: dict[str, Any] = {}
-    for name, values in of_rows.items():
-        columns = {name: values}
+    first = ""
+    reference: Any = None
+    for argument, values in of_rows.items():
+        columns = {argument: values}
         if isinstance(values, Mapping):
-            columns = {f"{name}[{key!r}]": column for key, column in values.items()}
-        for column_name, column in columns.items():
-            refuse_lazy(column, column_name)
-            if hasattr(column, "iloc"):
-                indexes[column_name] = column.index
-    for name, index in indexes.items():
-        reference_name, reference = next(iter(indexes.items()))
-        if len(index) == len(reference) and not index.equals(reference):
-            raise ValueError(
-                f"{name} and {reference_name} have different pandas indexes. Give "
-                f"{name}.loc[{reference_name}.index] to match the rows, or {name}.to_numpy() "
-                "if they are in the same order"
-            )
+            columns = {f"{argument}[{key!r}]": column for key, column in values.items()}
+        for name, column in columns.items():
+            refuse_lazy(column, name)
+            if not hasattr(column, "iloc"):
+                continue
+            if reference is None:
+                first, reference = name, column.index
+            if len(column) == len(reference) and not column.index.equals(reference):
+                raise ValueError(
+                    f"{name} and {first} have different pandas indexes. Give "
+                    f"{name}.loc[{first}.index] to match the rows, or {name}.to_numpy() if they "
+                    "are in the same order"
+                )
 
 
 def is_missing(value: object) -> bool:

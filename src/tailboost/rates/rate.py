@@ -36,7 +36,8 @@ Pairs = tuple[Pair, ...]
 # Larger than any cost.
 ALL_COSTS = 1e12
 TINY = 1e-300
-# What is meant of a family of rates: each of them, the largest; in limits bounds of each, or a comparison.
+# What a statement takes from a family of rates: each of them or the largest; a limit bounds each of them, or
+# their gap or ratio.
 EACH = "each"
 LARGEST = "largest"
 AT_MOST = "at most"
@@ -82,7 +83,7 @@ KINDS = {
         line.split(None, 3) for line in TABLE.split("\n") if line
     )
 }
-# What is meant of the losses of rows: their mean in the worst population. Printed names.
+# Means of the losses of rows in the worst population, and their printed names.
 WORST = {
     "tail": "expected {0} of the worst {2:g} % of rows",
     "shift": "expected {0} within a KL divergence of {1:g}",
@@ -328,7 +329,7 @@ class Rate:
             top = np.pad(top, ((0, 0), (before, n_strata - before), (0, 0)))
             bottom = np.pad(bottom, ((0, 0), (0, n_strata), (0, 0)))
         scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0
-        return Terms(self, names, top, bottom, mass, low, high, scale)
+        return Terms(names, top, bottom, mass, low, high, scale)
 
     def samples(self, answered: Counts, shares: Floats | None = None) -> list[Sample]:
         """Return the rows of each subgroup with their values; the rate is the mean of the values.
@@ -380,7 +381,6 @@ class Rate:
 class Terms:
     """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each of m subgroups."""
 
-    rate: Rate
     names: list[Name]  # of the subgroups
     top: Floats  # shape (m, W, A); W is S, or 2 S if the counts also contain costs
     bottom: Floats  # shape (m, W, A)
@@ -409,14 +409,14 @@ class Terms:
 
 @frozen_value
 class Statistic:
-    """What is meant of a family of rates: made by `largest`, `gap` or `ratio`.
+    """Each rate of a family, or one number of all: made by `largest`, `gap` or `ratio`.
 
     The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
 
     Parameters
     ----------
     form : {"each", "largest", "gap", "ratio"}
-        What is meant of the rates. Of a single rate "each" is the rate itself.
+        The number of the family. Of a single rate "each" is the rate itself.
     rate : Rate
         The family.
     """
@@ -480,8 +480,10 @@ class Statistic:
     @property
     def most(self) -> float:
         """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
-        if self.form == RATIO or not self.rate.in_costs:
-            return float(self.form != RATIO)
+        if self.form == RATIO:
+            return 0.0
+        if not self.rate.in_costs:
+            return 1.0
         return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
 
     def within(self, level: Stated) -> Limit:

@@ -5,11 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core import (
-    Floats,
-    Model,
-    Table,
-)
+from tailboost.core import Floats, Model, Table
 
 
 def inside(model: Model) -> tuple[Any, tuple[Any, ...]]:

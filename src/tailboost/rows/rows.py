@@ -354,9 +354,9 @@ class Rows:
         return None if self.classes is None else self.classes[self.y]
 
     @property
-    def _by_column(self) -> list[tuple[Any, Labels, Ints]]:
+    def _by_column(self) -> Iterable[tuple[Any, Labels, Ints]]:
         """Name and values of each column of groups, and the number of each row's value, shape (n,)."""
-        return list(zip(self.names.titles, self.names.values, self.groups.T, strict=True))
+        return zip(self.names.titles, self.names.values, self.groups.T, strict=True)
 
     @property
     def columns(self) -> dict[Any, Labels]:
@@ -411,11 +411,10 @@ class Rows:
             if values.dtype.kind not in "iuf" or len(values) <= MOST_NUMBERS:
                 continue
             if len(values) * FEWEST_OF_A_NUMBER >= len(self):
-                title = self.names.titles[j]
-                name = "the column" if title is None else repr(title)
                 raise ValueError(
-                    f"groups: {name} has {len(values):,} different numbers, and each would be "
-                    "a group of few rows; make bands first, as by pandas.cut"
+                    f"{column_words('groups', self.names.titles[j])} has {len(values):,} different "
+                    "numbers, and each would be a group of few rows; make bands first, as by "
+                    "pandas.cut"
                 )
 
     def numbered(
@@ -526,7 +525,7 @@ def group_numbers(
         return np.array([number.get(label, others) for label in labels], dtype=np.intp)
     words = column_words("groups", column)
     labels = label_column(entries, words)
-    return positions(labels, np.asarray(rule_groups), words, "groups not seen in fit")
+    return positions(labels, rule_groups, words, "groups not seen in fit")
 
 
 # -- names of groups, and rows in groups that a certificate does not name ----------------------------------
