@@ -10,4 +10,5 @@ from tailboost.core.score_kinds import *
 from tailboost.core.spelling import *
 from tailboost.core.tables import *
 from tailboost.core.versions import *
+from tailboost.core.warn import *
 from tailboost.exceptions import *

@@ -4,8 +4,7 @@ A message has the name of the argument, the expected value and the actual one.
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from numbers import Real
 from typing import Any
@@ -34,22 +33,6 @@ LAZY = {
     "to_table(), or see the page 'Large tables' of the documentation": "a data set of pyarrow",
 }
 GIVE_A_VALUE = "drop their rows or give them a value"
-
-
-# -- documents -------------------------------------------------------------------------------------
-
-
-@contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Turn errors in the form of a document into ValueErrors that name it."""
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError, OverflowError) as failure:
-        raise ValueError(
-            f"this is no {what}: a part is missing or has another form"
-        ) from failure
-    except ValueError as failure:
-        raise ValueError(f"this is no {what}: {failure}") from failure
 
 
 # -- tables ----------------------------------------------------------------------------------------

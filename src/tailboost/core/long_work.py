@@ -98,8 +98,8 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-# Held by the Python thread that has set the number of threads.
-_BLAS = threading.RLock()
+# Held by the Python thread that has set the number of threads of BLAS.
+_SETTING = threading.RLock()
 
 
 @contextmanager
@@ -110,11 +110,11 @@ def one_blas_thread() -> Iterator[None]:
     Python thread change it. Therefore one Python thread at a time sets the number, until the end of its
     block. Blocks of other threads change nothing.
     """
-    if not _BLAS.acquire(blocking=False):
+    if not _SETTING.acquire(blocking=False):
         yield
         return
     try:
         with _blas().limit(limits=1):
             yield
     finally:
-        _BLAS.release()
+        _SETTING.release()

@@ -13,7 +13,7 @@ from tailboost.core.frozen import frozen_value
 # Probabilities may be outside [0, 1] by rounding of this size.
 ROUNDED = 1e-2
 # Largest size of other scores. Differences and slopes between such scores are finite.
-LARGEST_SCORE = 1e200
+MOST = 1e200
 # Of 6 to 9 digits of numbers between 1e-14 and 1e6, the powers of 10 are exact: from 1 to 1e22.
 MOST_DIGITS_BEFORE = 5
 MOST_ZEROS_BEHIND = 14
@@ -109,12 +109,11 @@ class ScoreKind:
         return np.clip(values, self.lower, self.upper, out=values)
 
 
-_MOST = LARGEST_SCORE
 SCORE_KINDS = {
     "probability": ScoreKind("probability", "probabilities", 0.0, 1.0, -ROUNDED, 1.0 + ROUNDED),
     "percent": ScoreKind("percent", "percent", 0.0, 100.0, -1.0, 101.0),
-    "logit": ScoreKind("logit", "logits", -_MOST, _MOST, -_MOST, _MOST),
-    "number": ScoreKind("number", "finite numbers", -_MOST, _MOST, -_MOST, _MOST),
+    "logit": ScoreKind("logit", "logits", -MOST, MOST, -MOST, MOST),
+    "number": ScoreKind("number", "finite numbers", -MOST, MOST, -MOST, MOST),
 }
 
 

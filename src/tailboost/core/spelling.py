@@ -1,9 +1,7 @@
-"""Words for messages and tables: near names, numbers with nouns, lists, rates with their digits; warnings."""
+"""Words for messages and tables: near names, numbers with nouns, lists, rates with their digits."""
 
 import difflib
 import math
-import sys
-import warnings
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -137,22 +135,3 @@ def rounded_away(value: float, digits: int, above: bool | None) -> float:
         return round(value, digits)
     scale = 10.0**digits if above else -(10.0**digits)
     return math.ceil(value * scale - ROUNDING) / scale
-
-
-# -- warnings ---
-
-# Packages with lines that are not of the user's program.
-_OURS = ("tailboost", "sklearn")
-
-
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn with the place of the nearest caller outside of tailboost and scikit-learn."""
-    level = 1
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        package = frame.f_globals.get("__name__", "").split(".")[0]
-        if package not in _OURS:
-            break
-        frame = frame.f_back
-        level += 1
-    warnings.warn(message, category, stacklevel=level)

@@ -1,7 +1,8 @@
-"""Versions of Python and of the packages behind results, and of the formats of documents."""
+"""Versions of Python and of the packages behind results; documents, and the versions of their formats."""
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 
 from tailboost.core.array_types import Document
@@ -27,6 +28,19 @@ def versions(*more: str) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return installed
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn errors in the form of a document into ValueErrors that name it."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, OverflowError) as failure:
+        raise ValueError(
+            f"this is no {what}: a part is missing or has another form"
+        ) from failure
+    except ValueError as failure:
+        raise ValueError(f"this is no {what}: {failure}") from failure
 
 
 #: From the format of a document to the function that makes the next format of it.

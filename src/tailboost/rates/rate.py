@@ -362,17 +362,20 @@ class Rate:
         return f"{'1 − ' * self.complement}{words}{by}"
 
     def __repr__(self) -> str:
-        arguments = []
-        if self.kind == "custom":
-            pairs = [list(map(list, each)) for each in (self.counted, self.among)]
-            arguments = [repr(self.name), f"counted={pairs[0]}", f"among={pairs[1]}"]
-        matrix = self.matrix and list(map(list, self.matrix))
-        labels = self.labels and list(self.labels)
-        beta = None if self.beta == 1.0 else self.beta
         loss = None if self.loss and self.loss.kind == "error" else self.loss
-        values = (self.level or None, loss, self.label, matrix, labels, beta, self.by)
-        stated = zip(("", "", "", "", "labels=", "beta=", "by="), values, strict=True)
-        arguments += [f"{word}{value!r}" for word, value in stated if value is not None]
+        stated = [
+            ("", self.level or None),
+            ("", loss),
+            ("", self.label),
+            ("", self.matrix and list(map(list, self.matrix))),
+            ("labels=", self.labels and list(self.labels)),
+            ("beta=", None if self.beta == 1.0 else self.beta),
+            ("by=", self.by),
+        ]
+        if self.kind == "custom":
+            counted, among = (list(map(list, pairs)) for pairs in (self.counted, self.among))
+            stated = [("", self.name), ("counted=", counted), ("among=", among), *stated]
+        arguments = [f"{word}{value!r}" for word, value in stated if value is not None]
         call = f"{self.kind}({', '.join(arguments)})"
         return f"1 - {call}" if self.complement else call
 

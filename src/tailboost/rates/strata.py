@@ -364,8 +364,7 @@ class Counts:
         is_review = np.asarray(answers) == HUMAN_REVIEW
         if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
             # No rate reads the answers of deferred rows: they get the true label.
-            given = np.asarray(answers, dtype=object)
-            answers = np.where(is_review, truth.astype(object), given)
+            answers = np.where(is_review, truth, np.asarray(answers, dtype=object))
             deferred = is_review if deferred is None else is_review | deferred
         if draws and deferred is not None:
             raise ValueError(
