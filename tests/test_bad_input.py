@@ -327,7 +327,7 @@ CURES = {
     ),
     "a parameter": (
         lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),
-        "has no parameter 'limit'; did you mean 'limits'",
+        "Invalid parameter 'limit'",
     ),
 }
 

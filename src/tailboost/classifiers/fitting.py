@@ -1,6 +1,7 @@
 """The rows and the models of a fit: tables, labels and groups, and estimators, cross-fitted and final."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
 from itertools import product
@@ -55,6 +56,7 @@ from tailboost.rows import (
     Rows,
     Seen,
     crossed,
+    first_repeated,
     hash_rows,
     hashes_of_pairs,
     stratified_places,
@@ -110,6 +112,11 @@ def estimators_of(training: Rows) -> Named:
     return default_estimators(len(np.unique(labelled)), prod(training.X.shape[1:]))
 
 
+def pairs_of(models: Model) -> Any:
+    """Return the models of a dict as (name, model) pairs; models in another form stay as they are."""
+    return list(models.items()) if isinstance(models, Mapping) else models
+
+
 def is_pair(item: object) -> bool:
     """Return whether an item of the parameter ``estimators`` is a pair of a name and anything."""
     return isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
@@ -121,20 +128,21 @@ def named_models(models: Model) -> Named:
     A dict and a list of pairs keep their names. Models without a name are called by their class, function or
     score column, and numbered from 1 if several have the same name.
     """
-    pairs = list(models) if isinstance(models, (list, tuple)) else [models]
-    if isinstance(models, Mapping):
-        pairs = list(models.items())
-    elif not all(map(is_pair, pairs)):
-        kinds = list[str]()
-        for model in pairs:
-            if isinstance(model, Scores) and len(model.column_list) == 1:
-                kinds.append(str(model.column_list[0]))
-            else:
-                kinds.append(getattr(model, "__name__", type(model).__name__))
+    given = pairs_of(models)
+    pairs = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not (isinstance(models, Mapping) or all(map(is_pair, pairs))):
+        kinds = [kind_of(model) for model in pairs]
         for i, kind in enumerate(kinds):
             number = f" {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else ""
             pairs[i] = (kind + number, pairs[i])
     return [(name, as_fitted(model)) for name, model in pairs]
+
+
+def kind_of(model: Model) -> str:
+    """Return what a model without a name is called: its score column, function or class."""
+    if isinstance(model, Scores) and len(model.column_list) == 1:
+        return str(model.column_list[0])
+    return getattr(model, "__name__", type(model).__name__)
 
 
 def usable(estimators: Named, rows: Rows, *, weighted: bool) -> Named:
@@ -166,15 +174,15 @@ def usable(estimators: Named, rows: Rows, *, weighted: bool) -> Named:
         title = f"estimators: {name!r}"
         if isinstance(model, str):
             model = named_learner(model, title)
+        answers = callable(model) or hasattr(model, "predict_proba")
+        if answers and not (hasattr(model, "fit") or isinstance(model, type)):
+            model = GivenModel(model)
         is_frozen = isinstance(model, FrozenEstimator)
         given = model.estimator if is_frozen else model
         if isinstance(given, type):
             raise TypeError(f"{title} is a class; give an instance: {given.__name__}()")
         if type(given).__name__ != name:
             title += f" ({type(given).__name__})"
-        answers = callable(given) or hasattr(given, "predict_proba")
-        if answers and not (is_frozen or hasattr(given, "fit")):
-            given = model = GivenModel(given)
         if not hasattr(given, "fit" if is_frozen else "get_params"):
             raise TypeError(
                 f"{title} is of type {type(given).__name__}, no classifier; tailboost.tune takes "
@@ -196,9 +204,8 @@ def usable(estimators: Named, rows: Rows, *, weighted: bool) -> Named:
                 "final_estimator to a StackingClassifier"
             )
         if isinstance(model, (Scores, GivenModel)):
-            model = FrozenEstimator(
-                copy(model).fit(rows.X, rows.labels)
-            )  # the user's object stays unfitted
+            own = copy(model)  # the user's object stays unfitted
+            model = FrozenEstimator(own.fit(rows.X, rows.labels))
         elif weighted and not is_frozen and weight_parameter(model) is None:
             raise ValueError(f"sample_weight, class_weight: {title} takes no weights in fit")
         found.append((name, model))
@@ -217,7 +224,7 @@ def frozen_fit(name: str, frozen: FrozenEstimator, classes: Labels) -> Fit:
     columns = positions(
         known, classes, title, f"classes that are not in y, which has {classes.tolist()[:5]}"
     )
-    unknown = sorted({*classes.tolist()} - {*known.tolist()})
+    unknown = np.setdiff1d(classes, known).tolist()
     if unknown:
         warn_user(
             f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows "
@@ -336,7 +343,7 @@ class Split:
             raise ValueError(
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
             )
-        numbers = np.arange(max(len(rows), rows.n_given or 0))
+        numbers = np.arange(rows.n_given or len(rows))
         units = rows.clusters
         if units is None:
             units = np.arange(len(rows))
@@ -370,7 +377,7 @@ class Split:
         """
         held_out = rows.part(self.fold >= 0)
         words = f"the {len(held_out):,} held-out rows"
-        if self.scheme in ("cv", "splits"):
+        if isinstance(self.scheme, str):
             of_rows = f"{len(held_out):,} of {rows.words}"
             if len(held_out) == len(rows):
                 of_rows = rows.words
@@ -422,26 +429,25 @@ def fit_models(
         training = replace(training, weight=training.weight * factors[training.y])
     numbers = class_numbers(training.classes)
     learners = {
-        name: _seeded(in_class_numbers(estimator, numbers), seed)
-        for name, estimator in estimators
+        name: clone(in_class_numbers(estimator, numbers)) for name, estimator in estimators
     }
+    for learner in learners.values():
+        set_seeds(learner, seed, also_stated=False)
     of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
     parts = [*split.fitted, np.ones(len(training), dtype=bool)]  # the last is on all rows
     tasks = list(product([name for name in learners if name not in of_tables], parts))
     fits: dict[str, list[Fit]] = {name: [] for name in learners}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
-    threads = Parallel(prefer="threads", **options)
-    processes = Parallel(**options)
     with noticing_interrupts() as interrupted:
         try:
             if of_tables:
                 table = OpenTable(training.X)
-                found = threads(
+                found = Parallel(prefer="threads", **options)(
                     delayed(_fits_on_table)(training, split, seed, table, name, learners[name])
                     for name in of_tables
                 )
                 fits |= zip(of_tables, found, strict=True)
-            found = processes(
+            found = Parallel(**options)(
                 delayed(_fit_alone)(training, weighted, name, learners[name], rows)
                 for name, rows in tasks
             )
@@ -472,15 +478,20 @@ def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows
     X = training.X
     if not rows.all():  # a copy of all rows may be large
         X = take(X, rows)
-    try:
+    with _named(name, model):
         model.fit(X, y, **weights)
-    except (TypeError, ValueError) as error:
-        raise _failed_fit(name, model, error) from error
     return model, present_classes[np.asarray(model.classes_, dtype=np.intp)]
 
 
-def _failed_fit(name: str, estimator: Model, error: Exception) -> ValueError:
-    return ValueError(f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}")
+@contextmanager
+def _named(name: str, estimator: Model) -> Iterator[None]:
+    """Name the estimator in the message of an error of its fit."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}"
+        ) from error
 
 
 def _fits_on_table(
@@ -503,24 +514,12 @@ def _fits_on_table(
     learner : TableLearner
         The learner of tailboost.
     """
-    try:
+    with _named(name, learner):
         session = learner.open_table(opened, training.y, len(training.classes))
-    except (TypeError, ValueError) as error:
-        raise _failed_fit(name, learner, error) from error
     columns = np.arange(len(training.classes))
-    parts = [*split.fitted, None]
-    return [(session.fit(training.weight, seed, rows), columns) for rows in parts]
-
-
-def _seeded(estimator: Model, seed: int) -> Model:
-    """Return a clone with drawn values of the parameters ``random_state`` without a value, from ``seed``."""
-    estimator = clone(estimator)
-    stated_seeds = {}
-    for name, value in estimator.get_params().items():
-        if name.endswith("random_state") and value is not None:
-            stated_seeds[name] = value
-    set_seeds(estimator, seed)  # also the stated ones, which come back
-    return estimator.set_params(**stated_seeds)
+    return [
+        (session.fit(training.weight, seed, rows), columns) for rows in (*split.fitted, None)
+    ]
 
 
 def answering(models: Models, rows: Rows, fits: CrossFits = UNTRAINED) -> Models:
@@ -557,12 +556,10 @@ def refuse_validation(given: Rows, validation: Rows, cv: object) -> None:
 
     It needs groups if the training rows have groups.
     """
-    if not given.names.titles and validation.names.titles:
-        raise ValueError("groups_val was given without groups")
     if validation.X is None or validation.y is None:
         raise ValueError("a validation set needs both X_val and y_val")
-    if given.names.titles and not validation.names.titles:
-        raise ValueError("groups and X_val were given without groups_val")
+    if bool(given.names.titles) != bool(validation.names.titles):
+        raise ValueError("groups and groups_val: give both or neither")
     if cv != "auto":
         raise ValueError(f"cv={cv!r} and X_val were both given; use cv='auto'")
     if given.clusters is not None:
@@ -575,9 +572,10 @@ def class_factors(class_weight: Stated, training: Rows) -> Floats:
     "balanced" divides the total of the sample weights by K times the total of each class: a row of weight 2
     counts as two rows.
     """
-    n_classes, weight = len(training.classes), training.weight
+    n_classes = len(training.classes)
     if isinstance(class_weight, str):
-        return weight.sum() / (n_classes * np.bincount(training.y, weight))
+        totals = np.bincount(training.y, training.weight)
+        return training.weight.sum() / (n_classes * totals)
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     title = f"class_weight={class_weight!r}"
     stated = by_class_number(class_weight, class_numbers(training.classes), title)
@@ -595,22 +593,19 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
     If these repeat known rows, warn and mark them as fitted on.
     """
     rows = models.rows
-    hashes = of_table = models.row_hashes(rows.X)
+    hashes = models.row_hashes(rows.X)
     if known:
-        if models.of_scores:  # fits know whole tables
-            of_table = hash_rows(rows.X, rounded=True)
-        given = Seen.of(of_table)
-    for table in known:
-        if given.repeats(table):
-            words = rows.words
-            equal = f"{100 * given.share_in(table):.3g}% of which equal training rows"
+        # Fits know whole tables.
+        given = Seen.of(hash_rows(rows.X, rounded=True) if models.reads_scores else hashes)
+        repeated = first_repeated(given, known, "copies")
+        if repeated is not None:
+            share = f"{100 * given.share_in(repeated):.3g}%"
+            words = f"{rows.words}, {share} of which equal training rows"
             warn_user(
-                f"{words}, {equal}, where models have smaller errors than on fresh rows: give "
-                "rows that were not given to fit (if features take so few values that fresh "
-                "rows equal training rows, ignore this warning)",
+                f"{words}, where models have smaller errors than on fresh rows: give rows that "
+                "were not given to fit (if features take so few values that fresh rows equal "
+                "training rows, ignore this warning)",
                 ResubstitutionWarning,
             )
-            marked = replace(rows, words=f"{words}, {equal}", fitted=True)
-            models = replace(models, rows=marked)
-            break
+            models = replace(models, rows=replace(rows, words=words, fitted=True))
     return models, Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels(rows.classes))

@@ -23,6 +23,7 @@ from tailboost.classifiers.fitting import (
     fit_models,
     frozen_fit,
     is_pair,
+    pairs_of,
     refuse_validation,
     usable,
 )
@@ -220,9 +221,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
-        self.estimators = estimators
-        if isinstance(estimators, Mapping):
-            self.estimators = list(estimators.items())
+        self.estimators = pairs_of(estimators)
         self.objective = objective
         self.limits = limits
         self.error_budget = error_budget
@@ -262,15 +261,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         -------
         self
         """
-        names = {*self.get_params()}
         if "estimators" in params:  # `fit` alone refuses values
-            estimators = params.pop("estimators")
-            if isinstance(estimators, Mapping):
-                estimators = list(estimators.items())
-            self.estimators = estimators
-            if isinstance(self.estimators, list):
-                names |= {item[0] for item in self.estimators if is_pair(item)}
-        self._refuse_unknown(params, names)
+            self.estimators = pairs_of(params.pop("estimators"))
         if params:
             self._set_params("estimators", **params)
         return self
@@ -466,7 +458,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         rows = Rows.read(None, y, groups, sample_weight, costs)
         problem = mix._problem(rows.names)
         mix.classes_ = rows.classes if classes is None else np.asarray(classes)
-        if len(np.unique(mix.classes_)) != len(mix.classes_) or len(mix.classes_) < 2:
+        if len(np.unique(mix.classes_)) < max(len(mix.classes_), 2):
             raise ValueError(
                 f"classes must be at least two different labels, got {mix.classes_.tolist()}"
             )
@@ -474,8 +466,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         mix._name_groups(rows)
         P = stacked(probabilities, mix.classes_)
         check_length(y, "y", len(P), "probabilities")
-        names = list(probabilities)
-        models = Models(names, len(mix.classes_), [], [], are_given=True, read_stacked=True)
+        models = Models(
+            list(probabilities), len(mix.classes_), [], [], are_given=True, read_stacked=True
+        )
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.places])
         rows = rows.numbered(mix.classes_, mix._group_names, words)
@@ -494,7 +487,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             estimators = default_estimators()
         for _, model in filter(is_pair, estimators):
             if hasattr(model, "__sklearn_tags__"):
-                reader = first_step(model)
                 inputs.sparse &= get_tags(model).input_tags.sparse
-                inputs.allow_nan &= get_tags(reader).input_tags.allow_nan
+                inputs.allow_nan &= get_tags(first_step(model)).input_tags.allow_nan
         return tags

@@ -1,7 +1,7 @@
 """`tune`: selects a rule on the scores of fitted models, and other rules later, without a fit."""
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -33,7 +33,6 @@ from tailboost.core import (
     Stated,
     Table,
     check_costs,
-    did_you_mean,
     fitting_apart,
     positions,
     unpack,
@@ -118,22 +117,6 @@ class TunedClassifier(SelectedClassifier):
         self.error_budget = error_budget
         self.by_group = by_group
         self.infer_groups = infer_groups
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; a fitted classifier keeps its rule until the next fit."""
-        self._refuse_unknown(params, self.get_params())
-        super().set_params(**params)
-        return self
-
-    def _refuse_unknown(self, params: Iterable[str], known: Collection[str]) -> None:
-        """Raise ValueError for a name that is no parameter."""
-        for name in params:
-            if name.partition("__")[0] not in known:
-                raise ValueError(
-                    f"{type(self).__name__} has no parameter {name!r}; "
-                    f"{did_you_mean(name, known)}parameters are "
-                    f"{', '.join(self.get_params(deep=False))}"
-                )
 
     # -- selection ---------------------------------------------------------------------------------------
 
@@ -242,15 +225,14 @@ class TunedClassifier(SelectedClassifier):
             named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
             complete |= len(named) >= FEWEST_TRAINED * (selecting.n_given or 0)
         attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
-        records = Records(complete=complete, ledger=Ledger(tuple(attempts.values())))
-        trained = np.concatenate([named, fits.trained])
-        if len(trained):
-            records = replace(records, trained=Seen.of(trained, TRAINED_ON))
+        hashes = np.concatenate([named, fits.trained])
+        trained = Seen.of(hashes, TRAINED_ON) if len(hashes) else None
+        records = Records(trained, complete, ledger=Ledger(tuple(attempts.values())))
 
         # The rows of the rule. Held-out rows are among the trained ones.
         are_new = not len(fits.fold)
         others = [named, fits.trained] if are_new else [named]
-        known += [Seen.of(hashes) for hashes in others if len(hashes)]
+        known += [Seen.of(each) for each in others if len(each)]
         models, used = compared(models, known)
         if are_new:
             records = records.using(used)
@@ -321,7 +303,8 @@ class TunedClassifier(SelectedClassifier):
             if value is not None:
                 setattr(new, name, value)
         new._validate_params()
-        models, records = new._models, new.records_
+        models = new._models
+        records = new.records_
         if X is None and groups is None:
             engine = new._engine
             problem = new._problem(engine.models.rows.names)
@@ -350,10 +333,10 @@ class TunedClassifier(SelectedClassifier):
         else:
             if groups is not None:
                 new._name_groups(given)
-            seen = [*filter(None, [new.records_.trained])]
-            seen += [
-                rows for each in known_within(models.fitted) for rows in each.records.tables
-            ]
+            within = (each.records for each in known_within(models.fitted))
+            # The rows of another selection may select again.
+            known = (replace(records, used=()), *within)
+            seen = [rows for each in known for rows in each.tables]
             models, table = new._read(given.X)
             words = f"the {len(given):,} rows given to reweight"
             rows = replace(given, X=table).numbered(new.classes_, new._group_names, words)
@@ -400,19 +383,19 @@ class TunedClassifier(SelectedClassifier):
         if error() in (limited.rate, *problem.rates):  # which an error budget limits too
             loosest.error_budget = None
         problem = loosest._problem(self._models.rows.names)
-        bounds = [
+        bounds = (
             each.bound
             for each in self.selection_.problem.limits
             if (each.form, each.rate) == (widest.form, widest.rate)
             and not isinstance(each.bound, tuple)  # bounds by subgroup are no point of a curve
-        ]
+        )
         engine = self.selection_.engine.on(problem)
         return Curve(
             tuple(points_along(engine, problem.within(others), limited, n_points, loosest)),
             limited,
             problem.objective,
             ", within ".join([engine.words, *map(str, others)]),
-            next(iter(bounds), None),
+            next(bounds, None),
             loosest,
         )
 
@@ -482,14 +465,12 @@ class TunedClassifier(SelectedClassifier):
                 "infer_groups=True: with by_group=True the rule reads the group, and needs no "
                 "estimate of it; leave one of them out"
             )
-        if groups.titles:
-            return problem
         needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
         if problem.objective.rate.needs_groups:
             needing.append(f"objective={self.objective!r}")
         if self.by_group:
             needing.append("by_group")
-        if needing:
+        if needing and not groups.titles:
             raise ValueError(
                 f"{needing[0]} needs groups: give groups=, with an entry for each row"
             )
@@ -510,7 +491,7 @@ class TunedClassifier(SelectedClassifier):
             columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
             occurring = [values[numbers].tolist() for values, numbers in columns]
             self.group_combinations_ = tuple(zip(*occurring, strict=True))
-        titles = list(names.titles)
+        titles = names.titles
         read = [title for title in titles if self.by_group in (True, title)]
         if self.by_group and len(read) != 1:
             choices = " or ".join(f"by_group={title or True!r}" for title in titles)
@@ -538,14 +519,15 @@ class TunedClassifier(SelectedClassifier):
         new.classes_ = np.asarray(rule.classes)
         new._group_names = names
         scores = scores.known(rule.classes)
-        name, weight = str(scores.columns), 1.0
+        weights = {str(scores.columns): 1.0}
         offset = np.zeros(len(rule.classes))
         if isinstance(rule, Rule):
-            ((name, weight),) = rule.weights.items()
+            weights = rule.weights
             offset = np.array(rule.offsets)
         columns = positions(scores.classes_, new.classes_, "labels")
         fitted = [FrozenEstimator(scores)]
-        models = Models([name], len(offset), fitted, [columns], np.array([weight]), offset)
+        weight = np.array([*weights.values()])
+        models = Models([*weights], len(offset), fitted, [columns], weight, offset)
         groups_read = rule.groups, new.by_group or None
         selection = StoredSelection(rule, models, stated(new), groups_read, notes)
         new.evidence_ = Evidence(selection, records, certificate)

@@ -76,9 +76,8 @@ def in_class_numbers(value: Any, numbers: Mapping[Any, int | None], name: str = 
     if isinstance(value, (list, tuple)):
         parts = [in_class_numbers(each, numbers, name) for each in value]
         return value if all(map(is_, parts, value)) else type(value)(parts)
-    if isinstance(value, FrozenEstimator) or type(value).__module__ == "sklearn.multiclass":
-        return value
-    if not hasattr(value, "get_params") or isinstance(value, type):
+    stays = isinstance(value, (FrozenEstimator, type)) or not hasattr(value, "get_params")
+    if stays or type(value).__module__ == "sklearn.multiclass":
         return value
     params = value.get_params(deep=False)
     weights = params.get("class_weight")
@@ -109,13 +108,19 @@ def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
     return clone(in_class_numbers(estimator, numbers))
 
 
-def set_seeds(estimator: Model, seed: int) -> None:
-    """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
-    params = sorted(estimator.get_params(deep=True))
-    names = [name for name in params if name.split("__")[-1] == "random_state"]
+def set_seeds(estimator: Model, seed: int, *, also_stated: bool = True) -> None:
+    """Set the ``random_state`` parameters of an estimator, including nested ones, from one seed.
+
+    These are all of them, or those without a value; the others have no effect on their seeds.
+    """
+    params = estimator.get_params()
+    names = sorted(name for name in params if name.split("__")[-1] == "random_state")
     words = np.random.SeedSequence(seed).generate_state(len(names))
     # scikit-learn takes seeds below 2³¹.
-    estimator.set_params(**dict(zip(names, (words >> 1).tolist(), strict=True)))
+    seeds = zip(names, (words >> 1).tolist(), strict=True)
+    estimator.set_params(
+        **{name: word for name, word in seeds if also_stated or params[name] is None}
+    )
 
 
 def weight_parameter(estimator: Model) -> str | None:
@@ -175,7 +180,7 @@ def grow(
         return
     n_steps = getattr(model, parameter)
     if hasattr(model, "partial_fit"):
-        seed = model.get_params()["random_state"]
+        seed = model.random_state
         # A generator gives each epoch another order of the rows.
         model.set_params(random_state=np.random.RandomState(seed))
         try:
@@ -402,19 +407,19 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int)
     mean = np.zeros((n_rows_of(X), K))
     for t in np.flatnonzero(weights).tolist():
         model = models[t]
+        classes: Any = np.arange(K)
         if hasattr(model, "predict_proba_table"):
             P = model.predict_proba_table(_prepared(model, X, tables))
         elif hasattr(model, "predict_proba"):
             P = np.asarray(model.predict_proba(X), dtype=np.float64)
+            # A classifier that some class had no row for lists those of its columns.
+            classes = np.asarray(getattr(model, "classes_", classes), dtype=np.intp)
         else:
             P = next(predict_models([model], X))
             if P.dtype.kind == "f":
                 P = softmax(2.0 * class_scores(P, K), axis=1)
             else:
                 P = np.eye(K)[P]
-        classes = np.asarray(getattr(model, "classes_", np.arange(K)), dtype=np.intp)
-        if P.shape[1] != len(classes):  # there is a column for each class of the fit
-            classes = np.arange(K)
         mean[:, classes] += weights[t] * P
     return mean / mean.sum(axis=1, keepdims=True)
 
@@ -447,5 +452,8 @@ def by_class_number(
         raise ValueError(
             f"{title}: y has no class {unknown[0]!r}, its classes are {list(numbers)}"
         )
-    places = ((numbers.get(label), value) for label, value in labels.items())
-    return {number: value for number, value in places if number is not None}
+    return {
+        number: labels[label]
+        for label, number in numbers.items()
+        if number is not None and label in labels
+    }
