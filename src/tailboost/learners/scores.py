@@ -27,7 +27,7 @@ from tailboost.core import (
     check_probabilities,
     coded,
     has_named_columns,
-    n_rows_of,
+    in_class_order,
     plain,
     score_kind,
     shortest_decimals,
@@ -154,13 +154,15 @@ class Scores(OfAnyTable):
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
         labels, numbers = coded(y, "y", target=True)
-        self.classes_ = self._labels(labels)
+        fault = self._fault(labels)
+        if fault:
+            raise ValueError(f"{self}: {fault}")
+        self._take_labels(labels)
         values = self.values(X)
         check_length(numbers, "y", len(values))
         if values.shape[1] > 1:
             return self
         score = values[:, 0]
-        self.positive_ = self.classes_.tolist().index(self.label_list[0])
         if score.min() == score.max():
             warn_user(f"{self}: all rows have the score {score[0]:g}, so all get one answer")
         if self.kind == "number":
@@ -179,19 +181,17 @@ class Scores(OfAnyTable):
     def known(self, classes: Sequence[Any]) -> Self:
         """Return the scores of a rule with these labels; the ranks of a number are not known."""
         scores = clone(self)
-        scores.classes_ = np.asarray(classes if len(self.column_list) == 1 else self.label_list)
-        scores.positive_ = list(classes).index(self.label_list[0])
+        scores._take_labels(classes)
         return scores
 
-    def _labels(self, labels: Labels) -> Labels:
-        """Return the labels of the scores, if they suit the columns and the labels of y.
+    def _take_labels(self, labels: Column) -> None:
+        """Set the labels, those of y or of several columns, and the place of the first stated one."""
+        classes = labels if len(self.column_list) == 1 else self.label_list
+        self.classes_ = np.asarray(classes)
+        self.positive_ = list(classes).index(self.label_list[0])
 
-        Raises
-        ------
-        ValueError
-            If a column is named twice, a label is not stated or unknown, or a single score has more than two
-            labels.
-        """
+    def _fault(self, labels: Labels) -> str:
+        """Return why columns and stated labels do not suit the labels of y; nothing if they do."""
         columns = self.column_list
         if not all(isinstance(column, (str, int, np.integer)) for column in columns):
             raise ValueError(
@@ -201,33 +201,31 @@ class Scores(OfAnyTable):
         try:
             score_kind(self.kind).check_missing(self.missing)
         except ValueError as failure:
-            raise ValueError(f"{self}: {failure}") from None
+            return str(failure)
         names = labels.tolist()
-        fault = ""
+        of_y = f"y has {names[:NAMES_SHOWN]}"
         if len(set(columns)) < len(columns):
-            fault = "a column is named twice"
-        elif self.label is None:
-            fault = f"state label=, the label of high scores, such as {names[:2]}"
-        elif len(columns) > 1:
+            return "a column is named twice"
+        if self.label is None:
+            return f"state label=, the label of high scores, such as {names[:2]}"
+        if len(columns) > 1:
             if self.kind == "number":
-                fault = "kind='number' needs a single column"
-            elif len(self.label_list) != len(columns):
-                fault = f"label must have a label for each of the {len(columns)} columns"
-            elif not {*names} <= {*self.label_list}:
-                fault = f"y has labels without a column: it has {names[:NAMES_SHOWN]}"
-            labels = np.asarray(self.label)
-        elif len(names) > NAMES_SHOWN and labels.dtype.kind in "iuf":
-            fault = f"y has {len(names):,} different values; a classifier needs classes, as in y > threshold"
-        elif self.label_list[0] not in names:
-            fault = f"{self.label!r} is no label of y, which has {names[:NAMES_SHOWN]}"
-        elif len(names) != 2:
-            fault = (
-                "one column scores a label against one other, but y has "
-                f"{names[:NAMES_SHOWN]}; for more labels give columns=[...] with label=[...]"
+                return "kind='number' needs a single column"
+            if len(self.label_list) != len(columns):
+                return f"label must have a label for each of the {len(columns)} columns"
+            if not {*names} <= {*self.label_list}:
+                return f"not each label of y has a column: {of_y}"
+            return ""
+        if len(names) > NAMES_SHOWN and labels.dtype.kind in "iuf":
+            return f"y has {len(names):,} different values; a classifier needs classes, as in y > threshold"
+        if self.label_list[0] not in names:
+            return f"{self.label!r} is no label of y: {of_y}"
+        if len(names) != 2:
+            return (
+                f"one column scores a label against one other, but {of_y}; for more labels give "
+                "columns=[...] with label=[...]"
             )
-        if fault:
-            raise ValueError(f"{self}: {fault}")
-        return labels
+        return ""
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns); missing scores become ``missing``."""
@@ -262,9 +260,7 @@ class Scores(OfAnyTable):
             score = expit(score)
         elif self.kind == "number":
             score = np.interp(score, self.knots_, self.levels_)
-        if self.positive_ == 1:
-            return np.column_stack([1.0 - score, score])
-        return np.column_stack([score, 1.0 - score])
+        return np.column_stack([1.0 - score, score])[:, [1 - self.positive_, self.positive_]]
 
     def scores_at(self, probabilities: Floats) -> Floats:
         """Return the scores at which `predict_proba` of the label is each number, for a single column."""
@@ -284,30 +280,24 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
     has two of one name, or is no data frame or matrix.
     """
     X = as_pandas(X)
-    if hasattr(X, "columns") or has_named_columns(X):
-        names = list(X)
-        absent = [name for name in columns if names.count(name) != 1]
-        # Columns of different types would have one type in common.
-        if not absent:
-            arrays = [np.asarray(X[name]) for name in columns]
-            return np.column_stack(
-                [shortest_decimals(a) if a.dtype in NARROW else a for a in arrays]
-            )
-    else:
+    if not (hasattr(X, "columns") or has_named_columns(X)):
         X = np.asarray(X)
         if X.ndim != 2:
             raise ValueError(
                 f"{owner}: the table must be a data frame or an array of shape (n, d), got the "
                 f"shape {X.shape}; give pd.DataFrame({{{columns[0]!r}: scores}})"
             )
-        names = list(range(X.shape[1]))
-        absent = [name for name in columns if name not in names]
-        if not absent:
-            return X[:, list(columns)]
-    raise ValueError(
-        f"{owner}: the table has no single column {absent[0]!r}; its columns are "
-        f"{names[:NAMES_SHOWN]}"
-    )
+        X = dict(enumerate(X.T))
+    names = list(X)
+    absent = [name for name in columns if names.count(name) != 1]
+    if absent:
+        raise ValueError(
+            f"{owner}: the table has no single column {absent[0]!r}; its columns are "
+            f"{names[:NAMES_SHOWN]}"
+        )
+    # Columns of different types would have one type in common.
+    arrays = [np.asarray(X[name]) for name in columns]
+    return np.column_stack([shortest_decimals(a) if a.dtype in NARROW else a for a in arrays])
 
 
 @parameters
@@ -338,35 +328,23 @@ class GivenModel(OfAnyTable):
         return self
 
     def predict_proba(self, X: Table) -> Floats:
-        """Return the checked class probabilities of the model, shape (n, K).
+        """Return the class probabilities of the model as numbers, shape (n, K).
 
         Columns of a data frame are matched to the labels by name. A vector has the probabilities of the
-        second of two labels. Raise ValueError for another shape, or if a label has no column.
+        second of two labels. Raise ValueError if a label has no column, and TypeError for other entries.
         """
         predict: Any = getattr(self.model, "predict_proba", self.model)
-        P = predict(X)
-        labels = self.classes_.tolist()
         owner = f"predict_proba of {self.model!r}"
-        if hasattr(P, "columns"):
-            absent = [label for label in labels if label not in P.columns]
-            if absent:
-                raise ValueError(f"{owner}: no column {absent[0]!r} in {list(P.columns)}")
-            P = P[labels]
+        P = np.asarray(in_class_order(predict(X), owner, self.classes_))
         try:
-            P = np.asarray(P)
             if P.dtype not in NARROW:
                 P = P.astype(np.float64)
         except ValueError:
             raise TypeError(
-                f"{owner} returns {np.ravel(P)[0]!r}: probabilities are needed"
+                f"{owner} returns {P.ravel()[0]!r}: probabilities are needed"
             ) from None
-        if P.ndim == 1 and len(labels) == 2:  # of the second label
-            P = np.column_stack([1.0 - P, P])
-        if P.shape != (n_rows_of(X), len(labels)):
-            raise ValueError(
-                f"{owner} has the shape {P.shape}; {(n_rows_of(X), len(labels))} is needed, a "
-                f"column for each of {labels[:10]}"
-            )
+        if P.ndim == 1 and len(self.classes_) == 2:  # of the second label
+            return np.column_stack([1.0 - P, P])
         return P
 
 
