@@ -89,10 +89,12 @@ class SelectedClassifier(OfAnyTable):
             return repr(self)
         certificate = self.certificate_
         if certificate is not None:
-            source, lines = certificate.title, certificate.limit_lines()
+            source = certificate.title
+            lines = certificate.limit_lines()
             errors = certificate.lines()[:1]
         elif isinstance(self.evidence_.selection, StoredSelection):
-            source, lines = "of a file, without a certificate", []
+            source = "of a file, without a certificate"
+            lines = []
             errors = [f"limits as stated: {self.limits}"]
         else:
             source = f"measured on {self.rates_.words.partition(' (')[0]}"
@@ -212,8 +214,9 @@ class SelectedClassifier(OfAnyTable):
             is_answered = has_group & ~models.without_score(table)
             answers = np.full(len(is_answered), default, dtype=object)
             if is_answered.any():
-                rows, of_rows = take(X, is_answered), take(groups, is_answered)
-                answers[is_answered] = self.predict(rows, of_rows, deferred=deferred)
+                answers[is_answered] = self.predict(
+                    take(X, is_answered), take(groups, is_answered), deferred=deferred
+                )
             return answers
         numbers, is_deferred = self._answers(X, groups)
         labels = self.classes_[numbers]
@@ -224,13 +227,11 @@ class SelectedClassifier(OfAnyTable):
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
             if n_deferred:
-                counting = "The limits and rates of the rule count"
-                if certificate is not None:
-                    counting = "The certificate counts"
                 warn_user(
-                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. "
-                    f"{counting} them as deferred, not with the labels given here. predict(X, "
-                    "deferred='human review') marks them; defers(X) tells which they are",
+                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. Its "
+                    "limits, rates and certificate count them as deferred, not with the labels "
+                    "given here. predict(X, deferred='human review') marks them; defers(X) tells "
+                    "which they are",
                     DeferredRowsWarning,
                 )
             return labels
@@ -523,9 +524,10 @@ class SelectedClassifier(OfAnyTable):
             return X
         if has_named_columns(X):
             return {name: np.atleast_1d(column) for name, column in X.items()}
-        if columns_of(X) or self.scores_ is None or np.shape(X)[1:] not in ((), (1,)):
-            return X
-        return dict.fromkeys(self.scores_.column_list, np.ravel(X))
+        is_single = not columns_of(X) and np.shape(X)[1:] in ((), (1,))
+        if is_single and self.scores_ is not None:
+            return dict.fromkeys(self.scores_.column_list, np.ravel(X))
+        return X
 
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""
@@ -572,10 +574,13 @@ class SelectedClassifier(OfAnyTable):
         """Return the rule with the models that make its scores, and all rows that are known to them."""
         selection = self._selected
         self.evidence_.refuse_changed()
-        made_by: Sequence[object] = selection.models.logs
-        if selection.models.reads_scores:
-            scores = selection.models.scores_read
-            made_by = [[s.column_list, s.label_list, s.kind, s.missing] for s in scores]
+        models = selection.models
+        made_by: Sequence[object] = models.logs
+        if models.reads_scores:
+            made_by = [
+                [each.column_list, each.label_list, each.kind, each.missing]
+                for each in models.scores_read
+            ]
         names = self._group_names
         each = zip(names.titles, (values.tolist() for values in names.values), strict=True)
         rule = Decision(
@@ -591,8 +596,8 @@ class SelectedClassifier(OfAnyTable):
             rule,
             selection.problem.limits,
             (
-                Known(self.records_, score_labels=selection.models.score_labels(self.classes_)),
-                *known_within(selection.models.fitted),
+                Known(self.records_, score_labels=models.score_labels(self.classes_)),
+                *known_within(models.fitted),
             ),
             self._scored,
             self.evidence_.certificate,
@@ -607,8 +612,7 @@ class SelectedClassifier(OfAnyTable):
 
         @cache
         def outputs() -> LogProbabilities:
-            places = self._places(X, groups if self.by_group else None)
-            return models.transform(table, places)
+            return models.transform(table, self._places(X, groups if self.by_group else None))
 
         def answers(opened: LogProbabilities) -> Ints:
             labels, is_deferred = self.evidence_.selected.answers(opened)

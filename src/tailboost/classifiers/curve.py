@@ -158,11 +158,13 @@ class Curve:
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         answers = self._loosest.__tailboost__()
-        rows, classes = answers.score(X, groups), self._loosest.classes_
+        rows = answers.score(X, groups)
         record = Seen.of(rows.content(), SELECTED_ON, y, answers.known[0].score_labels)
         self._loosest._record(record)
         assert rows.outputs is not None
-        outputs, numbers = rows.outputs(), []
+        outputs = rows.outputs()
+        classes = self._loosest.classes_
+        numbers = []
         for _, _, classifier in self:
             classifier._record(record)
             labels, is_deferred = classifier.selection_.answers(outputs)
@@ -171,9 +173,8 @@ class Curve:
                 y, classes[labels], groups, deferred, None, sample_weight, classes
             )
             counts = answered.of(answered.actions)
-            for traded in (self.limited, self.objective):
-                values = traded.rate.terms(answered.strata).values(counts)
-                numbers.append(traded.value(values))
+            for each in (self.limited, self.objective):
+                numbers.append(each.value(each.rate.terms(answered.strata).values(counts)))
         return np.array(numbers).reshape(-1, 2).T
 
     def to_dict(self) -> Document:
@@ -190,8 +191,7 @@ class Curve:
         """Return headings, cells and a sentence on the rows; many points are thinned evenly."""
         heads = [str(self.limited), str(self.objective)]
         shown = np.linspace(0, len(self) - 1, min(len(self), POINTS_SHOWN)).round().astype(int)
-        points = self.values[:, shown].T
-        rows = [[f"{limited:.4f}", f"{value:.4f}"] for limited, value in points]
+        rows = [[f"{rate:.4f}" for rate in self[place][:2]] for place in shown.tolist()]
         words = f"{len(shown)} of {len(self)} points, on {self.measured_on}; fresh rows differ."
         return heads, rows, words
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -79,7 +79,7 @@ class RowPreparation:
             If rows have another shape, values do not fit float32, or pixels are out of range.
         """
         X = np.asarray(X)
-        if tuple(X.shape[1:]) != self.row_shape:
+        if X.shape[1:] != self.row_shape:
             raise ValueError(
                 f"X has rows of shape {X.shape[1:]}, the net takes rows of shape "
                 f"{self.row_shape}"
@@ -89,7 +89,7 @@ class RowPreparation:
                 X = X.astype(np.float32, copy=False)
             if not np.isfinite(X).all():
                 raise ValueError("X contains NaN, infinity or a value too large for float32")
-            if self.pixels and X.size and (X.min() < 0 or X.max() > 1):
+            if self.pixels and ((X < 0) | (X > 1)).any():
                 raise ValueError(
                     "the net was fitted on pixels of uint8; floats must lie in [0, 1], X "
                     f"contains {X.min():g} … {X.max():g}"
@@ -102,11 +102,9 @@ class RowPreparation:
         """Return rows of a transformed table as module inputs, float32."""
         if x.dtype == torch.uint8:
             x = x.float().div_(255)
-        if x.ndim == 2:  # rows of a table
-            return x
         if x.ndim == 3:  # grey images get one channel
             return x.unsqueeze(1)
-        return x.movedim(-1, 1)  # channels first
+        return x.movedim(-1, 1)  # channels first; the columns of a table stay
 
 
 @dataclass
@@ -277,26 +275,24 @@ class TorchSession(OpenSession):
 
     def __post_init__(self) -> None:
         learner = self.learner
-        wrong = [
-            m for m in learner.milestones if not (isinstance(m, Real) and 0 <= float(m) < 1)
-        ]
+        wrong = [m for m in learner.milestones if not BELOW_ONE.is_satisfied_by(m)]
         if wrong:
             raise ValueError(
                 f"milestones={learner.milestones!r}: fractions of steps in [0, 1) are needed, got "
                 f"{wrong}"
             )
         X = np.asarray(self.X)
-        row_shape = tuple(X.shape[1:])
-        is_pixels = len(row_shape) > 1 and X.dtype == np.uint8
-        self.feed = RowPreparation(row_shape, is_pixels, learner.device)
+        is_pixels = X.ndim > 2 and X.dtype == np.uint8
+        self.feed = RowPreparation(X.shape[1:], is_pixels, learner.device)
         self.X = self.feed.transform(X)
         input_shape = tuple(self.feed.batch(self.X[:1]).shape[1:])
         self.architecture = Architecture(learner.module, input_shape, self.n_classes)
         self.labels = torch.from_numpy(self.y.astype(np.int64)).to(self.X.device)
         # The draws index the rows in an order by content, so positions and repetitions do not matter.
         rows = self.X.cpu().numpy()
-        by_content = sorted(range(len(rows)), key=lambda i: (rows[i].tobytes(), self.y[i]))
-        self.order = np.array(by_content)
+        self.order = np.array(
+            sorted(range(len(rows)), key=lambda i: (rows[i].tobytes(), self.y[i]))
+        )
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         self.start: Training | None = None
 
