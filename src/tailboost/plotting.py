@@ -7,11 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost import metrics
 from tailboost.classifiers import TunedClassifier
 from tailboost.core import Axes, Column, Groups, LimitLine, Model, Stated, Table
 from tailboost.rates import Counts, checked_limits
-from tailboost.rows import HUMAN_REVIEW, answer_shares, final_step
+from tailboost.rows import HUMAN_REVIEW
 from tailboost.selection.table import RateTable
 
 __all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
@@ -19,7 +18,6 @@ __all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
 # Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#83888F"
 VERDICTS = {True: (BLUE, "✓ "), False: (VERMILLION, "✗ "), None: (GREY, "")}
-ALPHAS = np.geomspace(0.01, 1.0, 101)
 
 
 class _Display:
@@ -198,7 +196,7 @@ class LimitsDisplay(_Display):
 
 @dataclass(eq=False)
 class TradeOffDisplay(_Display):
-    """A curve of two numbers, such as a limited rate and the error, or the CVaR over the tail mass α.
+    """A curve of two numbers, such as a limited rate and the error.
 
     Parameters
     ----------
@@ -267,7 +265,7 @@ class TradeOffDisplay(_Display):
         Parameters
         ----------
         estimator : fitted classifier
-            Has limits and ``tradeoff()``, a `Curve`. `from_tail` draws boosting.
+            Has limits and ``tradeoff()``, a `Curve`.
         X, y : array-like of shape (n, d), (n,)
             Rows and labels.
         groups : optional
@@ -278,58 +276,10 @@ class TradeOffDisplay(_Display):
             As in `plot`.
         """
         if not isinstance(estimator, TunedClassifier):
-            raise TypeError(
-                f"estimator: {type(estimator).__name__} has no curve of rates; see from_tail"
-            )
+            raise TypeError(f"estimator: {type(estimator).__name__} has no curve of rates")
         curve = estimator.tradeoff()
         values = curve.predicted(X, y, groups=groups)
         return cls(*values, **_axes_of(curve), name=name).plot(ax)
-
-    @classmethod
-    def from_tail(
-        cls,
-        estimator: Model,
-        X: Table,
-        y: ArrayLike,
-        *,
-        alphas: ArrayLike = ALPHAS,
-        reweight: bool = False,
-        name: str | None = None,
-        ax: Axes = None,
-    ) -> Self:
-        """Draw the CVaR of the zero-one loss over the tail mass α.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-            Its answers are drawn by ``predict_distribution`` if it has one, otherwise by ``predict``.
-        X, y : array-like of shape (n, d), (n,)
-            Rows and labels.
-        alphas : array-like of shape (m,), optional
-            Tail masses in (0, 1].
-        reweight : bool, default=False
-            Whether the weights of the mixture are selected for each α, as in Figure 1 of Zhai et al. 2021.
-        name : str, optional
-            Label of the curve.
-        ax : matplotlib Axes, optional
-            As in `plot`.
-        """
-        tail_masses = np.asarray(alphas, dtype=np.float64)
-        values: Any = []
-        if reweight:
-            final, features = final_step(estimator, X)
-            if not hasattr(final, "alpha_path"):
-                raise ValueError(
-                    f"reweight: {type(final).__name__} has no mixture of candidates"
-                )
-            for alpha in tail_masses.tolist():
-                shares = final.reweight(alpha).predict_distribution(features)
-                values += metrics.cvar_curve(y, shares, [alpha], labels=final.classes_).tolist()
-        else:
-            shares = answer_shares(estimator, X)
-            values = metrics.cvar_curve(y, shares, tail_masses, labels=estimator.classes_)
-        ylabel = "CVaR of the zero-one loss"
-        return cls(tail_masses, values, xlabel="tail mass α", ylabel=ylabel, name=name).plot(ax)
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Self:
         """Draw the curve.

@@ -69,18 +69,6 @@ def test_a_trade_off(rule):
         TradeOffDisplay([1, 2], [1], xlabel="a", ylabel="b")
 
 
-@pytest.mark.parametrize("reweight", [False, True])
-def test_the_tail(reweight):
-    clf = tb.AdaLPBoostClassifier(alpha=0.3, n_estimators=4, random_state=0).fit(X[:500], Y[:500])
-    alphas = [0.1, 0.3, 1.0]
-    display = TradeOffDisplay.from_tail(clf, X[500:900], Y[500:900], alphas=alphas, reweight=reweight)
-    for alpha, value in zip(alphas, display.y, strict=True):
-        rule = clf.reweight(alpha=alpha) if reweight else clf
-        wrong = 1.0 - rule.predict_distribution(X[500:900])[np.arange(400), Y[500:900]]
-        worst = np.sort(wrong)[::-1][: round(400 * alpha)]
-        assert value == pytest.approx(worst.mean())
-
-
 def test_a_monitor_with_an_alarm(rule):
     monitor = tb.Monitor(rule)
     with pytest.raises(ValueError, match="batch"):

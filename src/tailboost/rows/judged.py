@@ -34,12 +34,6 @@ def transformed(X: Table, steps: Iterable[Any]) -> Any:
     return X
 
 
-def final_step(model: Model, X: Table) -> tuple[Any, Any]:
-    """Return the classifier at the end of a search or pipeline, and the rows after the steps before."""
-    final, steps = inside(model)
-    return final, transformed(X, steps)
-
-
 def answer_shares(model: Model, X: Table) -> Floats:
     """Return the probability of each answer to each row, shape (n, K).
 
@@ -47,8 +41,8 @@ def answer_shares(model: Model, X: Table) -> Floats:
     Other classifiers answer the label of ``predict`` with probability 1: their ``predict_proba`` estimates
     P(y | x), and is no probability of an answer.
     """
-    final, rows = final_step(model, X)
+    final, steps = inside(model)
     if hasattr(final, "predict_distribution"):
-        return np.asarray(final.predict_distribution(rows), dtype=np.float64)
+        return np.asarray(final.predict_distribution(transformed(X, steps)), dtype=np.float64)
     labels = np.asarray(model.predict(X))
     return np.asarray(labels[:, None] == np.asarray(model.classes_), dtype=np.float64)
