@@ -371,7 +371,7 @@ def selected_on_part(
     hashes = given.hashes(hash_rows(table, rounded=True))
     units = given.clusters
     if units is None:
-        share_of_copies("X", hashes, given.y)
+        share_of_copies(hashes, given.y)
         units = kept_together(hashes)
     numbers = selecting_numbers(hashes, units)
     selects = drawn_part(numbers, share, needed=needed)

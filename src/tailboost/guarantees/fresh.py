@@ -162,7 +162,7 @@ class Compared:
                 shared = max(shared, refuse_repeated(rows, tables, equal_rows))
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and given.clusters is None:
-            copies = share_of_copies("X", given.hashes(scored.given()), given.y)
+            copies = share_of_copies(given.hashes(scored.given()), given.y)
         return cls(equal_rows, complete or model.known[0].records.complete, shared, copies)
 
 

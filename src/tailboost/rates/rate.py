@@ -280,7 +280,8 @@ class Rate:
             np.array([are(classes, label) & are(actions, answer) for label, answer in pairs])
             for pairs in (self.counted, self.among)
         )
-        top, bottom = counted.max(axis=0) * 1.0, among.max(axis=0) * 1.0
+        top = counted.max(axis=0) * 1.0
+        bottom = among.max(axis=0) * 1.0
         if self.kind == "f_score":
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix is not None:
@@ -317,15 +318,14 @@ class Rate:
         # All rows that some answer brings into the denominator.
         mass = (bottom.max(axis=2) > 0) @ strata.mass
         low, high = 0.0, 1.0
-        if self.kind == "cost":
+        if self.needs_costs:
+            low, high = strata.cost_range
+        elif self.kind == "cost":
             low, high = float(numerator.min()), float(numerator.max())
         if strata.mean_costs is not None:
             # Confusion counts have costs after weights: a rate of costs has its numerator there.
             n_strata = len(strata.mass)
-            before = 0
-            if self.needs_costs:
-                before = n_strata
-                low, high = strata.cost_range
+            before = n_strata * self.needs_costs
             top = np.pad(top, ((0, 0), (before, n_strata - before), (0, 0)))
             bottom = np.pad(bottom, ((0, 0), (0, n_strata), (0, 0)))
         scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0

@@ -210,14 +210,14 @@ def first_repeated(new: Seen, tables: Iterable[Seen], equal_rows: EqualRows) -> 
     return next((table for table in tables if new.repeats(table, equal_rows)), None)
 
 
-def share_of_copies(name: str, hashes: Hashes, y: Ints) -> float:
+def share_of_copies(hashes: Hashes, y: Ints) -> float:
     """Return the share of rows of a table that equal another one; 0 if most contents occur again.
 
     ``hashes`` are of rows with labels, ``y`` the numbers of the labels.
 
     In independent draws, an occurring content has an even number of rows with a probability below 1/2, and a
-    multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table, called
-    ``name``, or for a label, or if contents of one label repeat, and those of another one hardly do.
+    multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table or
+    for a label, or if contents of one label repeat, and those of another one hardly do.
     """
     of_labels = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
     counts = np.concatenate(of_labels)
@@ -229,13 +229,13 @@ def share_of_copies(name: str, hashes: Hashes, y: Ints) -> float:
             if copied > by_chance:
                 rows = f"{copied:,} of {len(part):,} different rows"
                 raise LeakageError(
-                    f"{name}: {rows}{'' if part is counts else ' of a label'} occur {k} times, or a "
+                    f"X: {rows}{'' if part is counts else ' of a label'} occur {k} times, or a "
                     f"multiple of {k}, which is no chance. {CURE_OF_COPIES}"
                 )
     repeating = [np.mean(each > 1) for each in of_labels if len(each) >= LEAST_CONTENTS]
     if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
         raise LeakageError(
-            f"{name}: {max(repeating):.0%} of the different rows of one label occur more than once, "
+            f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "
             f"and {min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
         )
     return float(counts[counts > 1].sum() / len(y)) if 2 * len(counts) >= len(y) else 0.0
