@@ -209,8 +209,15 @@ def calibrate(
     if is_selected:
         parts = Parts(model, model.selection_, given, model.__tailboost__())
     else:
-        options = {"objective": objective, "by_group": by_group, "training_rows": training_rows}
-        parts = selected_on_part(model, given, stated, selection_share, **options)
+        parts = selected_on_part(
+            model,
+            given,
+            stated,
+            selection_share,
+            objective=objective,
+            by_group=by_group,
+            training_rows=training_rows,
+        )
         if previous is None:
             parts = replace(parts, note=f"{parts.note} {UNKNOWN_CALLS}")
 
@@ -250,10 +257,10 @@ def calibrate(
     _warn_if_useless(answered, price, selection.problem.objective)
 
     # 6. State what is certified: each limit, and nothing tighter.
-    bounds = [bound for limit in stated for bound in bounds_of(limit, answered, None)]
     at_limits = [
         bound.at_target(found.method if bound.n and bound.method != CONSTANT else CONSTANT)
-        for bound in bounds
+        for limit in stated
+        for bound in bounds_of(limit, answered, None)
         if bound.target is not None
     ]
     certificate = certificate_of(answered, at_limits, confidence)
@@ -418,7 +425,7 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
     each = np.arange(len(classes))
     defers = any(on_deferral)
     strata = Counts.stratified(each, [], np.ones(len(each)), classes, defers=defers).strata
-    one_place = np.zeros(len(strata.mass), dtype=np.intp)
+    one_place = strata.place(None)
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
         tests = LimitTests.of(rate <= 0.5 if limit.from_above else rate >= 0.5, strata)
@@ -546,8 +553,9 @@ def certified(
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
     case = OneScore.of(selection, fresh)
     results = (procedure.certified(case, level) for procedure in ON_ONE_SCORE if case)
-    found = next(filter(None, results), None)
-    found = found or sequence.within_tighter(selection, fresh, level)
+    found = next(filter(None, results), None) or sequence.within_tighter(
+        selection, fresh, level
+    )
     answered = fresh.by(found.rule)
     if isinstance(found, Certified) and len(np.unique(answered.answered.actions)) == 1:
         found = Refused(found.rule, level, ONE_ANSWER)
@@ -564,21 +572,6 @@ def prices(
     Without limits the most probable labels err least. Where a score is no probability, the rule that the
     selecting rows choose without limits stands for them.
     """
-    models, table = selection.models, answered.outputs
-    if models.score.kind == "number":
-        answers, _ = selection.within([]).answers(table)
-    else:
-        answers = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)
-    without = {"": (answers, False)}  # answers, and whether these rows chose them
-    limits = selection.problem.limits
-    if not 2 <= len(limits) <= MOST_PRICED:
-        limits = ()
-    for limit in limits:
-        rest = [other for other in limits if other is not limit]
-        with suppress(InfeasibleLimitsError):  # errors without deferral, for example: no price
-            looser, others = certified(selection.within(rest), answered, level)
-            if isinstance(looser, Certified):
-                without[str(limit)] = others.answered.actions, looser.chose
     counts, votes = answered.answered, answered.voting
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # the number of deferral, which is no error
@@ -587,13 +580,28 @@ def prices(
         return ((actions != y) & (actions < n_classes))[votes]
 
     own = errors(counts.actions)
-    priced = []
-    for name, (actions, chose) in without.items():
+
+    def price(limit: str, actions: Ints, *, chose: bool) -> Price:
         other = errors(actions)
         noise = None
-        if not (found.chose or chose):
-            differences = own * 1.0 - other
-            squares = differences.var() * len(votes) + 2.0  # with two added rows of ±1
+        if not chose:
+            squares = (own * 1.0 - other).var() * len(votes) + 2.0  # with two added rows of ±1
             noise = float(np.sqrt(squares) / len(votes))
-        priced.append(Price(name, float(own.mean()), float(other.mean()), noise))
+        return Price(limit, float(own.mean()), float(other.mean()), noise)
+
+    models, table = selection.models, answered.outputs
+    if models.score.kind == "number":
+        answers, _ = selection.within([]).answers(table)
+    else:
+        answers = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)
+    priced = [price("", answers, chose=found.chose)]
+    limits = selection.problem.limits
+    if 2 <= len(limits) <= MOST_PRICED:
+        for limit in limits:
+            rest = [other for other in limits if other is not limit]
+            with suppress(InfeasibleLimitsError):  # errors without deferral, for example
+                looser, others = certified(selection.within(rest), answered, level)
+                if isinstance(looser, Certified):
+                    chose = found.chose or looser.chose
+                    priced.append(price(str(limit), others.answered.actions, chose=chose))
     return tuple(priced)

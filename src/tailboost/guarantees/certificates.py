@@ -341,14 +341,16 @@ class Certificate:
     @property
     def groups_named(self) -> dict[Name, list[Name]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
+        pairs = [
+            pair
+            for bound in self._limited
+            if bound.n or bound.certified
+            for subgroup in bound.subgroups or (bound.subgroup,)
+            for pair in groups_in(subgroup, bound.rate.by, self.columns)
+        ]
         named: dict[Name, list[Name]] = {}
-        for bound in self._limited:
-            if bound.rate.needs_groups and (bound.n or bound.certified):
-                for subgroup in bound.subgroups or (bound.subgroup,):
-                    for column, group in groups_in(subgroup, bound.rate.by, self.columns):
-                        of_column = named.setdefault(column, [])
-                        if group not in of_column:
-                            of_column.append(group)
+        for column, group in dict.fromkeys(pairs):
+            named.setdefault(column, []).append(group)
         return named
 
     def recheck(

@@ -335,13 +335,12 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     Without a level nothing but possible values bounds a rate, and what an answer keeps by construction.
     """
     rate = stated.rate
-    limit = stated if isinstance(stated, Limit) else None
     samples = fresh.samples(rate)
-    names = [sample.name for sample in samples]
-    targets = np.full(len(names), np.nan)
-    if limit is not None and not limit.compares:
-        targets = limit.levels(names)
+    targets = np.full(len(samples), np.nan)
+    if isinstance(stated, Limit) and not stated.compares:
+        targets = stated.levels([sample.name for sample in samples])
     counts = are_counts(rate, fresh)
+    method = EXACT if counts else BETTING
     deferred = shares_deferred(rate, fresh)
     bounds = []
     for sample, target in zip(samples, targets.tolist(), strict=True):
@@ -354,7 +353,6 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
                 lower += sample.high - upper_bound(rate, sample.mirrored, level, counts=counts)
             if "≤" in stated.sides:
                 upper = upper_bound(rate, sample, level, counts=counts)
-        method = EXACT if counts else BETTING
         bound = CertifiedBound(
             rate,
             sample.name,
@@ -365,15 +363,15 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
             upper=upper,
             n=n,
             method=method if n else "no rows",
-            in_percent=limit is not None and limit.in_percent,
+            in_percent=isinstance(stated, Limit) and stated.in_percent,
             deferred=deferred.get(sample.name),
         )
         if bound.target is not None and kept_by_construction(bound, fresh):
             bound = bound.at_target(CONSTANT)
         bounds.append(bound)
-    if limit is None or not limit.compares:
-        return bounds
-    return [*bounds, compared_bound(limit, samples, bounds)]
+    if isinstance(stated, Limit) and stated.compares:
+        bounds.append(compared_bound(stated, samples, bounds))
+    return bounds
 
 
 def compared_bound(

@@ -25,7 +25,7 @@ from tailboost.guarantees.exact_tests import (
     one_cut,
 )
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
-from tailboost.guarantees.ranks import AT_RANKS, is_ranked, n_stops, windows
+from tailboost.guarantees.ranks import AT_RANKS, is_ranked, n_stops, stops_of
 from tailboost.guarantees.sequence import parts_of
 from tailboost.rows import random_numbers
 
@@ -87,13 +87,13 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
     if not are_apart or len({share.answer for share in tested}) != 1:
         return None
     shares = fresh.shares_of(has_ranks)
-    stops = windows(
-        shares, fresh.by_cell(shares), fresh.n_places, (1.0 - PART) * level / n_stops(shares)
-    )
+    level_of_each = (1.0 - PART) * level / n_stops(shares)
+    stops = stops_of(shares, fresh.by_cell(shares), fresh.n_places, level_of_each)
+    largest, least = stops.T
     prices = np.unique([*selecting.chances.ravel(), 0.0, 2.0])
-    rules = one_cut(selecting.at_prices(prices).clip(*stops))
+    rules = one_cut(selecting.at_prices(prices).clip(least, largest))
     passes = fresh.passes(compress(fresh.tests, is_tested), rules, PART * level)
-    if np.greater(*stops).any() or not passes.any():
+    if (least > largest).any() or not passes.any():
         likeliest = rules[0 if tested[0].answer == FIRST else -1]
         return Refused(case.rule(likeliest), PART * level, NONE)
     losses = np.where(passes, selecting.loss(rules), np.inf)
@@ -194,8 +194,7 @@ def stopped(
     The shares are those of limits on rows of one threshold, and those of limits on rows of several.
     """
     level_of_each = level / (n_stops(alone) + len(together))
-    least, largest = windows(alone, rows.by_cell(alone), rows.n_places, level_of_each)
-    stops = np.stack([largest, least], axis=1)  # of the first and the second label, (m, 2)
+    stops = stops_of(alone, rows.by_cell(alone), rows.n_places, level_of_each)
     answered = rows.answered(free)
     for share, n_rows in zip(together, rows.by_cell(together).sum(axis=1), strict=True):
         here, answer = list(share.places), share.answer

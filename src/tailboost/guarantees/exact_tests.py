@@ -105,21 +105,18 @@ class LimitTests:
 
         ``places`` has the column of groups with thresholds of their own; it is empty without one.
         """
-        if limit.rate.needs_costs or strata.n_actions > 3:
-            return None
         terms = limit.rate.terms(strata)
-        counted, among = terms.top, terms.bottom
-        if not np.isin([counted, among], [0.0, 1.0]).all():
+        wrong, among = terms.top, terms.bottom
+        if strata.n_actions > 3 or not np.isin([wrong, among], [0.0, 1.0]).all():
             return None
-        is_counted = limit.from_above or limit.compares
+        if not (limit.from_above or limit.compares):
+            wrong = among - wrong
         padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))  # an answer that is never wrong
-        wrong = np.pad(counted if is_counted else among - counted, padding)
-        among = np.pad(among, padding, mode="edge")
-        allowed = np.full(len(among), np.nan)
-        is_tested = np.asarray(among.any(axis=(1, 2)))
-        if not limit.compares:
-            allowed = limit.against(limit.levels(terms.names))
-            is_tested &= ~np.isnan(allowed)
+        wrong, among = np.pad(wrong, padding), np.pad(among, padding, mode="edge")
+        allowed = limit.against(limit.levels(terms.names))
+        is_tested = among.any(axis=(1, 2)) & ~np.isnan(allowed)
+        if limit.compares:
+            allowed = np.full(len(among), np.nan)
         named = [groups_in(name, limit.rate.by, strata.columns) for name in terms.names]
         is_across = limit.rate.kind == "representation"  # among the rows of all groups
         in_one_place = np.array(
@@ -189,14 +186,14 @@ class LimitTests:
         A claim about several subgroups needs no correction: if it is false, one of them breaks its limit, and
         this test alone errs with a probability of at most the level (intersection–union, Berger 1982).
         """
-        counts = np.rint(np.stack([wrong, rows], axis=2)).astype(np.intp)
         if not self.limit.compares:
-            is_within = (rows > 0) & (counts[..., 0] <= self.most(counts[..., 1], level))
+            is_within = (rows > 0) & (wrong <= self.most(rows.astype(np.intp), level))
             return np.asarray((kept | is_within).all(axis=1))
+        counts = np.stack([wrong, rows], axis=2).astype(np.intp).tolist()
         return np.array(
             [
                 is_kept or all_pairs_pass(each, self.limit.pair, level)
-                for is_kept, each in zip(kept[:, 0].tolist(), counts.tolist(), strict=True)
+                for is_kept, each in zip(kept[:, 0].tolist(), counts, strict=True)
             ]
         )
 
@@ -342,8 +339,8 @@ class CountTable:
         """
         family, problem = selection.thresholds, selection.problem
         objective, rate = problem.objective, problem.objective.rate
-        is_sum = not (objective.worst or rate.is_ratio or rate.needs_costs)
-        if family is None or not is_sum or rate.by is not None:
+        is_sum = not (objective.worst or rate.is_ratio or rate.by)
+        if family is None or not is_sum:
             return None
         if strata is None or rows is None:
             strata, rows = family.data.strata, family.weights

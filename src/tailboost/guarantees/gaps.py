@@ -138,8 +138,7 @@ def chosen(
     for loss, ranks in sorted(options(curves, sizes, factor, gap)):
         if loss >= constant:
             return None
-        each = zip(curves, ranks, sizes.tolist(), strict=True)
-        widths = np.array([curve.width(rank, size) for curve, rank, size in each])
+        widths = np.array(list(map(Curve.width, curves, ranks, sizes.tolist())))
         least, most = np.maximum(ranks - widths, 0), np.minimum(ranks + widths, sizes)
         low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
         noise = limit.deviations(high * (1.0 - high) / (sizes + 2.0))

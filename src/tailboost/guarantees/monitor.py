@@ -474,14 +474,13 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> M
     for argument, column in given.items():
         if column is not None:
             check_length(column, argument, n)
-    n_lacking = scored.lacking().sum()
-    if n_lacking == n:
+    lacking = scored.lacking()
+    if lacking.all():
         raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
-    if n_lacking:
-        warn_user(f"{n_lacking:,} rows of {n:,} are not tested: they have no score")
-    has_score = ~scored.lacking()
+    if lacking.any():
+        warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
     if not rule.by_group:
-        return has_score
+        return ~lacking
     for name, column in named_columns(given["groups"], None, rule.groups).items():
         if name in rule.groups and rule.by_group in (True, name):
             known = list(map(unit_name, rule.groups[name]))
@@ -496,5 +495,5 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> M
                     f"rows not tested: {is_other.sum():,} of {n:,}; {words}",
                     UncertifiedGroupsWarning,
                 )
-            return has_score & ~is_other
-    return has_score
+            return ~(lacking | is_other)
+    return ~lacking

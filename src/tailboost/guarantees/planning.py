@@ -183,7 +183,7 @@ class Expected(NamedTuple):
         for name in names:
             if name not in of_name:
                 raise ValueError(f"shares: {limit!r} needs the share of {name!r}")
-        rates = [check_number(by_name[name], "rates", UNIT) for name in names]
+        rates = [check_number(each, "rates", UNIT) for each in by_name.values()]
         shares = [check_number(of_name[name], "shares", TO_ONE) for name in names]
         return cls(limit, names, np.array(rates), np.array(shares))
 

@@ -48,24 +48,23 @@ def n_stops(shares: Sequence[Share]) -> int:
     return len({(share.places, share.answer) for share in shares})
 
 
-def windows(
-    shares: Sequence[Share], by_cell: Ints, n_places: int, level: float
-) -> tuple[Ints, Ints]:
-    """Return the least and the largest cut of each place within the ranks of shares at a level each.
+def stops_of(shares: Sequence[Share], by_cell: Ints, n_places: int, level: float) -> Ints:
+    """Return the largest and the least cut of each place within the ranks of shares at a level each, (m, 2).
 
-    ``by_cell`` has the rows of each share in V cells of the score, shape (len(shares), V).
+    They are the stops of the first and of the second label. ``by_cell`` has the rows of each share in V cells
+    of the score, shape (len(shares), V).
     """
     n_cells = by_cell.shape[1]
-    least, largest = np.zeros(n_places, dtype=np.intp), np.full(n_places, n_cells)
+    stops = np.tile([n_cells, 0], (n_places, 1))
     for share, rows in zip(shares, by_cell, strict=True):
         (place,) = share.places
         most = most_reached(rows.sum(), share.allowed, level)
         if share.answer == FIRST:  # in all cells below the cut
-            largest[place] = min(largest[place], (rows.cumsum() <= most).sum())
+            stops[place, 0] = min(stops[place, 0], (rows.cumsum() <= most).sum())
         else:
             n_within = (rows[::-1].cumsum() <= most).sum()
-            least[place] = max(least[place], n_cells - n_within)
-    return least, largest
+            stops[place, 1] = max(stops[place, 1], n_cells - n_within)
+    return stops
 
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
@@ -81,22 +80,20 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     shares = [share for of_limit in case.certifying.shares for share in of_limit]
     rows = [fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares]
     by_cell = np.array([np.bincount(cell[each], minlength=len(values)) for each in rows])
-    least, largest = windows(shares, by_cell, selecting.n_places, level / n_stops(shares))
-    if (least > largest).any():
+    stops = stops_of(shares, by_cell, selecting.n_places, level / n_stops(shares))
+    if (stops[:, 1] > stops[:, 0]).any():
         return refused(case, level)
     ends = np.r_[-np.inf, values[1:], np.inf]  # below, between and above the scores
     at_ends = np.searchsorted(case.family.edges, ends)
-    of_first = np.subtract(*case.certifying.losses.T[:2])[
-        stratum
-    ]  # in place of the second label
-    thresholds = np.empty(len(least))
-    for place in range(len(least)):
+    losses = case.certifying.losses
+    of_first = (losses[:, 0] - losses[:, 1])[stratum]  # in place of the second label
+    thresholds = []
+    for place, (largest, least) in enumerate(stops.tolist()):
         here = case.places == place
         of_cells = np.bincount(cell[here], of_first[here], len(values))
         loss = selecting.loss_of_place(place)[at_ends] + np.append(0.0, of_cells.cumsum())
-        inside = slice(least[place], largest[place] + 1)
-        thresholds[place] = ends[inside][loss[inside].argmin()]
-    return replace(at_thresholds(case, thresholds), chose=True)
+        thresholds.append(ends[least + loss[least : largest + 1].argmin()])
+    return replace(at_thresholds(case, np.array(thresholds)), chose=True)
 
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:

@@ -64,9 +64,8 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     limits = case.selection.problem.limits
     compared = [case.fresh.samples(limit.rate) for limit in limits if limit.compares]
     is_across = any(limit.rate.kind == "representation" for limit in limits)
-    if is_across and case.selecting.n_places > 1:
-        return None
-    if not all(map(case.fresh.votes.are_apart, compared)):
+    has_prices_by_group = is_across and case.selecting.n_places > 1
+    if has_prices_by_group or not all(map(case.fresh.votes.are_apart, compared)):
         return None
     parts = parts_of(case)
     level_of_each = level / len(parts)
@@ -93,8 +92,8 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 def parts_of(case: OneScore) -> list[Part]:
     """Return each place with its rows and tests if all tests are on one place, or else all together."""
     selecting, certifying = case.selecting, case.certifying
-    compares = any(test.limit.compares for test in selecting.tests)
-    if compares or not all(test.in_one_place.all() for test in selecting.tests):
+    tests = selecting.tests
+    if not all(test.in_one_place.all() and not test.limit.compares for test in tests):
         return [(slice(None), selecting, certifying.tests)]
     return [
         (slice(place, place + 1), selecting.alone(place), certifying.alone(place).tests)
