@@ -227,9 +227,9 @@ def calibrate(
     selection = parts.selection
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)
-    engine = selection.engine
-    direction = engine.direction(fresh.answered, fresh.outputs, fresh.voting)
-    direction.refuse_falling(engine.models.score, engine.models.rows.classes)
+    models = selection.models
+    direction = selection.engine.direction(fresh.answered, fresh.outputs, fresh.voting)
+    direction.refuse_falling(models.score, models.rows.classes)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
@@ -339,8 +339,8 @@ def selected_on_part(
         If an argument is not as described, or a part would be empty.
     """
     models = named_models(model)
-    if given.classes is None:
-        raise ValueError("y is needed: the labels of the rows")
+    if given.X is None or given.classes is None:
+        raise ValueError("X and y are needed: the rows and their labels")
     # Each label, and each group in a limit or read by the rule, needs rows in both parts.
     titles = given.names.titles
     used = Problem(OVERALL_ERROR, tuple(limits)).columns(titles)
@@ -374,8 +374,8 @@ def selected_on_part(
             )
             return replace(parts, answers=answers)
     # The order of the columns has no effect.
-    table = as_table(given.X, sorted(columns_of(given.X), key=str))
-    hashes = given.hashes(hash_rows(table, rounded=True))
+    in_order = as_table(given.X, sorted(columns_of(given.X), key=str))
+    hashes = given.hashes(hash_rows(in_order, rounded=True))
     units = given.clusters
     if units is None:
         share_of_copies(hashes, given.y)
@@ -399,13 +399,13 @@ def _refuse_absent(
     given: Rows, selecting: Rows, limits: Sequence[Limit], by_group: bool | str
 ) -> None:
     """Raise ValueError if a group of the batch, read by the rule or named in a limit, selects no rule."""
-    bounds = [
-        each for limit in limits if isinstance(limit.bound, tuple) for each in limit.bound
-    ]
+    named = {
+        name for limit in limits if isinstance(limit.bound, tuple) for name, _ in limit.bound
+    }
     for title, groups in given.columns.items():
         absent = {*groups.tolist()} - {*selecting.columns[title].tolist()}
         if by_group not in (True, title):
-            absent &= {name for name, _ in bounds}
+            absent &= named
         if absent:
             raise ValueError(
                 f"groups: none of the {len(selecting):,} rows that select the rule is of "

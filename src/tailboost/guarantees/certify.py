@@ -24,7 +24,7 @@ from tailboost.core import (
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees.certificates import CONSTANT, Certificate, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
-from tailboost.guarantees.fresh import CostRange, Fresh, refuse_rule_alone
+from tailboost.guarantees.fresh import CostRange, Fresh
 from tailboost.guarantees.tail import UPPER, worst_mean
 from tailboost.rates import (
     EACH,
@@ -224,7 +224,6 @@ def certify(
 
 def _answering(model: Model, X: Table) -> Decided | None:
     """Return what answers rows; None for an array of answers, which goes with ``X=None``."""
-    refuse_rule_alone(model)
     if hasattr(model, "predict"):  # a model of any library
         return answering(model)
     if callable(model):

@@ -281,7 +281,7 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
     counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
     most = counts - (bdtr(counts, sizes, bound) > level)
-    return most.astype(np.intp)[size_number].reshape(np.shape(n))
+    return most.astype(np.intp)[size_number]
 
 
 def all_pairs_pass(
@@ -425,11 +425,15 @@ class CountTable:
         """Return the loss of rules, shape (K,)."""
         return np.tensordot(self.answered(cuts), self.losses, ((1, 2), (0, 1)))
 
+    @property
+    def of_first(self) -> Floats:
+        """The loss of the first label less that of the second by stratum, shape (S,)."""
+        return self.losses[:, FIRST] - self.losses[:, SECOND]
+
     def loss_of_place(self, place: int) -> Floats:
         """Return the loss in a place of one threshold at each cut, less that of cut 0, shape (V + 1,)."""
         here = self.place == place
-        of_first = (self.losses[here, 0] - self.losses[here, 1]) @ self.rows[here]
-        return np.append(0.0, of_first.cumsum())
+        return np.append(0.0, (self.of_first[here] @ self.rows[here]).cumsum())
 
     def log_power(self, cuts: Ints, ratio: float, level: float) -> Floats:
         """Return the log of the predicted probability of passing all tests on other rows, shape (K,)."""

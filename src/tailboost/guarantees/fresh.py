@@ -19,7 +19,6 @@ from tailboost.core import (
     Ints,
     Labels,
     Mask,
-    Model,
     Name,
     Table,
     as_table,
@@ -53,7 +52,6 @@ from tailboost.rows import (
 from tailboost.selection.door import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
 from tailboost.selection.outputs import LogProbabilities
-from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection
 
 #: Smallest and largest possible cost of any answer to any row.
@@ -132,8 +130,8 @@ class Compared:
         model: Decided,
         scored: Scored,
         given: Rows,
-        equal_rows: EqualRows = "copies",
-        training_rows: Table = None,
+        equal_rows: EqualRows,
+        training_rows: Table,
     ) -> Self:
         """Compare rows with all known rows of the fit, the selection and earlier calibrations of a model.
 
@@ -295,7 +293,7 @@ class Fresh:
                     f"{rate!r}: this model defers no row; tailboost.tune with this limit gives a "
                     "rule that may"
                 )
-        rows = _counted(given, rates, rule, classes, cost_range)
+        rows = _counted(given, rule, classes, cost_range)
         compared = Compared.of(model, scored, given, equal_rows, training_rows)
         draws = voting_numbers(given.hashes(scored.content()), given.clusters)
         return cls(
@@ -330,7 +328,7 @@ class Fresh:
         if deferred is not None:
             actions[check_deferred(deferred, len(given))] = len(classes)
         rule = Decision(defers=deferred is not None)
-        rows = _counted(given, rates, rule, classes, cost_range)
+        rows = _counted(given, rule, classes, cost_range)
         draws = voting_numbers(given.hashes(hash_rows(actions[:, None])), given.clusters)
         votes = Votes(given.clusters, draws, rule.defers)
         return cls(replace(rows, actions=actions), votes, compared=Compared(equal_rows))
@@ -377,18 +375,6 @@ class Refused:
     words: str = ""
 
 
-# -- what the doors refuse ---------------------------------------------------------------------------------
-
-
-def refuse_rule_alone(model: Model) -> None:
-    """Raise ValueError for a rule without its models or columns."""
-    if isinstance(model, (Rule, ThresholdRule)):
-        raise ValueError(
-            "model is a rule without its models or columns, as to_json writes it: give the "
-            "classifier whose rule_ it is, or load_rule of a file of tailboost.save_rule"
-        )
-
-
 # -- rows and their strata ---------------------------------------------------------------------------------
 
 
@@ -410,13 +396,9 @@ def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -
             )
 
 
-def _counted(
-    given: Rows, rates: Sequence[Rate], rule: Decision, classes: Labels, cost_range: CostRange
-) -> Counts:
+def _counted(given: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
     """Return the rows by stratum, without answers yet."""
-    costs = None
-    if any(rate.needs_costs for rate in rates):
-        costs = check_costs(given.costs, len(given), classes)
+    costs = check_costs(given.costs, len(given), classes)
     names, known = _groups(given.names, rule)
     y = positions(given.classes, classes, "y")[given.y]
     rows = Counts.stratified(

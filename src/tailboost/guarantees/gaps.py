@@ -48,15 +48,21 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     Which ranks there are depends on the selecting rows and on numbers of fresh rows alone.
     """
-    shares = of_each_place(case.selecting.shares, case.selecting.n_places)
-    fresh_shares = of_each_place(case.certifying.shares, case.selecting.n_places)
+    first, *others = [test.limit for test in case.selecting.tests]
     is_split = case.selecting.defers or case.fresh.votes.clusters is not None
-    if is_split or not (shares and fresh_shares):
+    if is_split or others or not first.compares:
+        return None
+    shares, fresh_shares = (
+        sorted(table.shares[0], key=lambda share: share.places)
+        for table in (case.selecting, case.certifying)
+    )
+    places = [(place,) for place in range(case.selecting.n_places)]
+    if any([share.places for share in of] != places for of in (shares, fresh_shares)):
         return None
     scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in fresh_shares]
     sizes = np.array(list(map(len, scores)))
     curves = [Curve.of(case, place, share) for place, share in enumerate(shares)]
-    ranks = chosen(curves, sizes, case.selecting.tests[0].limit, level)
+    ranks = chosen(curves, sizes, first, level)
     if ranks is None:
         return None
     thresholds = []
@@ -67,15 +73,6 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
             return refused(case, level)
         thresholds.append(ends[nearest])
     return at_thresholds(case, np.array(thresholds))
-
-
-def of_each_place(shares: Sequence[Sequence[Share]], n_places: int) -> list[Share]:
-    """Return the compared shares of a lone gap or ratio, one for each place; empty for other limits."""
-    if len(shares) > 1 or not all(np.isnan(share.allowed) for share in shares[0]):
-        return []
-    in_order = sorted(shares[0], key=lambda share: share.places)
-    is_alone = [share.places for share in in_order] == [(place,) for place in range(n_places)]
-    return in_order if is_alone else []
 
 
 def ends_between(scores: Floats, answer: int) -> tuple[Floats, Ints]:
@@ -142,7 +139,7 @@ def chosen(
         least, most = np.maximum(ranks - widths, 0), np.minimum(ranks + widths, sizes)
         low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
         noise = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
-        noise[np.diag_indices(len(sizes))] = 0.0
+        np.fill_diagonal(noise, 0.0)
         if (limit.rooms(high, low) < LEAST_ROOM * noise).any():
             continue  # hopeless
         if probability_within(least, most, sizes, factor=factor, gap=gap) >= 1.0 - level:

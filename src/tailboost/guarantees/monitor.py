@@ -38,7 +38,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.guarantees.bets import Bets, Wealth
-from tailboost.guarantees.fresh import Fresh, refuse_rule_alone
+from tailboost.guarantees.fresh import Fresh
 from tailboost.rows import (
     Rows,
     Seen,
@@ -139,7 +139,6 @@ class Monitor:
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        refuse_rule_alone(self.rule)
         answers = answering(self.rule)
         certificate: Any = self.certificate or answers.certificate
         if certificate is None:

@@ -85,8 +85,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         return refused(case, level)
     ends = np.r_[-np.inf, values[1:], np.inf]  # below, between and above the scores
     at_ends = np.searchsorted(case.family.edges, ends)
-    losses = case.certifying.losses
-    of_first = (losses[:, 0] - losses[:, 1])[stratum]  # in place of the second label
+    of_first = case.certifying.of_first[stratum]
     thresholds = []
     for place, (largest, least) in enumerate(stops.tolist()):
         here = case.places == place

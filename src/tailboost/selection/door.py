@@ -209,7 +209,14 @@ def answering(model: Model) -> Decided:
     ------
     NotFittedError
         If it is a classifier of tailboost without a fit.
+    ValueError
+        If it is a rule without its models or columns.
     """
+    if isinstance(model, (Rule, ThresholdRule)):
+        raise ValueError(
+            "model is a rule without its models or columns, as to_json writes it: give the "
+            "classifier whose rule_ it is, or load_rule of a file of tailboost.save_rule"
+        )
     final, steps = inside(model)
     if isinstance(final, Answers):
         found = final.__tailboost__()
