@@ -218,8 +218,9 @@ class SelectedClassifier(OfAnyTable):
                     take(X, is_answered), take(groups, is_answered), deferred=deferred
                 )
             return answers
-        numbers, is_deferred = self._answers(X, groups)
-        labels = self.classes_[numbers]
+        numbers = self._answers(X, groups)
+        is_deferred = numbers >= len(classes)
+        labels = self.classes_[numbers % len(classes)]
         is_stored = isinstance(self.evidence_.selection, StoredSelection)
         is_final = self._models.reads_scores and (is_stored or certificate is not None)
         if deferred is None and is_final and HUMAN_REVIEW not in classes:
@@ -257,8 +258,7 @@ class SelectedClassifier(OfAnyTable):
             All False if the rule never defers.
         """
         check_is_fitted(self)
-        _, is_deferred = self._answers(self._rows_of(X), groups)
-        return is_deferred
+        return self._answers(self._rows_of(X), groups) >= len(self.classes_)
 
     def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
@@ -557,16 +557,14 @@ class SelectedClassifier(OfAnyTable):
             columns = self._groups_of(X, columns)
         return group_numbers(columns, values, n_rows_of(X), title, others=others)
 
-    def _answers(self, X: Table, groups: Groups) -> tuple[Ints, Mask]:
-        """Return the number of each row's label, and which rows are deferred."""
+    def _answers(self, X: Table, groups: Groups) -> Ints:
+        """Return the number of each row's label, K more for a deferred row."""
         numbers = self._places(X, groups)
         models, table = self._read(X)
-        found = [
-            self.evidence_.selected.answers(models.transform(rows, numbers[place]))
-            for place, rows in batched(table)
-        ]
-        labels, deferred = map(np.concatenate, zip(*found, strict=True))
-        return labels, deferred
+        answers = self.evidence_.selected.answers
+        return np.concatenate(
+            [answers(models.transform(rows, numbers[place])) for place, rows in batched(table)]
+        )
 
     # -- what other parts of the library read ----------------------------------------------------------
 
@@ -615,8 +613,7 @@ class SelectedClassifier(OfAnyTable):
             return models.transform(table, self._places(X, groups if self.by_group else None))
 
         def answers(opened: LogProbabilities) -> Ints:
-            labels, is_deferred = self.evidence_.selected.answers(opened)
-            return np.where(is_deferred, len(self.classes_), labels)
+            return self.evidence_.selected.answers(opened).clip(max=len(self.classes_))
 
         content = cache(partial(models.row_hashes, table))
         lacking = cache(partial(models.without_score, table))

@@ -229,7 +229,7 @@ def calibrate(
         selection = selection.within(stated)
     models = selection.models
     direction = selection.engine.direction(fresh.answered, fresh.outputs, fresh.voting)
-    direction.refuse_falling(models.score, models.rows.classes)
+    direction.refuse_falling(models, models.rows.classes)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
@@ -591,7 +591,7 @@ def prices(
 
     models, table = selection.models, answered.outputs
     if models.score.kind == "number":
-        answers, _ = selection.within([]).answers(table)
+        answers = selection.within([]).answers(table) % n_classes
     else:
         answers = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)
     priced = [price("", answers, chose=found.chose)]

@@ -167,10 +167,12 @@ class Curve:
         numbers = []
         for _, _, classifier in self:
             classifier._record(record)
-            labels, is_deferred = classifier.selection_.answers(outputs)
+            places = classifier.selection_.answers(outputs)
+            is_deferred = places >= len(classes)
             deferred = is_deferred if is_deferred.any() else None
+            labels = classes[places % len(classes)]
             answered = Counts.answered(
-                y, classes[labels], groups, deferred, None, sample_weight, classes
+                y, labels, groups, deferred, None, sample_weight, classes
             )
             counts = answered.of(answered.actions)
             for each in (self.limited, self.objective):

@@ -235,8 +235,7 @@ class Fresh:
 
     def by(self, selection: Selection) -> Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
-        labels, is_deferred = selection.answers(self.outputs)
-        actions = np.where(is_deferred, self.answered.strata.n_classes, labels)
+        actions = selection.answers(self.outputs).clip(max=self.answered.strata.n_classes)
         return replace(self.answered_by(actions), rule=self.rule.by(selection))
 
     def answered_by(self, actions: Ints) -> Fresh:

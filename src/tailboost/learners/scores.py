@@ -45,7 +45,6 @@ class OfAnyTable(ClassifierMixin, BaseEstimator):
     """A classifier that trains no model, and gives its models any table as it is."""
 
     classes_: Labels
-    made_by: str | None = None  # name of the model behind a score; None for columns of scores
 
     @abstractmethod
     def predict_proba(self, X: Table) -> Floats:
@@ -108,6 +107,8 @@ class Scores(OfAnyTable):
     _: KW_ONLY
     kind: str = "probability"
     missing: float | None = None
+
+    positive_ = 1  # number of the label of high scores; of columns `fit` finds it
 
     @property
     def column_list(self) -> list[Any]:

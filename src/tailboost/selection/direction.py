@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from tailboost.core import Floats, Ints, Labels
-from tailboost.learners.scores import Scores
+from tailboost.selection.outputs import Models
 
 FALLS = 6.1
 FELL = "on these rows high scores speak against the label that is stated for them"
@@ -51,14 +51,15 @@ class Direction(NamedTuple):
                 n_pairs += n
         return cls(total / n_pairs, n_pairs) if n_pairs else cls()
 
-    def refuse_falling(self, score: Scores, classes: Labels) -> None:
+    def refuse_falling(self, models: Models, classes: Labels) -> None:
         """Raise ValueError if the score of one of two classes falls with its label beyond chance."""
         if not self.n_pairs or self.share > 0.5 - FALLS / self.n_pairs**0.5:
             return
+        score = models.score
         label, other = classes[[score.positive_, 1 - score.positive_]].tolist()
         name, cure = repr(score), f"State label={other!r}"
-        if score.made_by is not None:
-            name = f"P({label}) of {score.made_by}"
+        if models.single is not None:
+            name = f"P({label}) of {models.single}"
             cure = (
                 f"Check that its probabilities have the order of the labels {[other, label]}, "
                 "and that rows and labels belong together"

@@ -49,7 +49,6 @@ BLOCK = 1 << 20
 DECIMALS = 9
 #: The log-odds of the second label by the average of several models, as a score.
 LOG_ODDS = Scores("log-odds", kind="logit")
-LOG_ODDS.positive_ = 1
 
 
 def blocks(n: int) -> list[slice]:
@@ -82,7 +81,7 @@ class LogProbabilities:
     @property
     def probabilities(self) -> Floats:
         """P(y | x), shape (n, K): those of a single model of two labels, of others the average."""
-        if self.models.score.made_by is None:
+        if self.models.single is None:
             return softmax(self.pooled, axis=1)
         return np.column_stack([1.0 - self.score, self.score])
 
@@ -167,11 +166,12 @@ class Models:
         # The models of our learners answer class numbers, without a list of them.
         labels = getattr(self.fitted[0], "classes_", self.columns[0])
         (label,) = labels[self.columns[0] == 1].tolist()
-        name = self.names[0]
-        score = Scores(f"{name}_{label}")
-        score.made_by = name
-        score.positive_ = 1
-        return score
+        return Scores(f"{self.names[0]}_{label}")
+
+    @property
+    def single(self) -> str | None:
+        """The name of the model whose P(second class) is the single score; None for other scores."""
+        return self.names[0] if self.have_score and not self.reads_scores else None
 
     def transform(self, X: Table, groups: Any = None) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read.
@@ -180,11 +180,11 @@ class Models:
         """
         probabilities = cache(partial(self.probabilities, X))
         logs = cache(lambda i: logs_of(probabilities(i)))
-        score, scores = self.score, None
-        if score.made_by is not None:  # not exp(log(p)), which a threshold may tell from p
-            scores = probabilities(0)[:, score.positive_]
+        scores = None
+        if self.single is not None:  # not exp(log(p)), which a threshold may tell from p
+            scores = probabilities(0)[:, 1]
         elif self.have_score:
-            scores = score.values(X)[:, 0]
+            scores = self.score.values(X)[:, 0]
         return LogProbabilities(logs, self, groups, X, scores)
 
     def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:

@@ -16,7 +16,6 @@ from tailboost.core import (
     BoundNotMetWarning,
     Floats,
     Ints,
-    Mask,
     Name,
     SmallSubgroupsWarning,
     Table,
@@ -139,7 +138,7 @@ class Engine:
             del table.pooled
             self.family = Thresholds(data, scores, chance, column, sign)
             if not (rows.fitted or rows.refit):
-                self.direction(data, table).refuse_falling(models.score, rows.classes)
+                self.direction(data, table).refuse_falling(models, rows.classes)
         self.spread = REFIT if rows.refit or estimates_groups else 0.0
         self.words = rows.words
         if estimates_groups:
@@ -303,7 +302,7 @@ class Selection:
             bands,
             score.kind,
             score.missing,
-            score.made_by,
+            self.models.single,
             column,
             last,
         )
@@ -324,14 +323,14 @@ class Selection:
             isinstance(family, ClassWeights) and bool(family.models),
         )
 
-    def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
-        """Return class numbers, and which rows are deferred; these get the label that would be answered."""
+    def answers(self, table: LogProbabilities) -> Ints:
+        """Return class numbers; of a deferred row K more than that of the label it would get."""
         family = self.engine.family
         if isinstance(family, Thresholds):
             return answers_of(self.on_score, table)
         costs = expected_costs(family.predict(table), self.rule)
         K = self.engine.strata.n_classes
-        return costs[:K].argmin(axis=0), costs.argmin(axis=0) == K
+        return costs[:K].argmin(axis=0) + K * (costs.argmin(axis=0) == K)
 
     @property
     def gap(self) -> float:
@@ -457,16 +456,16 @@ class StoredSelection:
         """Whether the rule may defer rows."""
         return self.written.defers or self.problem.needs_deferral
 
-    def answers(self, table: LogProbabilities) -> tuple[Ints, Mask]:
-        """Return class numbers, and which rows are deferred."""
+    def answers(self, table: LogProbabilities) -> Ints:
+        """Return class numbers, as `Selection.answers`."""
         return answers_of(self.written, table)
 
 
-def answers_of(rule: ThresholdRule | Rule, table: LogProbabilities) -> tuple[Ints, Mask]:
-    """Return class numbers, and which rows are deferred; these get the label of the largest probability."""
+def answers_of(rule: ThresholdRule | Rule, table: LogProbabilities) -> Ints:
+    """Return class numbers; of a deferred row K more than that of the most probable label."""
     read = table.score if isinstance(rule, ThresholdRule) else table.pooled
     numbers = rule.numbers(read, table.groups)
-    deferred = numbers == len(rule.classes)
-    if deferred.any():
-        numbers = np.where(deferred, table.pooled.argmax(axis=1), numbers)
-    return numbers, deferred
+    deferred = np.flatnonzero(numbers == len(rule.classes))
+    if len(deferred):
+        numbers[deferred] += table.pooled[deferred].argmax(axis=1)
+    return numbers

@@ -7,13 +7,13 @@ own, or all rows.
 Axes: m places, V cells, S strata, A actions, and W entries of the counts of an action: S, or 2 S with costs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from tailboost.core import Floats, Ints, Name, decimals_between
+from tailboost.core import Document, Floats, Ints, Name, decimals_between
 from tailboost.rates import Counts, Strata
 from tailboost.selection.descent import Axis, Line, changes
 
@@ -137,6 +137,11 @@ class Thresholds:
         self.expected = [
             below[np.ix_(self.places == number, cuts)] for number, cuts in enumerate(self.cuts)
         ]
+
+    def __setstate__(self, state: Document) -> None:
+        # Files of earlier versions have the same fields, and computed other attributes.
+        vars(self).update({each.name: state[each.name] for each in fields(self)})
+        self.__post_init__()
 
     @property
     def place_columns(self) -> tuple[Name, ...]:
