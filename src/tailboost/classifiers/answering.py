@@ -54,7 +54,7 @@ from tailboost.rows import (
 from tailboost.selection.door import Decided, Decision, Known, Scored, known_within
 from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.rule import Rule, ThresholdRule, stacked
+from tailboost.selection.rule import Rule, ThresholdRule, check_default, stacked
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 from tailboost.selection.table import RateTable
 
@@ -202,12 +202,8 @@ class SelectedClassifier(OfAnyTable):
         certificate = self.evidence_.certificate
         if certificate is not None:
             warn_of_other_groups(certificate.groups_named, X, groups)
+        check_default(default, classes)
         if default is not ...:
-            if default not in (*classes, HUMAN_REVIEW, None):
-                raise ValueError(
-                    f"default={default!r} is no answer of this rule: give one of {classes}, "
-                    f"{HUMAN_REVIEW!r} or None"
-                )
             groups = group_columns(groups, "groups", X) or None
             has_group = self._places(X, groups, others=-1) >= 0
             models, table = self._read(X)
@@ -573,12 +569,7 @@ class SelectedClassifier(OfAnyTable):
         selection = self._selected
         self.evidence_.refuse_changed()
         models = selection.models
-        made_by: Sequence[object] = models.logs
-        if models.reads_scores:
-            made_by = [
-                [each.column_list, each.label_list, each.kind, each.missing]
-                for each in models.scores_read
-            ]
+        scores = models.scores_read if models.reads_scores else []
         names = self._group_names
         each = zip(names.titles, (values.tolist() for values in names.values), strict=True)
         rule = Decision(
@@ -587,7 +578,8 @@ class SelectedClassifier(OfAnyTable):
             self.by_group,
             dict(each),
             self.group_combinations_,
-            made_by,
+            [[s.column_list, s.label_list, s.kind, s.missing] for s in scores],
+            models.logs,
         )
         return Decided(
             self.classes_,

@@ -75,8 +75,10 @@ class Decision:
         The groups of the selection data by column; None is the name of a column without one.
     combinations : sequence of tuple
         The combinations of several columns that occur.
-    made_by : sequence
-        What makes its scores: columns of `Scores`, or outputs of the models on the selection data.
+    scores : sequence
+        The columns that it reads; empty for models.
+    outputs : sequence of ndarray
+        Outputs of the models on the selection data, which make the scores if it reads no columns.
     """
 
     written: ThresholdRule | Rule | None = None
@@ -84,7 +86,8 @@ class Decision:
     by_group: bool | str = False
     groups: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     combinations: Sequence[tuple[Any, ...]] = ()
-    made_by: Sequence[object] = ()
+    scores: Sequence[object] = field(default_factory=list)
+    outputs: Sequence[Floats] = ()
 
     def by(self, selection: Selection) -> Decision:
         """Return another rule on the same scores."""
@@ -95,11 +98,10 @@ class Decision:
         """Digest of the rule and of what makes its scores; copies, pickles and files keep it."""
         if self.written is None:
             return None
-        outputs = [each.tobytes() for each in self.made_by if isinstance(each, np.ndarray)]
-        are_outputs = len(outputs) == len(self.made_by)
-        columns = [] if are_outputs else list(self.made_by)
-        of_rule = digest(repr((self.written.identity, columns)).encode())
-        return digest(of_rule.encode(), *outputs) if are_outputs else of_rule
+        of_rule = digest(repr((self.written.identity, self.scores)).encode())
+        if self.scores:
+            return of_rule
+        return digest(of_rule.encode(), *(each.tobytes() for each in self.outputs))
 
 
 #: The decision function of a model of another library, and of an array of answers.

@@ -1,6 +1,7 @@
 """Rules in words, SQL and Python: texts of ranges of a score, and of costs of actions."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tailboost.rows import MISSING_GROUP, unit_name
@@ -39,13 +40,13 @@ def range_words(score: str, band: Sequence[tuple[Any, Any]]) -> str:
     (_, lowest_action), *higher = band
     if not higher:
         return f"every row: {lowest_action}"
-    words = []
-    upper = None
-    for lower, action in reversed(higher):
-        ends = f"{score} >= {lower!r}" if upper is None else f"{lower!r} <= {score} < {upper!r}"
-        words.append(f"{ends}: {action}")
-        upper = lower
-    return "; ".join([*words, f"else {lowest_action}"])
+    words = [
+        f"{lower!r} <= {score} < {upper!r}: {action}"
+        for (lower, action), (upper, _) in pairwise(higher)
+    ]
+    lower, action = higher[-1]
+    words.append(f"{score} >= {lower!r}: {action}")
+    return "; ".join([*reversed(words), f"else {lowest_action}"])
 
 
 def words_of_groups(groups: GroupsOfRule, texts: Sequence[str]) -> str:

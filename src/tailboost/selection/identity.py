@@ -93,7 +93,7 @@ class _Writer(pickle.Pickler):
                 for name, part in state.items()
                 if not isinstance(getattr(kind, str(name), None), cached_property)
             }
-        entries = [list(each) for each in (items, pairs) if each is not None]
+        entries = [list(each or ()) for each in (items, pairs)]
         # A state, unlike arguments, may refer to the value itself.
         return _part, (make.__qualname__, given), (state, entries)
 

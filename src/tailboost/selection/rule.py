@@ -120,19 +120,24 @@ def _answers(
     rule: ThresholdRule | Rule, values: Floats, groups: Groups, table: Table, default: Any
 ) -> Labels:
     """Return the actions of rows with these values of `numbers`, the default for those without one."""
+    check_default(default, rule.classes)
     others = None if default is ... else -1
     columns = group_columns(groups, "groups", table)
     place = group_numbers(columns, rule.groups, len(values), rule.group_column, others=others)
     numbers = rule.numbers(values, place)
-    answers = [*rule.classes, HUMAN_REVIEW, default]  # of the number −1 the last one
-    if default not in (*answers[:-1], None, ...):
-        raise ValueError(
-            f"default={default!r} is no answer of this rule: give one of {rule.classes}, "
-            f"{HUMAN_REVIEW!r} or None"
-        )
     if rule.defers or others:
+        answers = [*rule.classes, HUMAN_REVIEW, default]  # of the number −1 the last one
         return np.array(answers, dtype=object)[numbers]
     return np.asarray(rule.classes)[numbers]
+
+
+def check_default(default: Any, classes: Sequence[Name]) -> None:
+    """Raise ValueError unless the answer to rows without another one is an action, None or not stated."""
+    if default not in (*classes, HUMAN_REVIEW, None, ...):
+        raise ValueError(
+            f"default={default!r} is no answer of this rule: give one of {classes}, "
+            f"{HUMAN_REVIEW!r} or None"
+        )
 
 
 # -- thresholds on a score -----------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def counted(problem: Problem, rows: Rows, rule_column: int | None) -> Counts:
         used = [*range(len(names.titles))]
     found = Counts.stratified(
         rows.y,
-        [rows.groups[:, j] for j in used],
+        list(rows.groups[:, used].T),
         rows.weight,
         rows.classes,
         GroupNames(tuple(names.values[j] for j in used), tuple(names.titles[j] for j in used)),

@@ -7,7 +7,7 @@ own, or all rows.
 Axes: m places, V cells, S strata, A actions, and W entries of the counts of an action: S, or 2 S with costs.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,9 +139,9 @@ class Thresholds:
         ]
 
     def __setstate__(self, state: Document) -> None:
-        # Files of earlier versions have the same fields, and computed other attributes.
-        vars(self).update({each.name: state[each.name] for each in fields(self)})
-        self.__post_init__()
+        vars(self).update(state)
+        if "cuts" not in state:  # in files of earlier versions
+            self.__post_init__()
 
     @property
     def place_columns(self) -> tuple[Name, ...]:
@@ -222,19 +222,14 @@ class Thresholds:
             )
             axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
-        on_grid = dict(zip(line, np.meshgrid(*taken, indexing="ij"), strict=True))
+        rules = np.tile(rule, (*map(len, taken), 1, 1))
+        for (place, side), cuts in zip(line, np.meshgrid(*taken, indexing="ij"), strict=True):
+            rules[..., place, side] = cuts
 
         def to(*numbers: int) -> Reached:
-            moved = rule.copy()
-            for cut, cuts in on_grid.items():
-                moved[cut] = cuts[numbers]
-            return Reached(moved)
+            return Reached(rules[numbers])
 
-        allowed: Any = True
-        for place, _ in line:
-            low, high = (on_grid.get((place, side), rule[place, side]) for side in (0, last))
-            allowed = allowed & (low <= high)
-        return Line(axes, to, allowed)
+        return Line(axes, to, np.all(rules[..., 0] <= rules[..., last], axis=-1))
 
     # -- written thresholds ------------------------------------------------------------------------------
 

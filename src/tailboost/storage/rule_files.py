@@ -70,9 +70,7 @@ def load_rule(path: FilePath) -> Any:
         from tailboost.learners.scores import Scores
 
         settings = content["selection"]
-        columns, labels, kind, missing = (
-            settings[name] for name in ("scores", "labels", "kind", "missing")
-        )
+        columns, labels = settings["scores"], settings["labels"]
         if len(columns) == 1:
             (columns,), (labels,) = columns, labels
         groups: dict[Any, list[Any]] = {name: [] for name in settings["group"]}
@@ -88,7 +86,7 @@ def load_rule(path: FilePath) -> Any:
             certificate = replace(certificate, attempts=attempts, columns=tuple(groups))
         loaded = TunedClassifier._of_file(
             rule,
-            Scores(columns, labels, kind=kind, missing=missing),
+            Scores(columns, labels, kind=settings["kind"], missing=settings["missing"]),
             GroupNames(tuple(map(np.array, groups.values())), tuple(groups)),
             Records(used=used, ledger=ledger),
             certificate,
