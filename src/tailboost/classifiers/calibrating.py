@@ -222,8 +222,12 @@ def calibrate(
             parts = replace(parts, note=f"{parts.note} {UNKNOWN_CALLS}")
 
     # 2. Score the certifying rows, once for all rules. A score that falls with its label spends nothing.
-    rates = [limit.rate for limit in stated]
-    fresh = Fresh.of_model(parts.answers, parts.certifying, rates, training_rows=training_rows)
+    fresh = Fresh.of_model(
+        parts.answers,
+        parts.certifying,
+        [limit.rate for limit in stated],
+        training_rows=training_rows,
+    )
     selection = parts.selection
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)

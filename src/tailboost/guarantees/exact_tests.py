@@ -117,11 +117,10 @@ class LimitTests:
         is_tested = among.any(axis=(1, 2)) & ~np.isnan(allowed)
         if limit.compares:
             allowed = np.full(len(among), np.nan)
+        if limit.rate.kind == "representation":  # among the rows of all groups
+            places = ()
         named = [groups_in(name, limit.rate.by, strata.columns) for name in terms.names]
-        is_across = limit.rate.kind == "representation"  # among the rows of all groups
-        in_one_place = np.array(
-            [not is_across and any(column in places for column, _ in each) for each in named]
-        )
+        in_one_place = np.array([any(column in places for column, _ in of) for of in named])
         return cls(limit, wrong, among, allowed, in_one_place)._part(is_tested)
 
     # -- which rows they read --------------------------------------------------------------------------
@@ -423,7 +422,7 @@ class CountTable:
 
     def loss(self, cuts: Ints) -> Floats:
         """Return the loss of rules, shape (K,)."""
-        return np.tensordot(self.answered(cuts), self.losses, ((1, 2), (0, 1)))
+        return np.tensordot(self.answered(cuts), self.losses)
 
     @property
     def of_first(self) -> Floats:

@@ -329,8 +329,11 @@ class Fresh:
         rule = Decision(defers=deferred is not None)
         rows = _counted(given, rule, classes, cost_range)
         draws = voting_numbers(given.hashes(hash_rows(actions[:, None])), given.clusters)
-        votes = Votes(given.clusters, draws, rule.defers)
-        return cls(replace(rows, actions=actions), votes, compared=Compared(equal_rows))
+        return cls(
+            replace(rows, actions=actions),
+            Votes(given.clusters, draws, rule.defers),
+            compared=Compared(equal_rows),
+        )
 
 
 @frozen_object

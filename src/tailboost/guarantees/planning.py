@@ -59,14 +59,17 @@ class RowsNeeded:
 
     def to_dict(self) -> Document:
         """Return plain types, for JSON."""
-        limits = [
-            {
-                "limit": str(limit),
-                "rows": [{"subgroup": name, "rows": n} for name, n in rows.items()],
-            }
-            for limit, rows in zip(self.limits, self.rows, strict=True)
-        ]
-        return {"limits": limits, "total": self.total, "power": self.power}
+        return {
+            "limits": [
+                {
+                    "limit": str(limit),
+                    "rows": [{"subgroup": name, "rows": n} for name, n in rows.items()],
+                }
+                for limit, rows in zip(self.limits, self.rows, strict=True)
+            ],
+            "total": self.total,
+            "power": self.power,
+        }
 
 
 def rows_needed(
