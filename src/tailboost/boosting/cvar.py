@@ -148,7 +148,7 @@ class AdaLPBoostClassifier(HedgeClassifier, RowBoosting):
     ----------
     eta_ : float
         η.
-    Further attributes: see `MixtureClassifier`.
+    Further attributes: see `GameClassifier`.
 
     Examples
     --------

@@ -57,36 +57,7 @@ def _most_probable(P: Floats, answers: Array) -> Ints:
 class MixtureClassifier(Boosting):
     """Draws hypothesis t of a game with probability λ_t and answers its label.
 
-    Attributes
-    ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
-    estimators_ : list
-        The hypotheses of all rounds. They answer class numbers, as in scikit-learn's ensembles.
-    estimator_weights_ : ndarray of shape (T,)
-        λ, with sum 1, together with ``rank_weights_``.
-    rank_weights_ : ndarray of shape (K,) or (0,)
-        Weights of the labels by their mean probability under all rounds, if these are candidates.
-    candidate_losses_ : ndarray of shape (T, n_judged) or (K + T, n_judged)
-        Zero-one losses of all candidates on the rows that select λ, the ranked labels first.
-    answers_ : ndarray of shape (T, n_judged)
-        Class numbers that the hypotheses answer to the rows that select λ.
-    losses_ : ndarray of bool, shape (T, n_judged)
-        Zero-one losses of the hypotheses on these rows.
-    judged_y_, base_ : ndarray of shape (n_judged,)
-        Class numbers and normalised sample weights of these rows.
-    n_iter_, n_played_ : int
-        Number of rounds; and with those that repeat the last one, which counts for them (``whole``).
-    weighted_losses_ : ndarray of shape (T,)
-        Weighted loss of each round.
-    game_losses_ : ndarray of shape (T, m)
-        Losses of the units in each round.
-    player_, units_ : Player, Units
-        The weight player, and what it weighed: `unit_weights` gives w of a round.
-    T_ : int
-        The planned number of rounds.
-    bounds_ : list of Bound
-        The theorems about the player, with their numbers and what was reached.
+    `GameClassifier` describes the attributes.
     """
 
     # Parameters of some games, and their values in all others.
@@ -338,7 +309,34 @@ class GameClassifier(MixtureClassifier, RowBoosting):
 
     Attributes
     ----------
-    All attributes: see `MixtureClassifier`.
+    classes_ : ndarray of shape (K,)
+        The labels.
+    estimators_ : list
+        The hypotheses of all rounds. They answer class numbers, as in scikit-learn's ensembles.
+    estimator_weights_ : ndarray of shape (T,)
+        λ, with sum 1, together with ``rank_weights_``.
+    rank_weights_ : ndarray of shape (K,) or (0,)
+        Weights of the labels by their mean probability under all rounds, if these are candidates.
+    candidate_losses_ : ndarray of shape (T, n_judged) or (K + T, n_judged)
+        Zero-one losses of all candidates on the rows that select λ, the ranked labels first.
+    answers_ : ndarray of shape (T, n_judged)
+        Class numbers that the hypotheses answer to the rows that select λ.
+    losses_ : ndarray of bool, shape (T, n_judged)
+        Zero-one losses of the hypotheses on these rows.
+    judged_y_, base_ : ndarray of shape (n_judged,)
+        Class numbers and normalised sample weights of these rows.
+    n_iter_, n_played_ : int
+        Number of rounds; and with those that repeat the last one, which counts for them (``whole``).
+    weighted_losses_ : ndarray of shape (T,)
+        Weighted loss of each round.
+    game_losses_ : ndarray of shape (T, m)
+        Losses of the units in each round.
+    player_, units_ : Player, Units
+        The weight player, and what it weighed: `unit_weights` gives w of a round.
+    T_ : int
+        The planned number of rounds.
+    bounds_ : list of Bound
+        The theorems about the player, with their numbers and what was reached.
 
     Examples
     --------

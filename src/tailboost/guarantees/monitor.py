@@ -199,6 +199,8 @@ class Monitor:
         answers, names = answering(self.rule), self._names
         batch = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
         check_indexes(**batch)
+        if clusters is None and self.certificate.n_clusters is not None:
+            warn_user("clusters: the certificate counts clusters; give those of the rows")
         scored = answers.score(X, group_columns(groups, "groups", X))
         batch["groups"] = scored.groups or None
         columns = {each: as_pandas(column) for each, column in batch.items()}

@@ -13,6 +13,9 @@ probability of one call.
 certifies anything with at most this probability. So of the two events, a false certificate of the call, and a
 free refusal before a false one, one has at most this probability, and the other one that of one call. □
 
+A call warns if A ≤ 1/2 − `DOUBTFUL`/√n, which has probability at most 10⁻³ if θ ≥ 1/2. A warning spends
+nothing.
+
 Rows that select and do not certify may refuse for free, because the others are independent of them. Attempts
 never spend a tenth of what is left to them, from which these 10⁻⁸ are paid.
 """
@@ -21,10 +24,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from tailboost.core import Floats, Ints, Labels
+from tailboost.core import Floats, Ints, Labels, warn_user
 from tailboost.selection.outputs import Models
 
 FALLS = 6.1
+DOUBTFUL = 1.9
 FELL = "on these rows high scores speak against the label that is stated for them"
 
 
@@ -52,20 +56,23 @@ class Direction(NamedTuple):
         return cls(total / n_pairs, n_pairs) if n_pairs else cls()
 
     def refuse_falling(self, models: Models, classes: Labels) -> None:
-        """Raise ValueError if the score of one of two classes falls with its label beyond chance."""
-        if not self.n_pairs or self.share > 0.5 - FALLS / self.n_pairs**0.5:
+        """Raise ValueError if the score of one of two classes falls with its label beyond chance, or warn."""
+        evidence = (0.5 - self.share) * self.n_pairs**0.5
+        if evidence < DOUBTFUL:
             return
         score = models.score
         label, other = classes[[score.positive_, 1 - score.positive_]].tolist()
-        name, cure = repr(score), f"State label={other!r}"
+        name, cure = repr(score), f"State label={other!r}, unless the labels are exchanged"
         if models.single is not None:
             name = f"P({label}) of {models.single}"
             cure = (
                 f"Check that its probabilities have the order of the labels {[other, label]}, "
                 "and that rows and labels belong together"
             )
-        raise ValueError(
+        words = (
             f"{name}: high scores speak against {label!r}. Of rows with different labels "
-            f"that of {label!r} has the lower score in {1.0 - self.share:.0%} of pairs. "
-            f"{cure}. Nothing is spent"
+            f"that of {label!r} has the lower score in {1.0 - self.share:.0%} of pairs. {cure}"
         )
+        if evidence >= FALLS:
+            raise ValueError(f"{words}. Nothing is spent")
+        warn_user(words)
