@@ -335,3 +335,14 @@ def test_bounds_divide_the_level_of_an_alarm_evenly(n_groups):
     monitor = tb.Monitor(rule).add(p[2000:], y[2000:], groups=g[2000:])
     assert len(monitor.certificate.bounds) == n_groups
     assert monitor.threshold == pytest.approx(n_groups / 0.1)
+
+
+def test_a_batch_without_the_clusters_of_its_certificate_warns():
+    rng = np.random.default_rng(0)
+    person, y = rng.integers(0, 900, 2000), rng.integers(0, 2, 2000)
+    X = pd.DataFrame({"p": (rng.random(2000) + y) / 2})
+    rule = tb.calibrate(tb.Scores("p", 1), X, y, clusters=person, limits=["miss(1) <= 40%"])
+    monitor = tb.Monitor(rule)
+    with pytest.warns(UserWarning, match="clusters"):
+        monitor.add(X + 1e-4, y)
+    monitor.add(X + 1e-4, y, clusters=person)  # without a warning
