@@ -109,7 +109,6 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     assert np.mean(said != y) <= means.min() + (1.0 if budget is None else budget) + 1e-12
     assert errors_of(mix) == pytest.approx(class_errors(y, said), abs=1e-9)
     assert mix.limits_met_ is (None if budget is None else True)
-    assert mix.gap_ >= 0
 
 
 def test_another_budget_is_that_of_a_fresh_fit():

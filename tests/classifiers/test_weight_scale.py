@@ -30,8 +30,7 @@ LIMITS = [rates.miss(1) <= 0.3, rates.gap(rates.selected(1, by="group")) <= 0.4]
 def statements(clf):
     """Everything that a selection states, as numbers."""
     lines = [[x.value, x.low, x.high, x.rows] for x in clf.rates_]
-    stated = clf.predict_proba(X).ravel(), np.ravel(lines), clf.subgroup_intervals_.ravel()
-    return np.concatenate([*stated, [clf.gap_]])
+    return np.concatenate([clf.predict_proba(X).ravel(), np.ravel(lines)])
 
 
 def same(a, b):

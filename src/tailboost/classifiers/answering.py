@@ -220,7 +220,7 @@ class SelectedClassifier(OfAnyTable):
         is_stored = isinstance(self.evidence_.selection, StoredSelection)
         is_final = self._models.reads_scores and (is_stored or certificate is not None)
         if deferred is None and is_final and HUMAN_REVIEW not in classes:
-            deferred = HUMAN_REVIEW  # nobody selects another rule with these scores
+            deferred = HUMAN_REVIEW  # the rule is final, and answers as in its file
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
             if n_deferred:
@@ -369,11 +369,6 @@ class SelectedClassifier(OfAnyTable):
         """The minimised rate."""
         return self._selected.problem.objective
 
-    @property
-    def gap_(self) -> float:
-        """By how much a mixture of the candidates could lower the objective, on the selection data."""
-        return self.selection_.gap
-
     # -- the evidence ----------------------------------------------------------------------------------
 
     @property
@@ -482,12 +477,6 @@ class SelectedClassifier(OfAnyTable):
         return {line.subgroup: line.value for line in self.selection_.errors}
 
     @property
-    def subgroup_intervals_(self) -> Floats:
-        """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
-        lines = self.selection_.errors
-        return np.array([(line.low, line.high) for line in lines]).reshape(-1, 2)
-
-    @property
     def _engine(self) -> Engine:
         """The candidates on the selection data; of models without a rule too."""
         selection = self.evidence_.selection
@@ -542,7 +531,7 @@ class SelectedClassifier(OfAnyTable):
         Rows of unknown groups have the number ``others``, and are an error without one. So are missing
         groups, groups that are not used, and a ``by_group`` that was changed after the selection.
         """
-        values, title = self.evidence_.selected.groups_read
+        values, title = self._selected.groups_read
         if bool(self.by_group) != (values is not None):
             raise ValueError(
                 f"by_group={self.by_group!r} was set after the selection of the rule: tune "
@@ -557,7 +546,7 @@ class SelectedClassifier(OfAnyTable):
         """Return the number of each row's label, K more for a deferred row."""
         numbers = self._places(X, groups)
         models, table = self._read(X)
-        answers = self.evidence_.selected.answers
+        answers = self._selected.answers
         return np.concatenate(
             [answers(models.transform(rows, numbers[place])) for place, rows in batched(table)]
         )
@@ -605,7 +594,7 @@ class SelectedClassifier(OfAnyTable):
             return models.transform(table, self._places(X, groups if self.by_group else None))
 
         def answers(opened: LogProbabilities) -> Ints:
-            return self.evidence_.selected.answers(opened).clip(max=len(self.classes_))
+            return self._selected.answers(opened).clip(max=len(self.classes_))
 
         content = cache(partial(models.row_hashes, table))
         lacking = cache(partial(models.without_score, table))

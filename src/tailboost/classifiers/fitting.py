@@ -317,7 +317,7 @@ class Split:
         else:  # every (1/fraction)-th place is held out
             scheme = size
             fold = np.where(np.floor((places + 1) * size) > np.floor(places * size), 0, -1)
-        fitted = [fold != j for j in range(int(fold.max()) + 1)]
+        fitted = [fold != j for j in range(fold.max() + 1)]
         if not fitted or not fitted[0].any():
             raise ValueError(
                 f"cv={cv!r}: of {n_distinct:,} distinct rows all or none would be "

@@ -126,23 +126,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         The labels.
     rates_ : RateTable
         The rates of the objective and of the limits by subgroup, on the selection data, with 95 % intervals
-        for the rates of this rule on new rows. Notes name the rates without an interval.
+        for the rates of this rule on new rows: Clopper–Pearson intervals with effective numbers of rows. If
+        the models are refitted on all rows, 1.96 standard deviations of a refit, at least .015, are added in
+        quadrature. On 35 tables .96 of 196 class errors on test rows were inside. Notes name the rates
+        without an interval: with fewer than 10 rows, and where the selection finds favourable rows. If the
+        limits leave little room, or with thresholds of more than three groups, none has one.
+        `tailboost.certify` gives a guarantee.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell that the objective or a limit is about, on the
         selection data.
     limits_met_ : bool or None
         Whether all limits are certified, or without a certificate kept on the selection data; None without
         limits.
-    subgroup_intervals_ : ndarray of shape (m, 2)
-        95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
-        intervals with effective numbers of rows. If the models are refitted on all rows, 1.96 standard
-        deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on
-        test rows were inside. NaN with fewer than 10 rows, and where the selection finds favourable rows: if
-        the limits leave little room, and with thresholds of more than three groups. `tailboost.certify` gives
-        a guarantee.
-    gap_ : float
-        By how much a mixture of the candidates could lower the objective on the selection data within the
-        limits; 0 if the rule is the best mixture.
     objective_ : Statistic
         The minimised rate.
     validation_ : str, int or float
@@ -385,8 +380,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 raise KeyboardInterrupt
         left_out = [name for name, _ in estimators if name not in found]
         if left_out:
-            words = f"fit was interrupted: {left_out} left out of the mixture"
-            warn_user(words, FitInterruptedWarning)
+            warn_user(
+                f"fit was interrupted: {left_out} left out of the mixture",
+                FitInterruptedWarning,
+            )
         fits = {name: found[name] for name, _ in estimators if name in found}
         models = final_models(fits, len(self.classes_))
         self._judge(problem, models, estimators, selecting, crossed, training_rows)
@@ -470,8 +467,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             list(probabilities), len(mix.classes_), [], [], are_given=True, read_stacked=True
         )
         words = f"the {len(rows):,} rows given to from_probabilities"
-        rows = replace(rows, X=P[rows.places])
-        rows = rows.numbered(mix.classes_, mix._group_names, words)
+        own = replace(rows, X=P[rows.places])
+        rows = own.numbered(mix.classes_, mix._group_names, words)
         mix._judge(problem, models, [], rows)
         mix.selection_.warn()
         return mix

@@ -303,14 +303,13 @@ class TunedClassifier(SelectedClassifier):
             if value is not None:
                 setattr(new, name, value)
         new._validate_params()
-        models = new._models
-        records = new.records_
         if X is None and groups is None:
             engine = new._engine
             problem = new._problem(engine.models.rows.names)
             new.evidence_ = new.evidence_.by(engine.on(problem).select(problem))
             new.selection_.warn()
             return new
+        records = new.records_
         given = Rows.read(X, y, groups, sample_weight, costs)
         problem = new._problem(given.names)
         if problem.needs_costs and costs is None:
@@ -329,11 +328,11 @@ class TunedClassifier(SelectedClassifier):
             of_rows = given.part(is_used).occurring()
             new._name_groups(of_rows)
             rows = replace(rows, groups=of_rows.groups, names=of_rows.names)
-            models = replace(models, rows=rows)
+            models = replace(new._models, rows=rows)
         else:
             if groups is not None:
                 new._name_groups(given)
-            within = (each.records for each in known_within(models.fitted))
+            within = (each.records for each in known_within(new._models.fitted))
             # The rows of another selection may select again.
             known = (replace(records, used=()), *within)
             seen = [rows for each in known for rows in each.tables]
@@ -525,9 +524,9 @@ class TunedClassifier(SelectedClassifier):
             weights = rule.weights
             offset = np.array(rule.offsets)
         columns = positions(scores.classes_, new.classes_, "labels")
-        fitted = [FrozenEstimator(scores)]
         weight = np.array([*weights.values()])
-        models = Models([*weights], len(offset), fitted, [columns], weight, offset)
+        model = FrozenEstimator(scores)
+        models = Models([*weights], len(offset), [model], [columns], weight, offset)
         groups_read = rule.groups, new.by_group or None
         selection = StoredSelection(rule, models, stated(new), groups_read, notes)
         new.evidence_ = Evidence(selection, records, certificate)

@@ -205,8 +205,7 @@ class Engine:
         number, mixture = select(pool, program)
         if not (program.keeps(pool.counts[number]) or mixture.feasible):
             raise contradiction(mixture, self.words)
-        found = self.selected(problem, program, pool, number)
-        return replace(found, mixed=mixture.counts)
+        return self.selected(problem, program, pool, number)
 
     def selected(
         self, problem: Problem, program: Program, pool: Pool, number: int
@@ -237,8 +236,6 @@ class Selection:
         shape (S, A).
     counts : ndarray of shape (W, A)
         The confusion counts of the rule on the selection data.
-    mixed : ndarray of shape (W, A) or None
-        The confusion counts of the best mixture of candidates, if it is known.
     """
 
     engine: Engine
@@ -246,7 +243,6 @@ class Selection:
     program: Program
     rule: Floats
     counts: Floats
-    mixed: Floats | None = None
 
     notes: ClassVar[None] = None  # a file has some
 
@@ -331,13 +327,6 @@ class Selection:
         costs = expected_costs(family.predict(table), self.rule)
         K = self.engine.strata.n_classes
         return costs[:K].argmin(axis=0) + K * (costs.argmin(axis=0) == K)
-
-    @property
-    def gap(self) -> float:
-        """Possible decrease of the objective by a mixture of candidates; 0 if none is known."""
-        if self.mixed is None:
-            return 0.0
-        return max(0.0, self.program.value(self.counts) - self.program.value(self.mixed))
 
     # -- rates on the selection data ---------------------------------------------------------------------
 
@@ -424,7 +413,7 @@ class Selection:
         place = family.places[family.data.stratum]
         moved = replace(self, rule=ends)
         counts = family.data.of(moved.on_score.numbers(family.sign * family.scores, place))
-        return replace(moved, counts=counts, mixed=None)
+        return replace(moved, counts=counts)
 
 
 @frozen_object
