@@ -28,6 +28,16 @@ SETTINGS = {
         SHARES,
         ["error(by=g) <= {a: .5}", ERROR],
     ),
+    "errors of groups of two columns": (
+        [[(0.2, 0, "a")], [WRONG], [RIGHT]],
+        SHARES,
+        [f"error(by=group) <= {{('g', 'a'): .5, ('h', 'd'): {0.7 - 1e-6}}}"],
+    ),
+    "false alarms of groups of two columns": (
+        [[(0.2, 0, "a")], [WRONG], [RIGHT]],
+        SHARES,
+        [f"error(by=cell) <= {{(0, ('g', 'a')): .5, (0, ('h', 'd')): {0.7 - 1e-6}}}"],
+    ),
     "precision beside misses": (ROWS, [0.2, 0.3, 0.5], ["miss(1) <= .5", f"precision(1) >= {0.4 + 1e-6}"]),
     "clusters with both labels": (
         [[ILL, RIGHT], [WRONG], [RIGHT]],
@@ -45,12 +55,20 @@ def tables(units, n=N):
         yield np.bincount(drawn, minlength=len(units)), pd.DataFrame(rows, columns=["p", "y", "g", "cluster"])
 
 
+def groups_of(limits, g):
+    """Return the groups that limits read: column g, with a second one, all of group d, if they read both."""
+    if "by=" not in str(limits):
+        return {}
+    second = {} if "by=g)" in str(limits) else {"h": "d"}
+    return {"groups": pd.DataFrame({"g": g, **second})}
+
+
 def rule_of(limits):
     """Return the rule at .5 of the score, selected on other rows within loose limits."""
     rng = np.random.default_rng(0)
     score = rng.choice([0.9, 0.2], 3000, p=[0.3, 0.7])
     y = (rng.random(3000) < np.where(score > 0.5, 0.6, 0.02)).astype(int)
-    rows = {"groups": pd.DataFrame({"g": rng.choice(["a", "b"], 3000)})} if "by=g" in str(limits) else {}
+    rows = groups_of(limits, rng.choice(["a", "b"], 3000))
     loose = [re.sub(r"= .*", "= .01" if ">=" in limit else "= .99", limit) for limit in limits]
     return tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": score}), y, limits=loose, **rows)
 
@@ -64,7 +82,7 @@ def test_false_certificates_over_all_tables(name, monkeypatch):
     tested = false = free = 0.0
     for numbers, rows in tables(units):
         probability = multinomial.pmf(numbers, N, shares)
-        given = {"groups": rows[["g"]]} if "by=g" in str(limits) else {}
+        given = groups_of(limits, rows["g"])
         if "clusters" in name:
             given["clusters"] = rows["cluster"]
         try:

@@ -1,5 +1,6 @@
 """The level of each test in a procedure of `calibrate`, and the rows that it counts, by hand."""
 
+import copy
 from contextlib import suppress
 
 import numpy as np
@@ -134,3 +135,28 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
             n_stopped_together += together[j] < min(alone, freely[-1, j])
             assert rules[:, j, 0].tolist() == np.minimum(freely[:, j], min(alone, together[j])).tolist()
     assert n_stopped_together > 0
+
+
+def test_misses_of_each_group_beside_misses_of_all_groups_keep_their_level():
+    """Ranks open the groups in which no ill row happens to have the score 1/2: those rows may not test."""
+    n_groups, share = 16, 0.04  # of ill rows with the score 1/2
+    limits = ["miss(1, by=g) <= 19%", "miss(1) <= 0.98%"]  # in 4 groups at 1/2: 1 %
+    rng = np.random.default_rng(0)
+    groups = {"g": np.arange(n_groups)}
+
+    def rows(n):
+        y = np.repeat([0, 1], n * n_groups)
+        score = np.where(rng.random(len(y)) < np.where(y, share, 0.5), 0.5, np.where(y, 0.8, 0.2))
+        return score[:, None], y, {"g": np.tile(groups["g"], 2 * n)}
+
+    X, y, g = rows(200)
+    loose = [limits[0], "miss(1) <= 50%"]
+    tuned = tb.tune(SCORES, X, y, groups=g, by_group="g", limits=loose, objective="false_alarm(1)")
+    n_false, n_tables = 0, 4
+    for _ in range(n_tables):
+        X, y, g = rows(30)
+        with suppress(tb.NotCertifiedError):
+            rule = tb.calibrate(copy.deepcopy(tuned), X, y, groups=g, limits=limits)
+            missed = rule.predict(np.full((n_groups, 1), 0.5), groups=groups) == 0
+            n_false += share * missed.mean() > 0.0098
+    assert binom.sf(n_false - 1, n_tables, LEVEL) > 0.01

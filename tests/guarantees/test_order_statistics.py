@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 from tailboost.guarantees.exact_tests import most_reached
 from tailboost.guarantees.gaps import QUADRATURE_ERROR, probability_within
@@ -65,6 +65,34 @@ def test_the_probability_is_a_lower_bound_close_to_the_simulated_one(seed):
         noise = 4 * np.sqrt(0.25 / draws)
         assert found <= truth + noise
         assert found >= truth - 0.05 - noise  # conservative for groups of few rows only
+
+
+@pytest.mark.parametrize(("least", "most", "n"), [(30, 50, 100), (1, 5, 20), (0, 3, 20), (300, 500, 1000)])
+def test_ranks_of_a_lone_group_are_apart_by_the_spacings_between_them(least, most, n):
+    """The n scores part the population into n + 1 exchangeable spacings: j of them are Beta(j, n + 1 − j)."""
+    for gap in np.arange(0.05, 1.0, 0.05):
+        exact = beta.cdf(gap, most + 1 - least, n - most + least)
+        assert probability_within([least], [most], [n], gap=gap) <= exact
+        assert probability_within([least], [most], [n], gap=gap) >= exact - 2 * QUADRATURE_ERROR
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_wide_ranks_are_close_with_no_smaller_probability_than_stated(seed):
+    """Ranks of groups with ties, where the two ends of one window alone can be too far apart."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(80, 400, 2)
+    widths = np.round(sizes * rng.uniform(0.1, 0.2, 2)).astype(int)
+    least = np.round(sizes * 0.3).astype(int)
+    draws = 40_000
+    low, high = simulated(least, least + widths, sizes, draws, rng)
+    gap, ratio = (widths / sizes).max() + 0.03, 0.6
+    for limit, close in (
+        ({"gap": gap}, high.max(axis=0) - low.min(axis=0) <= gap),
+        ({"factor": ratio}, ratio * high.max(axis=0) <= low.min(axis=0)),
+    ):
+        found = probability_within(least, least + widths, sizes, **limit)
+        assert found <= close.mean() + 4 * close.std() / np.sqrt(draws)
+        assert found >= close.mean() - 0.1
 
 
 def test_the_quadrature_is_exact_to_its_stated_error():
