@@ -27,9 +27,10 @@ def test_clopper_pearson_is_scipys(errors, n):
         assert binom.cdf(errors, n, upper) == pytest.approx(0.02)
 
 
-def test_no_rows_say_nothing():
+def test_no_rows_and_lost_bets_say_nothing():
     assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1
     assert betting_p_value([], 0.2) == 1
+    assert betting_p_value(np.full(400, 0.9), 0.001) == 1  # nearly all wealth is lost
 
 
 def brute_wealth(losses, m, n, delta):

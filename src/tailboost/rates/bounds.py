@@ -294,4 +294,4 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     if not np.size(losses) or target >= 1.0:
         return 1.0
     values, counts = np.unique(losses, return_counts=True)
-    return min(1.0, math.exp(-_log_wealth(target, values, counts, delta)))
+    return math.exp(min(0.0, -_log_wealth(target, values, counts, delta)))
