@@ -325,10 +325,7 @@ CURES = {
         lambda: tb.tune(ThreeColumns().fit(X, Y), X, Y),
         "predict_proba of 'ThreeColumns' .*2 columns",
     ),
-    "a parameter": (
-        lambda: SCORES.set_params(limit=["miss(1) <= 3%"]),
-        "Invalid parameter 'limit'",
-    ),
+    "a parameter": (lambda: SCORES.set_params(limit=["miss(1) <= 3%"]), "Invalid parameter 'limit'"),
 }
 
 

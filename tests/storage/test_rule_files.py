@@ -238,6 +238,26 @@ def test_a_rule_gives_the_default_to_rows_without_a_score(by_group, n_labels, tm
         answers(new, default="x")
 
 
+@pytest.mark.parametrize("kind", ["probability", "percent", "logit", "number"])
+def test_a_stored_rule_defers_the_rows_between_its_thresholds(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.random(5_000)
+    y = np.where(rng.random(len(p)) < p, "ill", "well")
+    score = {"percent": 100 * p, "logit": np.log(p / (1 - p)), "number": 5 * p}.get(kind, p)
+    X = pd.DataFrame({"s": score})
+    limits = ["miss(ill) <= 10%", "false_alarm(ill) <= 10%", "deferred <= 80%"]
+    rule = tb.calibrate(tb.Scores("s", "ill", kind=kind), X[:3000], y[:3000], limits=limits)
+    tb.save_rule(rule, tmp_path / "rule.json")
+    bands = json.loads((tmp_path / "rule.json").read_text())["rule"]["bands"][0]
+    _, (lower, _), (upper, _) = bands
+    fresh, between = X[3000:], X.s[3000:].between(lower, upper, inclusive="left")
+    loaded = tb.load_rule(tmp_path / "rule.json")
+    np.testing.assert_array_equal(loaded.predict(fresh) == "human review", between)
+    np.testing.assert_array_equal(loaded.defers(fresh), between)
+    certificate = tb.certify(loaded, fresh, y[3000:], rates=["deferred"])
+    assert next(iter(certificate.bounds)).estimate == between.mean()
+
+
 @pytest.mark.parametrize("kind", ["probability", "percent"])
 def test_sql_of_several_scores_reads_their_columns(kind, tmp_path):
     rng = np.random.default_rng(0)

@@ -323,7 +323,11 @@ class Selection:
         """Return class numbers; of a deferred row K more than that of the label it would get."""
         family = self.engine.family
         if isinstance(family, Thresholds):
-            return answers_of(self.on_score, table)
+            numbers = answers_of(self.on_score, table)
+            deferred = np.flatnonzero(numbers == self.engine.strata.n_classes)
+            if len(deferred):
+                numbers[deferred] += table.pooled[deferred].argmax(axis=1)
+            return numbers
         costs = expected_costs(family.predict(table), self.rule)
         K = self.engine.strata.n_classes
         return costs[:K].argmin(axis=0) + K * (costs.argmin(axis=0) == K)
@@ -446,15 +450,11 @@ class StoredSelection:
         return self.written.defers or self.problem.needs_deferral
 
     def answers(self, table: LogProbabilities) -> Ints:
-        """Return class numbers, as `Selection.answers`."""
+        """Return class numbers, and K of a deferred row: a file does not know the label it would get."""
         return answers_of(self.written, table)
 
 
 def answers_of(rule: ThresholdRule | Rule, table: LogProbabilities) -> Ints:
-    """Return class numbers; of a deferred row K more than that of the most probable label."""
+    """Return class numbers, and K of a deferred row."""
     read = table.score if isinstance(rule, ThresholdRule) else table.pooled
-    numbers = rule.numbers(read, table.groups)
-    deferred = np.flatnonzero(numbers == len(rule.classes))
-    if len(deferred):
-        numbers[deferred] += table.pooled[deferred].argmax(axis=1)
-    return numbers
+    return rule.numbers(read, table.groups)
