@@ -85,12 +85,14 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     names : sequence, optional
         The order of the columns of a data frame with all of them.
     """
-    if has_named_columns(X):
-        return np.column_stack([np.asarray(X[name]) for name in sorted(X, key=str)])
     X = as_pandas(X)
     if names is not None and hasattr(X, "columns") and set(names) <= set(X.columns):
         return X[list(names)]
-    return X if hasattr(X, "shape") else np.asarray(X)
+    if hasattr(X, "shape"):
+        return X
+    if isinstance(X, Mapping):
+        return np.column_stack([np.asarray(X[name]) for name in sorted(X, key=str)])
+    return np.asarray(X)
 
 
 def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:

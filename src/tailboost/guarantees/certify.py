@@ -397,7 +397,7 @@ def compared_bound(
 
 def are_counts(rate: Rate, fresh: Fresh) -> bool:
     """Return whether each value is the smallest or largest one: of shares, or costs of two values."""
-    mean = rate.mean
+    mean = rate.loss or rate
     if mean.matrix is None:
         has_two_values = mean.is_share
     else:

@@ -228,7 +228,7 @@ class Fresh:
 
         Of a tail or shift these are the losses, expected if the model draws its answers.
         """
-        samples = rate.mean.samples(self.answered, self.shares(rate))
+        samples = (rate.loss or rate).samples(self.answered, self.shares(rate))
         if self.votes.clusters is None:
             return samples
         return [s.taken(np.isin(s.rows, self.votes.among(s.rows))) for s in samples]

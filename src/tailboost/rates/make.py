@@ -15,7 +15,6 @@ import numpy as np
 from tailboost.core import By, Label, Name, Stated, Table, did_you_mean, finite, in_class_order
 from tailboost.rates.rate import (
     AT_LEAST,
-    AT_MOST,
     COMPARISONS,
     EACH,
     GAP,
@@ -53,7 +52,8 @@ def as_objective(objective: Stated) -> Statistic:
             "limit a gap or ratio"
         )
     rate = objective.rate
-    rate.refuse_uncounted()
+    if rate.loss:
+        raise rate.uncounted()
     is_best_if_large = objective.worst and rate.is_gain
     is_family = not objective.worst and rate.by is not None
     can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
@@ -576,7 +576,8 @@ def _worst(kind: str, level: float, loss: Rate, by: By) -> Rate:
             f"{kind} takes error() or cost() of all rows, without by=: its bound holds for every group "
             "that is large enough"
         )
-    return Rate(kind, loss=loss, level=level)
+    name = WORST[kind].format(loss.kind, level, 100.0 * level)
+    return Rate(kind, loss=loss, level=level, name=name)
 
 
 def largest(rate: Rate) -> Statistic:
@@ -790,9 +791,10 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
         if not to_keep:
             continue
         rate = limit.rate
-        rate.refuse_uncounted()
-        is_turned = {AT_MOST: rate.is_gain, AT_LEAST: rate.counts_faults}
-        if is_turned.get(limit.form):
+        if rate.loss:
+            raise rate.uncounted()
+        is_turned = rate.counts_faults if limit.form == AT_LEAST else rate.is_gain
+        if is_turned and not limit.compares:
             raise ValueError(
                 f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
             )

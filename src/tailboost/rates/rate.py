@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from functools import cached_property
 from itertools import permutations
 from numbers import Real
 from typing import Any, NoReturn
@@ -14,6 +13,7 @@ import numpy as np
 from tailboost.core import (
     ROUNDING,
     Column,
+    Derived,
     Floats,
     Groups,
     Ints,
@@ -45,6 +45,7 @@ AT_LEAST = "at least"
 GAP = "gap"
 RATIO = "ratio"
 COMPARISONS = (GAP, RATIO)
+SIGNS = {"≤": 1.0, "≥": -1.0}
 # In the pairs of `KINDS`: the label that the rate is about, or that of the row if it is about none, and
 # another label. No label is a tuple.
 LABEL = ("label",)
@@ -92,8 +93,32 @@ WORST = {
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 
 
+class RateFacts(Derived):
+    """What follows from the parameters of a rate."""
+
+    #: The names in ``by``.
+    crossed: tuple[Name, ...]
+    #: Whether the subgroups are groups.
+    needs_groups: bool
+    #: Whether it is a mean of costs, and of given costs of the rows.
+    in_costs: bool
+    needs_costs: bool
+    #: Whether it has a cost of deferral, or counts deferred rows without right answers.
+    needs_deferral: bool
+    #: Whether it depends on which rows are deferred.
+    counts_deferral: bool
+    #: Whether it counts wrong answers by name or deferred rows alone, or is one minus a gain.
+    counts_faults: bool
+    #: Whether large values are better: right answers count.
+    is_gain: bool
+    #: Whether the denominator depends on the answers.
+    is_ratio: bool
+    #: Whether it is a share of rows, with a binomial count.
+    is_share: bool
+
+
 @frozen_value
-class Rate:
+class Rate(RateFacts):
     """Family of rates: the same count on each subgroup. Made by `error`, `miss` and others.
 
     A comparison with a number makes a limit: ``selected("yes") <= 0.3``. A dict has a bound for each
@@ -141,20 +166,37 @@ class Rate:
     name: str = ""
 
     def __post_init__(self) -> None:
-        given: dict[str, object] = {"label": checked_label(self.label)}
-        given["by"] = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
-        if given["by"] == ():
+        if self.kind not in (*KINDS, *WORST, "custom"):
+            raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
+        by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
+        if by == ():
             raise ValueError("by=() names no column of groups")
-        if self.loss:
-            words = WORST[self.kind].format(self.loss.kind, self.level, 100.0 * self.level)
-            given["name"] = words
-        elif self.kind != "custom":
-            if self.kind not in KINDS:
-                raise ValueError(
-                    f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}"
-                )
-            given |= KINDS[self.kind]
-        vars(self).update(given)  # the class is frozen, and nothing has read it yet
+        vars(self).update(KINDS.get(self.kind, {}), label=checked_label(self.label), by=by)
+
+        crossed = by if isinstance(by, tuple) else (by,)
+        mean = self.loss or self
+        is_right = not RIGHT.isdisjoint(self.counted)
+        needs_deferral = not is_right and HUMAN_REVIEW in [answer for _, answer in self.counted]
+        if mean.matrix is not None:
+            needs_deferral = len(mean.matrix[0]) > len(mean.matrix)
+        are_wrong = [
+            label is not None and answer not in (None, HUMAN_REVIEW, label)
+            for label, answer in self.counted
+        ]
+        # Two answers by name or more in the denominator are taken to leave out deferred rows.
+        named = {answer for _, answer in self.among} - {None}
+        vars(self).update(
+            crossed=crossed,
+            needs_groups=not {None, CLASS}.issuperset(crossed),
+            in_costs=mean.kind == "cost",
+            needs_costs=mean.kind == "cost" and mean.matrix is None,
+            needs_deferral=needs_deferral,
+            counts_deferral=needs_deferral or HUMAN_REVIEW in named or len(named) > 1,
+            counts_faults=self.complement or self.kind == "deferred" or all(are_wrong),
+            is_gain=is_right and not self.complement,
+            is_ratio=len(named) > 0,
+            is_share=self.kind not in ("cost", "f_score", *WORST),
+        )
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -167,85 +209,14 @@ class Rate:
 
     __gt__ = __lt__
 
-    def refuse_uncounted(self) -> None:
-        """Raise ValueError for a tail or shift, which is no rate of counted answers."""
-        if self.loss:
-            raise ValueError(
-                f"{self!r} is bounded by tailboost.certify alone, because no count of answers shows "
-                f"its rows; here take {self.loss!r}, also by group"
-            )
-
     # -- what is counted -----------------------------------------------------------------------------
 
-    @property
-    def mean(self) -> Rate:
-        """The mean over rows: of a tail or shift that of their losses, otherwise this rate."""
-        return self.loss or self
-
-    @cached_property
-    def crossed(self) -> tuple[Name, ...]:
-        """The names in ``by``."""
-        return self.by if isinstance(self.by, tuple) else (self.by,)
-
-    @cached_property
-    def in_costs(self) -> bool:
-        """Whether it is a mean of costs."""
-        return self.mean.kind == "cost"
-
-    @cached_property
-    def needs_costs(self) -> bool:
-        """Whether it is a mean of given costs of the rows."""
-        return self.in_costs and self.mean.matrix is None
-
-    @cached_property
-    def needs_groups(self) -> bool:
-        """Whether the subgroups are groups."""
-        return not {None, CLASS}.issuperset(self.crossed)
-
-    @cached_property
-    def is_share(self) -> bool:
-        """Whether it is a share of rows, with a binomial count."""
-        return self.kind not in ("cost", "f_score", *WORST)
-
-    @cached_property
-    def is_ratio(self) -> bool:
-        """Whether the denominator depends on the answers."""
-        return any(answer is not None for _, answer in self.among)
-
-    @property
-    def is_gain(self) -> bool:
-        """Whether large values are better: right answers count."""
-        return not (self.complement or RIGHT.isdisjoint(self.counted))
-
-    @property
-    def counts_faults(self) -> bool:
-        """Whether it counts wrong answers by name or deferred rows alone, or is one minus a gain."""
-        return (
-            self.complement
-            or self.kind == "deferred"
-            or all(
-                label is not None and answer not in (None, HUMAN_REVIEW, label)
-                for label, answer in self.counted
-            )
+    def uncounted(self) -> ValueError:
+        """Return the error of a tail or shift where a rate of counted answers is needed."""
+        return ValueError(
+            f"{self!r} is bounded by tailboost.certify alone, because no count of answers shows "
+            f"its rows; here take {self.loss!r}, also by group"
         )
-
-    @cached_property
-    def needs_deferral(self) -> bool:
-        """Whether it has a cost of deferral, or counts deferred rows without right answers."""
-        matrix = self.mean.matrix
-        if matrix is not None:
-            return len(matrix[0]) > len(matrix)
-        answers = [answer for _, answer in self.counted]
-        return RIGHT.isdisjoint(self.counted) and HUMAN_REVIEW in answers
-
-    @cached_property
-    def counts_deferral(self) -> bool:
-        """Whether it depends on which rows are deferred.
-
-        Two or more answers by name in the denominator are taken to leave out deferred rows.
-        """
-        named = {answer for _, answer in self.among} - {None}
-        return self.needs_deferral or HUMAN_REVIEW in named or len(named) > 1
 
     @property
     def counted_rows(self) -> str:
@@ -304,7 +275,8 @@ class Rate:
 
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
-        self.refuse_uncounted()
+        if self.loss:
+            raise self.uncounted()
         if self.needs_costs and strata.mean_costs is None:
             raise ValueError(
                 f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate "
@@ -410,8 +382,23 @@ class Terms:
         return (self.top - np.reshape(level, (-1, 1, 1)) * self.bottom) / scale
 
 
+class Form(Derived):
+    """What follows from the form of a statistic."""
+
+    #: Whether the largest rate of the family is meant, or the gap or ratio between subgroups.
+    worst: bool
+    compares: bool
+    #: Whether a bound is an upper bound, also as "≤" or "≥".
+    from_above: bool
+    sense: str
+    #: The violation of a bound is ``sign`` times rate minus bound.
+    sign: float
+    #: The signs of the bounds of each rate for a certificate.
+    sides: str
+
+
 @frozen_value
-class Statistic:
+class Statistic(Form):
     """Each rate of a family, or one number of all: made by `largest`, `gap` or `ratio`.
 
     The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
@@ -434,37 +421,17 @@ class Statistic:
             )
         if self.rate.loss and self.form not in (EACH, AT_MOST):
             raise ValueError(f"{self.rate!r} has an upper bound alone: write it with <=")
-
-    @cached_property
-    def worst(self) -> bool:
-        """Whether the largest rate of the family is meant."""
-        return self.form == LARGEST
-
-    @cached_property
-    def compares(self) -> bool:
-        """Whether the gap or ratio between subgroups is meant."""
-        return self.form in COMPARISONS
-
-    @cached_property
-    def from_above(self) -> bool:
-        """Whether a bound is an upper bound."""
-        return self.form not in (AT_LEAST, RATIO)
-
-    @cached_property
-    def sense(self) -> str:
-        """The direction of a bound as a sign."""
-        return "≤" if self.from_above else "≥"
-
-    @cached_property
-    def sign(self) -> float:
-        """The violation of a bound is ``sign`` times rate minus bound."""
-        return 1.0 if self.from_above else -1.0
-
-    @cached_property
-    def sides(self) -> str:
-        """The signs of the bounds of each rate for a certificate."""
-        both = self.form in (EACH, *COMPARISONS) and not self.rate.loss
-        return "≤≥" if both else self.sense
+        compares = self.form in COMPARISONS
+        sense = "≥" if self.form in (AT_LEAST, RATIO) else "≤"
+        has_both_sides = (compares or self.form == EACH) and not self.rate.loss
+        vars(self).update(
+            worst=self.form == LARGEST,
+            compares=compares,
+            from_above=sense == "≤",
+            sense=sense,
+            sign=SIGNS[sense],
+            sides="≤≥" if has_both_sides else sense,
+        )
 
     def __le__(self, bound: Stated) -> Limit:
         if self.form != GAP:
@@ -497,10 +464,6 @@ class Statistic:
         """Return whether a value satisfies a bound of it; None if one of them is NaN."""
         excess = self.sign * (value - bound)
         return None if np.isnan(excess) else bool(excess <= ROUNDING)
-
-    def levels(self, names: list[Name]) -> Floats:
-        """Return the level from which the rate of each subgroup counts, shape (m,)."""
-        return np.zeros(len(names))
 
     def value(self, values: Floats) -> float:
         """Return the gap, the ratio, the largest or the smallest rate, depending on the form.
@@ -594,7 +557,7 @@ class Limit(Statistic):
         Raise ValueError with all named subgroups with a bound that do not exist.
         """
         if self.compares:
-            return super().levels(names)
+            return np.zeros(len(names))
         bound_of = dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
         unknown = list(bound_of.keys() - {None, *names})
         if unknown:

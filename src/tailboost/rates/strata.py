@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import product
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from tailboost.core import (
     Column,
+    Derived,
     Floats,
     Groups,
     Ints,
@@ -42,8 +42,17 @@ CELL = "cell"
 NAMES_SHOWN = 20
 
 
+class Numbers(Derived):
+    """Numbers of strata: what follows from their names."""
+
+    n_classes: int  # K
+    n_combinations: int  # G
+    n_actions: int  # A: the labels, and deferral if allowed
+    y: Ints  # shape (S,): the number of the class of each stratum
+
+
 @frozen_object
-class Strata:
+class Strata(Numbers):
     """Combinations (class, groups) of rows, numbered ``class × G + combination``.
 
     Parameters
@@ -83,31 +92,13 @@ class Strata:
     known: tuple[tuple[Name, ...], ...] | None = ()
 
     def __post_init__(self) -> None:
-        if self.defers and HUMAN_REVIEW in self.classes:
-            raise ValueError(
-                f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the "
-                "class another name, or leave out deferral"
-            )
-
-    @cached_property
-    def n_classes(self) -> int:
-        """K."""
-        return len(self.classes)
-
-    @cached_property
-    def n_combinations(self) -> int:
-        """G."""
-        return len(self.combinations)
-
-    @cached_property
-    def n_actions(self) -> int:
-        """A: the labels, and deferral if allowed."""
-        return self.n_classes + self.defers
-
-    @cached_property
-    def y(self) -> Ints:
-        """The number of the class of each stratum, shape (S,)."""
-        return np.repeat(np.arange(self.n_classes), self.n_combinations)
+        K, G = len(self.classes), len(self.combinations)
+        vars(self).update(
+            n_classes=K,
+            n_combinations=G,
+            n_actions=K + self.defers,
+            y=np.repeat(np.arange(K), G),
+        )
 
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
@@ -302,10 +293,18 @@ class Counts:
             cost_range = (float(costs.min()), float(costs.max()))
             of_actions = [np.bincount(stratum, share * each, n_strata) for each in costs.T]
             mean_costs = np.column_stack(of_actions) / np.where(mass > 0, mass, 1.0)[:, None]
+        labels, titles, values = plain(
+            (tuple(classes), names.titles, tuple(map(tuple, names.values)))
+        )
+        if defers and HUMAN_REVIEW in labels:
+            raise ValueError(
+                f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the "
+                "class another name, or leave out deferral"
+            )
         strata = Strata(
-            plain(tuple(classes)),
-            plain(names.titles),
-            plain(tuple(map(tuple, names.values))),
+            labels,
+            titles,
+            values,
             combinations,
             mass,
             mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows

@@ -114,10 +114,9 @@ def _word(value: Any, kept_bits: int | None) -> int:
     return int.from_bytes(content.digest(), "little")
 
 
-def hashes_of_names(column: Array) -> Hashes:
-    """Return the hash of each entry of a column of labels or groups: 1, 1.0 and "1" have the same."""
-    names, place = distinct_and_places(np.asarray(column))
-    return hash_rows(np.array(list(map(text, names.tolist())), dtype=str)[:, None])[place]
+def hashes_of_names(names: Array) -> Hashes:
+    """Return the hash of each name of a label or group, shape (n,): 1, 1.0 and "1" have the same."""
+    return hash_rows(np.array(list(map(text, names.tolist())), dtype=str)[:, None])
 
 
 def digest(*contents: bytes) -> str:

@@ -83,7 +83,9 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
     check_indexes(X=X, **{name: groups})
     if groups is None or (isinstance(groups, Mapping) and not groups):
         return {}
-    groups = with_interval_names(as_pandas(_columns_of_X(groups, name, X)))
+    if isinstance(groups, (str, list, tuple)):
+        groups = _columns_of_X(groups, name, X)
+    groups = with_interval_names(as_pandas(groups))
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         names = list(groups)
         if not names or len(set(names)) < len(names):
@@ -110,8 +112,8 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
     return dict(enumerate(array.T))
 
 
-def _columns_of_X(groups: Groups, name: str, X: Table) -> Groups:
-    """Return the columns of a data frame that ``groups`` names, by one name or a list; other groups stay."""
+def _columns_of_X(groups: str | Sequence[Any], name: str, X: Table) -> Groups:
+    """Return the columns of a data frame that ``groups`` names, by one name or a list; other lists stay."""
     known = list(getattr(X, "columns", ()))
     if isinstance(groups, str):
         if groups not in known:
@@ -122,8 +124,8 @@ def _columns_of_X(groups: Groups, name: str, X: Table) -> Groups:
             )
         return as_pandas(X)[[groups]]
     # A list with an entry for each row has groups, even if these are called like columns.
-    is_list = known and isinstance(groups, (list, tuple)) and len(groups) != n_rows_of(X)
-    if is_list and all(isinstance(each, str) and each in known for each in groups):
+    has_names = known and len(groups) != n_rows_of(X)
+    if has_names and all(isinstance(each, str) and each in known for each in groups):
         return as_pandas(X)[list(groups)]
     return groups
 
@@ -154,8 +156,8 @@ class GroupNames:
         `tailboost.rows.rows.group_columns`. Messages call the groups ``argument`` and the table ``of``.
         """
         values = []
-        numbers = []
-        for title, column in columns.items():
+        numbers = np.empty((len(columns), n), dtype=np.intp)
+        for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
             check_length(column, words, n, of)
             names, place = coded(column, words, GROUP_OF_MISSING)
@@ -165,8 +167,8 @@ class GroupNames:
                 names = names[order]
                 place = order.argsort()[place]
             values.append(names)
-            numbers.append(place)
-        return cls(tuple(values), tuple(columns)), side_by_side(numbers, n)
+            numbers[j] = place
+        return cls(tuple(values), tuple(columns)), numbers.T
 
     @property
     def names(self) -> Array:
@@ -194,22 +196,17 @@ class GroupNames:
                 f"{list(known.titles)}: give these under these names, None for a column "
                 "without a name"
             )
-        found = []
-        for title, values in zip(known.titles, known.values, strict=True):
-            j = titles.index(title)
+        found = np.empty_like(numbers)
+        for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
+            given = titles.index(title)
             words = column_words(argument, title)
-            places = positions(self.values[j], values, words, "groups not seen in fit")
-            found.append(places[numbers[:, j]])
-        return side_by_side(found, len(numbers))
+            places = positions(self.values[given], values, words, "groups not seen in fit")
+            found[:, j] = places[numbers[:, given]]
+        return found
 
 
 #: The names of the groups of rows without any.
 NO_GROUPS = GroupNames((), ())
-
-
-def side_by_side(columns: Sequence[Ints], n: int) -> Ints:
-    """Return c columns of n numbers as a table, shape (n, c); in memory they stay columns."""
-    return np.array(columns, dtype=np.intp).reshape(len(columns), n).T
 
 
 def crossed(columns: Iterable[Ints], n: int) -> Ints:
@@ -341,7 +338,7 @@ class Rows:
             state = {
                 **state,
                 "names": NO_GROUPS,
-                "groups": side_by_side([], len(state["weight"])),
+                "groups": np.zeros((len(state["weight"]), 0), dtype=np.intp),
             }
         vars(self).update(state)
 
@@ -395,13 +392,12 @@ class Rows:
         if classes is not None:
             found, y = distinct_and_places(y)
             classes = classes[found]
-        values, numbers = [], []
-        for _, of_column, places in self._by_column:
-            found, of_rows = distinct_and_places(places)
+        values = []
+        groups = np.empty_like(self.groups)
+        for j, (_, of_column, places) in enumerate(self._by_column):
+            found, groups[:, j] = distinct_and_places(places)
             values.append(of_column[found])
-            numbers.append(of_rows)
         names = replace(self.names, values=tuple(values))
-        groups = side_by_side(numbers, len(self))
         return replace(self, classes=classes, y=y, names=names, groups=groups)
 
     def refuse_many_numbers(self, columns: Iterable[int]) -> None:

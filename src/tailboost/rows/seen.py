@@ -106,7 +106,7 @@ class Seen:
             by_column = cls.of(
                 hashes_of_pairs(hashes, np.array(columns, np.uint64)[place]), use
             )
-            by_name = cls.of(hashes_of_pairs(hashes, hashes_of_names(labels)), use)
+            by_name = cls.of(hashes_of_pairs(hashes, hashes_of_names(names)[place]), use)
             named = replace(by_name, of_scores=True)
             return replace(by_column, of_scores="columns", named=named)
         digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))

@@ -110,11 +110,11 @@ class RunningRates:
     ) -> None:
         self.limits = limits
         self.scales = [each.scale for each in terms]
-        stated = [objective, *limits]
-        levels = [each.levels(of.names) for each, of in zip(stated, terms, strict=True)]
+        levels = [np.zeros(len(terms[0].names))]
+        levels += [limit.levels(of.names) for limit, of in zip(limits, terms[1:], strict=True)]
         sizes = list(map(len, levels))
         self.stated = np.repeat(np.arange(len(sizes)), sizes)
-        self.signs = np.repeat([each.sign for each in stated], sizes)
+        self.signs = np.repeat([objective.sign, *(limit.sign for limit in limits)], sizes)
         self.levels = np.concatenate(levels)
         parts = [each.top for each in terms] + [each.bottom for each in terms]
         self.table = np.concatenate(parts).reshape(2 * len(self.signs), -1).T
