@@ -7,6 +7,7 @@ label]. Nothing is drawn at random.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -252,11 +253,12 @@ def class_errors(
         labels=labels,
         deferred=deferred,
     )
-    if labels is not None:
-        return errors
-    return {
-        label: value for label, value in errors.items() if value == value
-    }  # NaN without rows
+    return _with_rows(errors) if labels is None else errors
+
+
+def _with_rows(errors: dict[Any, float]) -> dict[Any, float]:
+    """Return the errors of subgroups with rows; those of others are NaN."""
+    return {name: value for name, value in errors.items() if not isnan(value)}
 
 
 def worst_class_error(
@@ -338,7 +340,7 @@ def group_errors(
     )
     if len(titles) == 1 and titles != [None] and np.ndim(groups) != 1:
         errors = {(titles[0], name): value for name, value in errors.items()}
-    return {name: value for name, value in errors.items() if value == value}  # NaN without rows
+    return _with_rows(errors)
 
 
 def make_cvar_scorer(alpha: float) -> ErrorScorer:
@@ -455,9 +457,11 @@ class ErrorScorer(BaseEstimator):
         if self.alpha is None and not self.expected:
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
         shares = answer_shares(estimator, X)
-        given: Any = {"sample_weight": sample_weight, "labels": estimator.classes_}
+        labels = estimator.classes_
         if self.alpha is None:
-            return -worst_class_error(y, shares, **given)
-        return -cvar_zero_one_loss(y, shares, self.alpha, **given)
+            return -worst_class_error(y, shares, sample_weight=sample_weight, labels=labels)
+        return -cvar_zero_one_loss(
+            y, shares, self.alpha, sample_weight=sample_weight, labels=labels
+        )
 
     __call__ = score

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import AdaBoostClassifier, RobustMixtureClassifier, load_model, save_model, tune
-from tailboost.classifiers.fitting import LOG_STEP, Split, answering, default_estimators, fit_models
+from tailboost.classifiers.fitting import LOG_STEP, Split, default_estimators, fit_models, scored_on
 from tailboost.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
@@ -30,9 +30,9 @@ def problem_of(X, y):
 def judged_by(estimators, problem, cv=5):
     split = Split.of(problem, cv, 0)
     fits = fit_models(estimators, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
-    fitted, columns = zip(*(each[-1] for each in fits.of_model.values()), strict=True)
-    models = Models([*fits.of_model], len(problem.classes), [*fitted], [*columns])
-    return averaging(answering(models, split.selection_rows(problem), fits))
+    fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
+    models = Models([*fits], len(problem.classes), [*fitted], [*columns])
+    return averaging(scored_on(models, split.selecting, fits, split.parts))
 
 
 def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():
@@ -106,8 +106,8 @@ def test_rows_of_one_person_stay_together():
     assert errors_of(apart).max() < 0.15  # models know the persons of their held-out rows
     assert 0.3 < errors_of(together).mean() < 0.7  # new persons have random labels
     rows = Rows(y, np.ones(len(y)), np.zeros((len(y), 0), int), "rows", X=X, clusters=who)
-    fold = Split.of(rows, 5, 0).fold
-    assert all(len(set(fold[who == w].tolist())) == 1 for w in range(60))
+    for part in Split.of(rows, 5, 0).parts:
+        assert all(len(set(part[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
     assert "60 held-out" in held.rates_.words
     assert 0.2 < errors_of(held).mean() < 0.8

@@ -74,6 +74,8 @@ class SelectedClassifier(OfAnyTable):
     group_combinations_: Sequence[tuple[Label, ...]] = ()
     _columns: Columns | None = None
     _group_names: GroupNames = NO_GROUPS
+    # Number of the column of groups that the rule reads; None for a group-blind rule.
+    _column_read: int | None = None
 
     def _html_repr(self) -> str:
         """Return the text of a fitted classifier, and scikit-learn's diagram."""
@@ -125,7 +127,7 @@ class SelectedClassifier(OfAnyTable):
         names = list(getattr(self, "feature_names_in_", ()))
         tags = get_tags(self).input_tags
         try:
-            if is_frame or (hasattr(X, "iloc") and (names or self._trains)):
+            if hasattr(X, "iloc") and (is_frame or names or self._trains):
                 check_table(X)
             elif names and np.ndim(X) < 2:
                 raise ValueError(f"got {type(X).__name__}")
@@ -137,7 +139,7 @@ class SelectedClassifier(OfAnyTable):
                 reset=reset,
                 skip_check_array=is_frame or not self._trains,
                 ensure_2d=self._trains or np.ndim(X) > 1,
-                accept_sparse=["csr", "csc"] if tags.sparse else False,
+                accept_sparse=tags.sparse and ["csr", "csc"],
                 ensure_all_finite="allow-nan" if tags.allow_nan else True,
             )
         except ValueError as failure:
@@ -198,29 +200,33 @@ class SelectedClassifier(OfAnyTable):
         """
         check_is_fitted(self)
         X = self._rows_of(X)
-        classes = self.classes_.tolist()
         certificate = self.evidence_.certificate
         if certificate is not None:
             warn_of_other_groups(certificate.groups_named, X, groups)
-        check_default(default, classes)
-        if default is not ...:
-            groups = group_columns(groups, "groups", X) or None
-            has_group = self._places(X, groups, others=-1) >= 0
-            models, table = self._read(X)
-            is_answered = has_group & ~models.without_score(table)
-            answers = np.full(len(is_answered), default, dtype=object)
-            if is_answered.any():
-                answers[is_answered] = self.predict(
-                    take(X, is_answered), take(groups, is_answered), deferred=deferred
-                )
-            return answers
-        numbers = self._answers(X, groups)
+        check_default(default, self.classes_.tolist())
+        if default is ...:
+            return self._labels(self._answers(X, groups), deferred)
+        groups = group_columns(groups, "groups", X) or None
+        has_group = self._places(X, groups, others=-1) >= 0
+        models, table = self._read(X)
+        is_answered = has_group & ~models.without_score(table)
+        answers = np.full(len(is_answered), default, dtype=object)
+        if is_answered.any():
+            numbers = self._answers(take(X, is_answered), take(groups, is_answered))
+            answers[is_answered] = self._labels(numbers, deferred)
+        return answers
+
+    def _labels(self, numbers: Ints, deferred: Any) -> Array:
+        """Return the labels of `_answers`, and the value of deferred rows; without one warn of these."""
+        classes = self.classes_.tolist()
         is_deferred = numbers >= len(classes)
         labels = self.classes_[numbers % len(classes)]
-        is_stored = isinstance(self.evidence_.selection, StoredSelection)
-        is_final = self._models.reads_scores and (is_stored or certificate is not None)
+        evidence = self.evidence_
+        is_stored = isinstance(evidence.selection, StoredSelection)
+        # The rule is final, and answers as in its file.
+        is_final = self._models.reads_scores and (is_stored or evidence.certificate is not None)
         if deferred is None and is_final and HUMAN_REVIEW not in classes:
-            deferred = HUMAN_REVIEW  # the rule is final, and answers as in its file
+            deferred = HUMAN_REVIEW
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
             if n_deferred:
@@ -403,7 +409,7 @@ class SelectedClassifier(OfAnyTable):
 
     def _record(self, rows: Seen) -> None:
         """Record that the rule was seen on rows: they are no fresh rows of it."""
-        self.evidence_ = self.evidence_.using(rows)
+        self.evidence_ = replace(self.evidence_, records=self.records_.using(rows))
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 
@@ -476,12 +482,6 @@ class SelectedClassifier(OfAnyTable):
         """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
         return {line.subgroup: line.value for line in self.selection_.errors}
 
-    @property
-    def _engine(self) -> Engine:
-        """The candidates on the selection data; of models without a rule too."""
-        selection = self.evidence_.selection
-        return selection if isinstance(selection, Engine) else self.selection_.engine
-
     # -- answers of the models -------------------------------------------------------------------------
 
     def _read(self, X: Table) -> tuple[Models, Table]:
@@ -509,10 +509,10 @@ class SelectedClassifier(OfAnyTable):
             return X
         if has_named_columns(X):
             return {name: np.atleast_1d(column) for name, column in X.items()}
-        is_single = not columns_of(X) and np.shape(X)[1:] in ((), (1,))
-        if is_single and self.scores_ is not None:
-            return dict.fromkeys(self.scores_.column_list, np.ravel(X))
-        return X
+        is_column = np.ndim(X) < 2 or np.shape(X)[1:] == (1,)
+        if columns_of(X) or not is_column or self.scores_ is None:
+            return X
+        return dict.fromkeys(self.scores_.column_list, np.ravel(X))
 
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""
@@ -537,9 +537,10 @@ class SelectedClassifier(OfAnyTable):
                 f"by_group={self.by_group!r} was set after the selection of the rule: tune "
                 "again"
             )
-        columns = group_columns(groups, "groups", X)
-        if values is not None:
-            columns = self._groups_of(X, columns)
+        if values is None:
+            columns = group_columns(groups, "groups", X)
+        else:
+            columns = self._groups_of(X, groups)
         return group_numbers(columns, values, n_rows_of(X), title, others=others)
 
     def _answers(self, X: Table, groups: Groups) -> Ints:

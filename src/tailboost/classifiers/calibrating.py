@@ -359,7 +359,8 @@ def selected_on_part(
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
-            return classifier._learn(rows, training_rows=training_rows)
+            classifier._learn(rows, training_rows=training_rows)
+        return classifier
 
     share = selection_share or default_share(limits, given.classes)
     # Limits that every rule keeps: they only name the groups.

@@ -131,7 +131,7 @@ class Curve:
         limits = [*self._loosest.limits[:-1], limit]
         within = [each for rate, _, each in self if limit.keeps(rate, limit.bound)]
         if within:
-            return within[-1]._answering(within[-1].selection_.stated_within(limits))
+            return within[-1]._by(within[-1].selection_.stated_within(limits))
         return self._loosest.reweight(limits=limits)
 
     def predicted(
@@ -221,15 +221,15 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Statis
     limited, minimised = as_statistics([a, b])
     if isinstance(minimised, Statistic) and minimised.compares:
         limited, minimised = minimised, limited
-    if minimised is None:
-        minimised = problem.objective if limited is None else OVERALL_ERROR
     if limited is None:
-        of_limits = [
+        minimised = minimised or problem.objective
+        of_limits = (
             Statistic(EACH if each.rate.by is None else FORMS[each.form], each.rate)
             for each in problem.limits
             if each.form in FORMS
-        ]
+        )
         limited = next((each for each in of_limits if each != minimised), OVERALL_ERROR)
+    minimised = minimised or OVERALL_ERROR
     if limited == minimised:
         minimised = NAMED["worst_class"]
     objective = as_objective(minimised)
@@ -299,4 +299,4 @@ def points_along(
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))
         rule = engine.selected(problem, least.program, pool, i).stated_within(limits)
-        yield rate, float(values[i]), classifier._answering(rule)
+        yield rate, float(values[i]), classifier._by(rule)

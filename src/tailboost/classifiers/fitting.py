@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
 from itertools import product
-from math import prod
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone, is_regressor
@@ -22,7 +21,6 @@ from tailboost.classifiers.tables import Columns as Columns
 from tailboost.core import (
     NAMES_SHOWN,
     Floats,
-    Hashes,
     Ints,
     Labels,
     Mask,
@@ -38,8 +36,8 @@ from tailboost.core import (
 )
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import (
+    ClassNumbers,
     by_class_number,
-    class_numbers,
     constant,
     in_class_numbers,
     of_present,
@@ -49,7 +47,7 @@ from tailboost.learners.foreign import (
 from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import GivenModel, Scores, as_fitted
+from tailboost.learners.scores import GivenModel, Scores
 from tailboost.learners.table import OpenTable, TableNumbers
 from tailboost.rows import (
     SELECTED_ON,
@@ -58,7 +56,6 @@ from tailboost.rows import (
     crossed,
     first_repeated,
     hash_rows,
-    hashes_of_pairs,
     stratified_places,
 )
 from tailboost.selection.outputs import Models
@@ -66,8 +63,6 @@ from tailboost.selection.rule import logs_of
 
 # Classifiers with their names.
 Named = list[tuple[str, Model]]
-# A fitted classifier, and the class number of each column of its probabilities.
-Fit = tuple[Model, Ints]
 # On tables with more columns trees take a thousand times as long as logistic regression.
 MOST_COLUMNS = 300
 # Out-of-fold log-probabilities are rounded to multiples of this step.
@@ -81,8 +76,20 @@ FIVE_FOLDS_UP_TO = 5_000
 FEW_FOLDS = 3
 HELD_OUT = 0.2  # fraction of the rows
 LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
-# The fold of a row is stored as one byte.
+# Each fold is a fit, and a mask of the rows.
 MOST_FOLDS = 255
+
+
+class Fit(NamedTuple):
+    """A fitted classifier."""
+
+    model: Model
+    columns: Ints  # class number of each column of its probabilities
+
+
+# The fits of each model by its name: without each part of the rows if it was trained, and last the final one.
+Fits = dict[str, list[Fit]]
+NOT_TRAINED = np.zeros(0, dtype=np.uint64)  # hashes of the training rows
 
 # -- estimators ------------------------------------------------------------------------------------------
 
@@ -106,12 +113,6 @@ def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> Named:
     return [("boosted", boosted), ("forest", TableForest()), linear]
 
 
-def estimators_of(training: Rows) -> Named:
-    """Return the default estimators for training rows; pixels and channels of images are columns."""
-    labelled = hashes_of_pairs(hash_rows(training.X), training.y.astype(np.uint64))
-    return default_estimators(len(np.unique(labelled)), prod(training.X.shape[1:]))
-
-
 def pairs_of(models: Model) -> Any:
     """Return the models of a dict as (name, model) pairs; models in another form stay as they are."""
     return list(models.items()) if isinstance(models, Mapping) else models
@@ -123,29 +124,34 @@ def is_pair(item: object) -> bool:
 
 
 def named_models(models: Model) -> Named:
-    """Return fitted models as (name, model) pairs, in forms that no fit trains (`as_fitted`).
+    """Return fitted models as (name, model) pairs, in forms that neither a fit nor a clone changes.
 
-    A dict and a list of pairs keep their names. Models without a name are called by their class, function or
-    score column, and numbered from 1 if several have the same name.
+    What has a ``fit`` is frozen or, if it was fitted outside scikit-learn, a `GivenModel`. A dict and a list
+    of pairs keep their names. Models without a name are called by their class, function or score column, and
+    numbered from 1 if several have the same name.
     """
     given = pairs_of(models)
     pairs = list(given) if isinstance(given, (list, tuple)) else [given]
     if not (isinstance(models, Mapping) or all(map(is_pair, pairs))):
-        kinds = [kind_of(model) for model in pairs]
+        kinds = []
+        for model in pairs:
+            kind = getattr(model, "__name__", type(model).__name__)
+            if isinstance(model, Scores) and len(model.column_list) == 1:
+                kind = str(model.column_list[0])
+            kinds.append(kind)
         for i, kind in enumerate(kinds):
             number = f" {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else ""
             pairs[i] = (kind + number, pairs[i])
-    return [(name, as_fitted(model)) for name, model in pairs]
+    for i, (name, model) in enumerate(pairs):
+        may_train = hasattr(model, "fit") or isinstance(model, str)  # a name is a learner's
+        if may_train and not isinstance(model, (Scores, GivenModel, FrozenEstimator)):
+            answers = hasattr(model, "predict_proba")
+            is_foreign = answers and not hasattr(model, "__sklearn_tags__")
+            pairs[i] = (name, GivenModel(model) if is_foreign else FrozenEstimator(model))
+    return pairs
 
 
-def kind_of(model: Model) -> str:
-    """Return what a model without a name is called: its score column, function or class."""
-    if isinstance(model, Scores) and len(model.column_list) == 1:
-        return str(model.column_list[0])
-    return getattr(model, "__name__", type(model).__name__)
-
-
-def usable(estimators: Named, rows: Rows, *, weighted: bool) -> Named:
+def usable(estimators: Named, rows: Rows, *, weighted: bool = False) -> Named:
     """Return the given estimators by name, with models in other forms as frozen classifiers.
 
     Parameters
@@ -171,45 +177,51 @@ def usable(estimators: Named, rows: Rows, *, weighted: bool) -> Named:
                 f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
             )
         name, model = item
-        title = f"estimators: {name!r}"
         if isinstance(model, str):
-            model = named_learner(model, title)
+            model = named_learner(model, f"estimators: {name!r}")
         answers = callable(model) or hasattr(model, "predict_proba")
         if answers and not (hasattr(model, "fit") or isinstance(model, type)):
             model = GivenModel(model)
-        is_frozen = isinstance(model, FrozenEstimator)
-        given = model.estimator if is_frozen else model
-        if isinstance(given, type):
-            raise TypeError(f"{title} is a class; give an instance: {given.__name__}()")
-        if type(given).__name__ != name:
-            title += f" ({type(given).__name__})"
-        if not hasattr(given, "fit" if is_frozen else "get_params"):
-            raise TypeError(
-                f"{title} is of type {type(given).__name__}, no classifier; tailboost.tune takes "
-                "fitted models, tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
-                "from_probabilities({'model': P}, y) probabilities"
-            )
-        if hasattr(given, "__sklearn_tags__") and is_regressor(given):
-            raise TypeError(
-                f"{title} is a regressor; a classifier with predict_proba is needed"
-            )
-        if is_frozen and not hasattr(given, "classes_"):
-            raise NotFittedError(
-                f"{title} is not fitted: call its fit first, or give it to "
-                "RobustMixtureClassifier"
-            )
-        if not hasattr(given, "predict_proba"):
-            raise ValueError(
-                f"{title} has no predict_proba; CalibratedClassifierCV gives it one, and a stated "
-                "final_estimator to a StackingClassifier"
-            )
+        refuse_unusable(name, model, weighted=weighted)
         if isinstance(model, (Scores, GivenModel)):
-            own = copy(model)  # the user's object stays unfitted
-            model = FrozenEstimator(own.fit(rows.X, rows.labels))
-        elif weighted and not is_frozen and weight_parameter(model) is None:
-            raise ValueError(f"sample_weight, class_weight: {title} takes no weights in fit")
+            # A copy, as the user's object stays unfitted.
+            model = FrozenEstimator(copy(model).fit(rows.X, rows.labels))
         found.append((name, model))
     return found
+
+
+def refuse_unusable(name: str, model: Model, *, weighted: bool) -> None:
+    """Raise unless a model, called ``name``, is a classifier with probabilities, and fitted if it is frozen.
+
+    With ``weighted``, one that is not frozen must take weights in its ``fit``.
+    """
+    is_frozen = isinstance(model, FrozenEstimator)
+    classifier = model.estimator if is_frozen else model
+    title = f"estimators: {name!r}"
+    if isinstance(classifier, type):
+        raise TypeError(f"{title} is a class; give an instance: {classifier.__name__}()")
+    kind = type(classifier).__name__
+    if kind != name:
+        title = f"{title} ({kind})"
+    if not hasattr(classifier, "fit" if is_frozen else "get_params"):
+        raise TypeError(
+            f"{title} is of type {kind}, no classifier; tailboost.tune takes fitted models, "
+            "tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
+            "from_probabilities({'model': P}, y) probabilities"
+        )
+    if hasattr(classifier, "__sklearn_tags__") and is_regressor(classifier):
+        raise TypeError(f"{title} is a regressor; a classifier with predict_proba is needed")
+    if is_frozen and not hasattr(classifier, "classes_"):
+        raise NotFittedError(
+            f"{title} is not fitted: call its fit first, or give it to RobustMixtureClassifier"
+        )
+    if not hasattr(classifier, "predict_proba"):
+        raise ValueError(
+            f"{title} has no predict_proba; CalibratedClassifierCV gives it one, and a stated "
+            "final_estimator to a StackingClassifier"
+        )
+    if weighted and not is_frozen and weight_parameter(model) is None:
+        raise ValueError(f"sample_weight, class_weight: {title} takes no weights in fit")
 
 
 def frozen_fit(name: str, frozen: FrozenEstimator, classes: Labels) -> Fit:
@@ -234,36 +246,7 @@ def frozen_fit(name: str, frozen: FrozenEstimator, classes: Labels) -> Fit:
         own = deepcopy(frozen)
     except Exception:  # any library may refuse; the identity of a shared model is compared
         own = frozen
-    return own, columns[place]
-
-
-@frozen_object
-class CrossFits:
-    """The fits of models of which some were trained.
-
-    Attributes
-    ----------
-    of_model : mapping of str to list of Fit
-        Those of each model: without each part of the rows, and last the final one.
-    fold : ndarray of int, shape (n,)
-        The part of each row of the selection data; empty if these rows are no training rows.
-    trained : ndarray of shape (k,)
-        Hashes of the training rows.
-    """
-
-    of_model: Mapping[str, list[Fit]]
-    fold: Ints
-    trained: Hashes
-
-
-# No model was trained.
-UNTRAINED = CrossFits({}, np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.uint64))
-
-
-def final_models(fits: Mapping[str, list[Fit]], n_classes: int) -> Models:
-    """Return the models that answer: the last fit of each."""
-    fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
-    return Models(list(fits), n_classes, list(fitted), list(columns))
+    return Fit(own, columns[place])
 
 
 # -- folds -----------------------------------------------------------------------------------------------
@@ -271,11 +254,24 @@ def final_models(fits: Mapping[str, list[Fit]], n_classes: int) -> Models:
 
 @frozen_object
 class Split:
-    """Parts of the training rows, held out one after the other while models are fitted on other rows."""
+    """The selection data, and the parts of the training rows that are held out one after the other.
 
-    fold: Ints  # shape (n,): number of the part in which a row is held out; −1: never held out
-    scheme: Any  # "cv", "splits", or the held-out fraction
-    fitted: Sequence[Mask] = ()  # for each part, the fitted rows while this part is held out
+    Attributes
+    ----------
+    scheme : str or float
+        "cv", "splits", or the held-out fraction; "X_val" or "frozen" if no training row is held out.
+    selecting : Rows
+        The selection data.
+    parts : sequence of ndarray of bool, shape (n,) each
+        The rows of each part among the selection data; no part if these are no training rows.
+    fitted : sequence of ndarray of bool
+        For each part, the training rows on which models are fitted while it is held out.
+    """
+
+    scheme: str | float
+    selecting: Rows
+    parts: Sequence[Mask] = ()
+    fitted: Sequence[Mask] = ()
 
     @classmethod
     def of(cls, rows: Rows, cv: Any, seed: int) -> Self:
@@ -303,27 +299,32 @@ class Split:
         if rows.clusters is not None:
             units = rows.clusters[:, None]
         stratum = crossed([*rows.groups.T, rows.y], len(rows))
-        places = stratified_places(hash_rows(units, seed), stratum, rows.weight)
-        n_distinct = int(places.max()) + 1
-        size: Any = cv  # number of folds, or fraction to hold out
-        if cv == "auto":
-            size = N_FOLDS if n_distinct <= FIVE_FOLDS_UP_TO else FEW_FOLDS
-            least = np.bincount(stratum).min()
-            if n_distinct > CROSS_FIT_UP_TO and least * HELD_OUT >= LEAST_HELD_OUT:
-                size = HELD_OUT
+        # Equal rows have one turn, and even thinnings of the turns are stratified.
+        turn = stratified_places(hash_rows(units, seed), stratum, rows.weight)
+        n_distinct = int(turn.max()) + 1
+        least = np.bincount(stratum).min()  # rows of a class in a group
+        size: float  # number of folds, or fraction to hold out
+        if not isinstance(cv, str):
+            size = float(cv)
+        elif n_distinct <= FIVE_FOLDS_UP_TO:
+            size = N_FOLDS
+        elif n_distinct <= CROSS_FIT_UP_TO or least * HELD_OUT < LEAST_HELD_OUT:
+            size = FEW_FOLDS
+        else:
+            size = HELD_OUT
+        scheme: str | float = "cv"
         if size >= 2:
-            scheme: Any = "cv"
-            fold = places % min(int(size), n_distinct)
-        else:  # every (1/fraction)-th place is held out
+            fold = turn % min(int(size), n_distinct)
+        else:  # every (1/size)-th turn is held out
             scheme = size
-            fold = np.where(np.floor((places + 1) * size) > np.floor(places * size), 0, -1)
+            fold = np.where(np.floor((turn + 1) * size) > np.floor(turn * size), 0, -1)
         fitted = [fold != j for j in range(fold.max() + 1)]
         if not fitted or not fitted[0].any():
             raise ValueError(
                 f"cv={cv!r}: of {n_distinct:,} distinct rows all or none would be "
                 "validation rows; use folds, another fraction or more rows"
             )
-        return cls(fold, scheme, fitted)
+        return cls.holding_out(rows, scheme, fold, fitted)
 
     @classmethod
     def from_splits(cls, rows: Rows, cv: Any) -> Self:
@@ -334,25 +335,25 @@ class Split:
         ValueError
             If the rows cannot be split this way, or a cluster would be separated.
         """
-        places = rows.places  # of the rows among those of the splits
+        numbers = rows.places  # of the rows, as the splits count them
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
             cv = cv.split(rows.X, rows.y, rows.clusters)
-            places = np.arange(len(rows))
+            numbers = np.arange(len(rows))
         splits = list(cv)
         if not 1 <= len(splits) <= MOST_FOLDS:
             raise ValueError(
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
             )
-        numbers = np.arange(rows.n_given or len(rows))
+        counted = np.arange(rows.n_given or len(rows))
         units = rows.clusters
         if units is None:
-            units = np.arange(len(rows))
+            units = numbers
         fold = np.full(len(rows), -1)
         fitted = []
         for j, (train, test) in enumerate(splits):
             try:
-                is_fitted = np.isin(places, numbers[np.asarray(train)])
-                is_held_out = np.isin(places, numbers[np.asarray(test)])
+                is_fitted = np.isin(numbers, counted[np.asarray(train)])
+                is_held_out = np.isin(numbers, counted[np.asarray(test)])
             except IndexError as error:
                 raise ValueError(
                     f"cv: split {j} must be two arrays of row numbers: {error}"
@@ -368,21 +369,25 @@ class Split:
                 raise ValueError(f"cv: split {j} {fault}")
             fold[is_held_out] = j
             fitted.append(is_fitted)
-        return cls(fold, "splits", fitted)
+        return cls.holding_out(rows, "splits", fold, fitted)
 
-    def selection_rows(self, rows: Rows) -> Rows:
-        """Return the selection data: the held-out rows among the training rows.
+    @classmethod
+    def holding_out(
+        cls, rows: Rows, scheme: str | float, fold: Ints, fitted: Sequence[Mask]
+    ) -> Self:
+        """Return a split whose selection data are the held-out rows among the training rows.
 
-        Models fitted without them are fitted again on all rows.
+        ``fold`` has the part of each training row, −1 for one that is never held out. Models fitted without a
+        part are fitted again on all rows.
         """
-        held_out = rows.part(self.fold >= 0)
+        is_held_out = fold >= 0
+        held_out = rows.part(is_held_out)
         words = f"the {len(held_out):,} held-out rows"
-        if isinstance(self.scheme, str):
-            of_rows = f"{len(held_out):,} of {rows.words}"
-            if len(held_out) == len(rows):
-                of_rows = rows.words
-            words = f"out-of-fold probabilities of {of_rows} ({len(self.fitted)} folds)"
-        return replace(held_out, words=words, refit=True)
+        if isinstance(scheme, str):
+            share = "" if is_held_out.all() else f"{len(held_out):,} of "
+            words = f"out-of-fold probabilities of {share}{rows.words} ({len(fitted)} folds)"
+        parts = [fold[is_held_out] == j for j in range(len(fitted))]
+        return cls(scheme, replace(held_out, words=words, refit=True), parts, fitted)
 
 
 # -- fits ------------------------------------------------------------------------------------------------
@@ -398,11 +403,11 @@ def fit_models(
     seed: int,
     n_jobs: int | None,
     verbose: int,
-) -> CrossFits:
-    """Return the `Fit`s of each estimator: one without each part of a split, and the final model.
+) -> Fits:
+    """Return the fits of each estimator: one without each part of a split, and last the final one.
 
-    The learners of tailboost share one prepared table. The final model is fitted on all rows. An estimator
-    without all its fits at Ctrl-C is left out.
+    The learners of tailboost share one prepared table. The final fit is on all rows. An estimator without all
+    its fits at Ctrl-C is left out.
 
     Parameters
     ----------
@@ -423,11 +428,10 @@ def fit_models(
     verbose : int
         Progress of the fits that joblib prints.
     """
-    trained = hash_rows(training.X, rounded=True)  # before a model changes them
+    numbers = {label: k for k, label in enumerate(training.classes.tolist())}
     if class_weight is not None:
-        factors = class_factors(class_weight, training)
+        factors = class_factors(class_weight, training, numbers)
         training = replace(training, weight=training.weight * factors[training.y])
-    numbers = class_numbers(training.classes)
     learners = {
         name: clone(in_class_numbers(estimator, numbers)) for name, estimator in estimators
     }
@@ -436,7 +440,7 @@ def fit_models(
     of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
     parts = [*split.fitted, np.ones(len(training), dtype=bool)]  # the last is on all rows
     tasks = list(product([name for name in learners if name not in of_tables], parts))
-    fits: dict[str, list[Fit]] = {name: [] for name in learners}
+    fits: Fits = {name: [] for name in learners}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
     with noticing_interrupts() as interrupted:
         try:
@@ -458,19 +462,18 @@ def fit_models(
                 fits[name].append(fit)
         except KeyboardInterrupt:
             pass  # what is finished stays
-    finished = {name: fits[name] for name in fits if len(fits[name]) == len(parts)}
-    return CrossFits(finished, split.fold[split.fold >= 0], trained)
+    return {name: each for name, each in fits.items() if len(each) == len(parts)}
 
 
 def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows: Mask) -> Fit:
-    """Return an estimator fitted on some rows, with the class number of each column of its probabilities.
+    """Return an estimator fitted on some rows, those of a mask.
 
     Messages call it ``name``. With ``weighted``, ``fit`` gets the weights of the rows.
     """
     present_classes, y = np.unique(training.y[rows], return_inverse=True)
     n_classes = len(training.classes)
     if len(present_classes) == 1:  # many classifiers refuse a single class
-        return constant(int(present_classes[0]), n_classes), np.arange(n_classes)
+        return Fit(constant(int(present_classes[0]), n_classes), np.arange(n_classes))
     model = of_present(estimator, present_classes, n_classes)
     weights = {}
     if weighted:
@@ -480,7 +483,7 @@ def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows
         X = take(X, rows)
     with _named(name, model):
         model.fit(X, y, **weights)
-    return model, present_classes[np.asarray(model.classes_, dtype=np.intp)]
+    return Fit(model, present_classes[np.asarray(model.classes_, dtype=np.intp)])
 
 
 @contextmanager
@@ -518,20 +521,20 @@ def _fits_on_table(
         session = learner.open_table(opened, training.y, len(training.classes))
     columns = np.arange(len(training.classes))
     return [
-        (session.fit(training.weight, seed, rows), columns) for rows in (*split.fitted, None)
+        Fit(session.fit(training.weight, seed, rows), columns) for rows in (*split.fitted, None)
     ]
 
 
-def answering(models: Models, rows: Rows, fits: CrossFits = UNTRAINED) -> Models:
+def scored_on(models: Models, rows: Rows, fits: Fits, parts: Sequence[Mask]) -> Models:
     """Return models with their log-probabilities of selection data.
 
-    A row of a part that was held out is answered by the fit without this part, if the model has such fits;
-    otherwise the model itself answers.
+    A row of one of the ``parts`` that were held out is answered by the fit without this part, if the model
+    has such fits; otherwise the model itself answers.
     """
     if models.of_scores:  # rows with equal scores are different rows
         rows = replace(rows, row_hashes=None)
-    of_parts = {name: parts for name, (*parts, _) in fits.of_model.items() if parts}
-    table: Any = None
+    of_parts = {name: without for name, (*without, _) in fits.items() if without}
+    table: Any = None  # of the models that answer themselves
     if len(of_parts) < len(models.names):
         table = models.transform(rows.X)
     logs = []
@@ -540,8 +543,7 @@ def answering(models: Models, rows: Rows, fits: CrossFits = UNTRAINED) -> Models
             logs.append(table.logs(i))
             continue
         held_out = np.zeros((len(rows), models.n_classes))
-        for j, fit in enumerate(of_parts[name]):  # each predicts the rows held out
-            part = fits.fold == j
+        for part, fit in zip(parts, of_parts[name], strict=True):
             held_out[part] = logs_of(models.probabilities(take(rows.X, part), i, fit))
         # Models of other folds differ far more than by this step. Zeros behind make files smaller.
         logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
@@ -566,20 +568,21 @@ def refuse_validation(given: Rows, validation: Rows, cv: object) -> None:
         raise ValueError("clusters and X_val were both given, but X_val is not split")
 
 
-def class_factors(class_weight: Stated, training: Rows) -> Floats:
+def class_factors(class_weight: Stated, training: Rows, numbers: ClassNumbers) -> Floats:
     """Return the factor of each class, shape (K,), by a dict of labels or "balanced".
+
+    ``numbers`` are the class numbers of the labels.
 
     "balanced" divides the total of the sample weights by K times the total of each class: a row of weight 2
     counts as two rows.
     """
-    n_classes = len(training.classes)
     if isinstance(class_weight, str):
         totals = np.bincount(training.y, training.weight)
-        return training.weight.sum() / (n_classes * totals)
+        return training.weight.sum() / (len(totals) * totals)
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     title = f"class_weight={class_weight!r}"
-    stated = by_class_number(class_weight, class_numbers(training.classes), title)
-    factors = np.array([stated.get(k, 1.0) for k in range(n_classes)], dtype=np.float64)
+    stated = by_class_number(class_weight, numbers, title)
+    factors = np.array([stated.get(k, 1.0) for k in range(len(numbers))], dtype=np.float64)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"{title}: factors must be positive; to leave out a class, drop its rows"
@@ -599,8 +602,8 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
         given = Seen.of(hash_rows(rows.X, rounded=True) if models.reads_scores else hashes)
         repeated = first_repeated(given, known, "copies")
         if repeated is not None:
-            share = f"{100 * given.share_in(repeated):.3g}%"
-            words = f"{rows.words}, {share} of which equal training rows"
+            share = 100 * given.share_in(repeated)
+            words = f"{rows.words}, {share:.3g}% of which equal training rows"
             warn_user(
                 f"{words}, where models have smaller errors than on fresh rows: give rows that "
                 "were not given to fit (if features take so few values that fresh rows equal "

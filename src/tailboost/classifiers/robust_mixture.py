@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,16 +16,16 @@ from sklearn.utils.metaestimators import _BaseComposition
 from tailboost.classifiers.fitting import (
     MOST_FOLDS,
     N_FOLDS,
-    UNTRAINED,
+    NOT_TRAINED,
     Split,
+    compared,
     default_estimators,
-    estimators_of,
-    final_models,
     fit_models,
     frozen_fit,
     is_pair,
     pairs_of,
     refuse_validation,
+    scored_on,
     usable,
 )
 from tailboost.classifiers.selected_models import TunedClassifier
@@ -43,11 +44,12 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.learners.foreign import first_step
-from tailboost.rows import Rows
-from tailboost.selection.outputs import Models
+from tailboost.rows import Records, Rows, hash_rows, hashes_of_pairs
+from tailboost.selection.identity import NOTHING
+from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.rule import stacked
 from tailboost.selection.search import Program
-from tailboost.selection.selection import counted
+from tailboost.selection.selection import Engine, Selection, counted
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposition):
@@ -324,9 +326,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             refuse_validation(rows, validation, self.cv)
         weighted = sample_weight is not None or self.class_weight is not None
         with fitting_apart(self) as fitted:
-            fitted._learn(rows, validation, training_rows, weighted=weighted)
+            selection = fitted._learn(rows, validation, training_rows, weighted=weighted)
         # After the assignment: a filter may make a warning an error.
-        self.selection_.warn()
+        selection.warn()
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -337,8 +339,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         training_rows: Table = None,
         *,
         weighted: bool = False,
-    ) -> Self:
-        """Set all attributes of a fit, in a classifier without any, and return the classifier.
+    ) -> Selection:
+        """Set all attributes of a fit, in a classifier without any, and return the selection.
 
         Errors for parameters, estimators or rows are raised before any model is fitted; none is fitted if all
         are frozen, as in `tune`.
@@ -350,7 +352,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             self._validate_names([name for name, _ in estimators])
         training = self._training(given, problem)
         if estimators is None:
-            estimators = estimators_of(training)
+            labelled = hashes_of_pairs(hash_rows(training.X), training.y.astype(np.uint64))
+            n_columns = prod(training.X.shape[1:])  # pixels and channels of images are columns
+            estimators = default_estimators(len(np.unique(labelled)), n_columns)
         found = {
             name: [frozen_fit(name, model, self.classes_)]
             for name, model in estimators
@@ -358,14 +362,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         }
         to_fit = [(name, model) for name, model in estimators if name not in found]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        split, selecting = self._selection_data(training, validation, seed, trains=bool(to_fit))
+        split = self._split(training, validation, seed, trains=bool(to_fit))
         self.validation_ = split.scheme
-        crossed = UNTRAINED
+        trained = NOT_TRAINED
         if to_fit:
             # What the selection would refuse is refused before any fit.
-            strata = counted(problem, selecting, self._column_read).strata
-            Program(strata, problem.objective, problem.limits)
-            crossed = fit_models(
+            data = counted(problem, split.selecting, self._column_read)
+            Program(data.strata, problem.objective, problem.limits)
+            trained = hash_rows(training.X, rounded=True)  # before a model changes them
+            found |= fit_models(
                 to_fit,
                 training,
                 split,
@@ -375,7 +380,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
-            found |= crossed.of_model
             if not found:
                 raise KeyboardInterrupt
         left_out = [name for name, _ in estimators if name not in found]
@@ -385,28 +389,24 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 FitInterruptedWarning,
             )
         fits = {name: found[name] for name, _ in estimators if name in found}
-        models = final_models(fits, len(self.classes_))
-        self._judge(problem, models, estimators, selecting, crossed, training_rows)
-        return self
+        return self._judge(problem, split, fits, estimators, training_rows, trained)
 
-    def _selection_data(
+    def _split(
         self, training: Rows, validation: Rows | None, seed: int, *, trains: bool
-    ) -> tuple[Split, Rows]:
-        """Return the parts of the training rows to hold out, and the rows that select the rule.
+    ) -> Split:
+        """Return the rows that select the rule, and the parts of the training rows to hold out.
 
         If the fit ``trains`` no model, no row is held out by default: all given rows select.
         """
-        no_part = np.full(len(training), -1)
         if validation is not None:
             words = f"the {len(validation):,} rows of X_val"
             rows = replace(validation, X=self._checked(validation.X))
             rows = rows.numbered(self.classes_, self._group_names, words, "_val")
-            return Split(no_part, "X_val"), rows
+            return Split("X_val", rows)
         if not trains and isinstance(self.cv, str):
             words = f"the {len(training):,} given rows (no model was fitted on them, as stated)"
-            return Split(no_part, "frozen"), replace(training, words=words)
-        split = Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
-        return split, split.selection_rows(training)
+            return Split("frozen", replace(training, words=words))
+        return Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
 
     @classmethod
     def from_probabilities(
@@ -467,10 +467,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             list(probabilities), len(mix.classes_), [], [], are_given=True, read_stacked=True
         )
         words = f"the {len(rows):,} rows given to from_probabilities"
-        own = replace(rows, X=P[rows.places])
-        rows = own.numbered(mix.classes_, mix._group_names, words)
-        mix._judge(problem, models, [], rows)
-        mix.selection_.warn()
+        rows = replace(rows, X=P[rows.places])
+        rows = rows.numbered(mix.classes_, mix._group_names, words)
+        models, used = compared(scored_on(models, rows, {}, []), [])
+        engine = Engine(problem, averaging(models), mix._column_read)
+        mix._select(engine, problem, Records(used=(used,)), NOTHING).warn()
         return mix
 
     # -- scikit-learn --------------------------------------------------------------------------------
@@ -479,9 +480,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         tags = super().__sklearn_tags__()
         inputs = tags.input_tags
         inputs.string = inputs.categorical = inputs.three_d_array = False
-        estimators = self.estimators  # not checked yet
-        if not isinstance(estimators, list):
-            estimators = default_estimators()
+        # The default estimators read sparse tables and missing values. Others are not checked yet.
+        estimators = self.estimators if isinstance(self.estimators, list) else []
         for _, model in filter(is_pair, estimators):
             if hasattr(model, "__sklearn_tags__"):
                 inputs.sparse &= get_tags(model).input_tags.sparse

@@ -1,8 +1,10 @@
 """`tune`: selects a rule on the scores of fitted models, and other rules later, without a fit."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -16,19 +18,20 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.classifiers.answering import SelectedClassifier
 from tailboost.classifiers.curve import Curve, points_along, traded
 from tailboost.classifiers.fitting import (
-    UNTRAINED,
-    CrossFits,
-    answering,
+    NOT_TRAINED,
+    Fits,
+    Split,
     compared,
-    final_models,
     frozen_fit,
     named_models,
+    scored_on,
     usable,
 )
 from tailboost.core import (
     Column,
     Constraints,
     Groups,
+    Hashes,
     Model,
     Stated,
     Table,
@@ -37,6 +40,7 @@ from tailboost.core import (
     positions,
     unpack,
 )
+from tailboost.core.ranges import parameters
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import Scores
@@ -57,480 +61,6 @@ from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection, StoredSelection
-
-
-class TunedClassifier(SelectedClassifier):
-    """A classifier of fitted models and a rule on their scores, selected within limits on rates.
-
-    `tune`, `calibrate` and `load_rule` return it. `fit` selects the rule on given rows and trains nothing;
-    `predict` applies it. A rule on `Scores` reads its columns, and the groups, from tables with any further
-    columns; of a file it has no selection data, so `reweight` needs rows, and there are no rates.
-
-    Parameters
-    ----------
-    models : list of (str, model)
-        The fitted models by name, as `tune` takes them.
-    objective, limits, error_budget, by_group, infer_groups : optional
-        As in `RobustMixtureClassifier`.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (K,)
-        The labels.
-    rule_ : ThresholdRule or Rule
-        The decision rule.
-    rates_ : RateTable
-        The rates of the objective and of the limits by subgroup, on the selection data.
-    limits_met_ : bool or None
-        Whether all limits are certified, or without a certificate kept on the selection data; None without
-        limits.
-    evidence_ : Evidence
-        The rule with its certificate, and the rows that were used.
-    groups_ : ndarray of shape (m,)
-        Names of the groups of the fit; empty without groups.
-    """
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "objective": "no_validation",  # `stated` reads both
-        "limits": "no_validation",
-        "error_budget": [Interval(Real, 0, 1, closed="both"), None],
-        "by_group": ["boolean", str],
-        "infer_groups": ["boolean"],
-    }
-
-    # Number of the column of groups that the rule reads; None for a group-blind rule.
-    _column_read: int | None = None
-
-    def __init__(
-        self,
-        models: Model = None,
-        *,
-        objective: Stated = None,
-        limits: Stated = (),
-        error_budget: float | None = None,
-        by_group: bool | str = False,
-        infer_groups: bool = False,
-    ) -> None:
-        self.models = models
-        self.objective = objective
-        self.limits = limits
-        self.error_budget = error_budget
-        self.by_group = by_group
-        self.infer_groups = infer_groups
-
-    # -- selection ---------------------------------------------------------------------------------------
-
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        *,
-        sample_weight: Column = None,
-        groups: Groups = None,
-        costs: Table = None,
-        training_rows: Table = None,
-    ) -> Self:
-        """Select the rule on rows that no model was trained on; arguments and errors as of `tune`."""
-        rows = Rows.read(X, y, groups, sample_weight, costs)
-        with fitting_apart(self) as fitted:
-            fitted._learn(rows, training_rows=training_rows)
-        self.selection_.warn()
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _learn(self, given: Rows, *, training_rows: Table = None) -> Self:
-        """Set all attributes of a fit, in a classifier without any, and return the classifier."""
-        problem = self._problem(given.names)
-        models = usable(named_models(self.models), given, weighted=False)
-        words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
-        selecting = replace(self._training(given, problem), words=words)
-        fits = {name: [frozen_fit(name, model, self.classes_)] for name, model in models}
-        fitted = final_models(fits, len(self.classes_))
-        self._judge(problem, fitted, models, selecting, training_rows=training_rows)
-        return self
-
-    def _training(self, given: Rows, problem: Problem) -> Rows:
-        """Return the rows of a fit with checked columns, and set what the classifier learns from them.
-
-        These are ``classes_``, its columns and, with groups, their names.
-
-        Raises
-        ------
-        ValueError
-            If labels are missing or of one class, or if all rows are in one cluster.
-        """
-        if given.y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        X = self._checked(given.X, reset=True)
-        check_classification_targets(np.repeat(given.classes, 2))  # not the column: it is long
-        self.classes_ = given.classes
-        if len(given.classes) < 2:
-            raise ValueError(
-                f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
-                "weight; a classifier needs at least two classes"
-            )
-        units, words = X, f"the {len(given):,} training rows"
-        if given.clusters is not None:
-            units = given.clusters[:, None]
-            n_clusters = len(np.unique(units))
-            words += f" of {n_clusters:,} clusters"
-            if n_clusters == 1:
-                raise ValueError(
-                    "clusters has one value only: none of its rows can be held out without the "
-                    "others"
-                )
-        self._name_groups(given)
-        given.refuse_many_numbers(problem.columns(given.names.titles))
-        costs = check_costs(given.costs, len(given), given.classes)
-        return replace(given, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
-
-    def _judge(
-        self,
-        problem: Problem,
-        models: Models,
-        given: Sequence[object],
-        selecting: Rows,
-        fits: CrossFits = UNTRAINED,
-        training_rows: Table = None,
-    ) -> None:
-        """Select the rule on the scores of fitted models, and record the rows that they and it have read.
-
-        Parameters
-        ----------
-        problem : Problem
-            The objective within limits.
-        models : Models
-            The models that answer.
-        given : sequence of models, or of pairs with them
-            The models as the caller gave them, which may have read rows before.
-        selecting : Rows
-            The selection data.
-        fits : CrossFits, optional
-            The fits of models that were trained for this selection.
-        training_rows : table, optional
-            Further rows on which the models were trained.
-        """
-        identity = identity_of(models.fitted)
-        models = answering(models, selecting, fits)
-        identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
-
-        # The rows of the models.
-        inner = [each.records for each in known_within(given)]
-        known = [rows for each in inner for rows in each.tables]
-        complete = not models.are_given and all(each.complete for each in inner)
-        named = UNTRAINED.trained
-        if training_rows is not None:  # after the models, which refuse an X with other columns
-            named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
-            complete |= len(named) >= FEWEST_TRAINED * (selecting.n_given or 0)
-        attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
-        hashes = np.concatenate([named, fits.trained])
-        trained = Seen.of(hashes, TRAINED_ON) if len(hashes) else None
-        records = Records(trained, complete, ledger=Ledger(tuple(attempts.values())))
-
-        # The rows of the rule. Held-out rows are among the trained ones.
-        are_new = not len(fits.fold)
-        others = [named, fits.trained] if are_new else [named]
-        known += [Seen.of(each) for each in others if len(each)]
-        models, used = compared(models, known)
-        if are_new:
-            records = records.using(used)
-        self._select(problem, averaging(models), records, identity)
-
-    # -- other selections ------------------------------------------------------------------------------
-
-    def reweight(
-        self,
-        X: Table = None,
-        y: Column = None,
-        *,
-        objective: Stated = None,
-        limits: Stated = None,
-        groups: Groups = None,
-        costs: Table = None,
-        sample_weight: Column = None,
-        error_budget: float | None = None,
-    ) -> Self:
-        """Return a classifier with the same models and another selected rule; nothing is trained.
-
-        Parameters
-        ----------
-        X, y : optional
-            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
-            takes a dict of the models' probabilities as X. By default the selection data of the fit.
-        objective : str, rate or largest, optional
-            One of "worst_class", "worst_group", "worst_cell", "error" and "deferred", or a rate. By default
-            unchanged.
-        limits : list of Limit, optional
-            By default unchanged.
-        groups : array-like of shape (n,) or table of n rows, optional
-            Groups of the rows of X or, without X, of all rows in the table of the selection data.
-        costs : array-like of shape (n, K), optional
-            Cost of each answer in each row of X, for models.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows of X.
-        error_budget : float in [0, 1], optional
-            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
-            .22 if the least is .20. By default unchanged.
-
-        Returns
-        -------
-        classifier
-            A new classifier of the same type. The original is unchanged.
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described.
-
-        Warns
-        -----
-        BoundNotMetWarning
-            Names the violated limits.
-        ResubstitutionWarning
-            If models were fitted on the given rows.
-        """
-        check_is_fitted(self, "evidence_")  # `InfeasibleLimitsError.unselected` has one
-        X, y = unpack(X, y)
-        if (X is None) != (y is None):
-            raise ValueError("reweight needs both X and y, or neither")
-        if X is None and not (sample_weight is costs is None):
-            raise ValueError("sample_weight and costs belong to rows: give X and y too")
-        new = copy.copy(self)
-        restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
-        for name, value in restated.items():
-            if value is not None:
-                setattr(new, name, value)
-        new._validate_params()
-        if X is None and groups is None:
-            engine = new._engine
-            problem = new._problem(engine.models.rows.names)
-            new.evidence_ = new.evidence_.by(engine.on(problem).select(problem))
-            new.selection_.warn()
-            return new
-        records = new.records_
-        given = Rows.read(X, y, groups, sample_weight, costs)
-        problem = new._problem(given.names)
-        if problem.needs_costs and costs is None:
-            raise ValueError(
-                "costs of the rows are not kept with the model: give X, y and costs"
-            )
-        if X is None:
-            rows = new._engine.models.rows
-            if len(given) != rows.n_given:
-                raise ValueError(
-                    f"groups has {len(given)} entries, but the selection data are "
-                    f"{rows.words}, from a table of {rows.n_given} rows: give one group for "
-                    "each of these rows"
-                )
-            is_used = np.isin(np.arange(len(given)), rows.places)
-            of_rows = given.part(is_used).occurring()
-            new._name_groups(of_rows)
-            rows = replace(rows, groups=of_rows.groups, names=of_rows.names)
-            models = replace(new._models, rows=rows)
-        else:
-            if groups is not None:
-                new._name_groups(given)
-            within = (each.records for each in known_within(new._models.fitted))
-            # The rows of another selection may select again.
-            known = (replace(records, used=()), *within)
-            seen = [rows for each in known for rows in each.tables]
-            models, table = new._read(given.X)
-            words = f"the {len(given):,} rows given to reweight"
-            rows = replace(given, X=table).numbered(new.classes_, new._group_names, words)
-            models, used = compared(answering(models, rows), seen)
-            records = records.using(used)  # `certify` refuses them from now on
-        new._select(problem, models, records, new.evidence_.identity)
-        new.selection_.warn()
-        return new
-
-    def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
-        """Return the trade-off curve of two rates, without training.
-
-        Parameters
-        ----------
-        a : rate, largest, gap or ratio, optional
-            The limited rate. By default that of the first limit that is none from below, and without one the
-            overall error.
-        b : rate or largest, optional
-            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
-            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
-            and ``a`` is minimised.
-        n_points : int, default=9
-            Number of limits for which candidates are searched. The curve has one point for each undominated
-            candidate.
-
-        Returns
-        -------
-        Curve
-            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
-            both rates on other rows.
-
-        Raises
-        ------
-        ValueError
-            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
-            know.
-        """
-        limited, problem = traded(self.selection_.problem, a, b)
-        others = problem.limits
-        widest = limited.within(limited.most)
-        loosest = copy.copy(self)
-        loosest.objective = problem.objective
-        loosest.limits = [*others, widest]
-        if error() in (limited.rate, *problem.rates):  # which an error budget limits too
-            loosest.error_budget = None
-        problem = loosest._problem(self._models.rows.names)
-        bounds = (
-            each.bound
-            for each in self.selection_.problem.limits
-            if (each.form, each.rate) == (widest.form, widest.rate)
-            and not isinstance(each.bound, tuple)  # bounds by subgroup are no point of a curve
-        )
-        engine = self.selection_.engine.on(problem)
-        return Curve(
-            tuple(points_along(engine, problem.within(others), limited, n_points, loosest)),
-            limited,
-            problem.objective,
-            ", within ".join([engine.words, *map(str, others)]),
-            next(bounds, None),
-            loosest,
-        )
-
-    def _answering(self, selection: Selection) -> Self:
-        """Return a copy with another selection of the same candidates, and the limits that it states."""
-        new = copy.copy(self)
-        new.limits = list(selection.problem.limits)
-        new.evidence_ = self.evidence_.by(selection)
-        return new
-
-    def _certified(
-        self, selection: Selection, limits: Sequence[Limit], certificate: Certificate
-    ) -> Self:
-        """Return a copy with a certified selection, which may be of tighter limits than the stated ones."""
-        new = self._answering(selection)
-        new.limits = list(limits)
-        evidence = new.evidence_.using(*(each.rows for each in certificate.attempts))
-        new.evidence_ = replace(evidence, certificate=certificate)
-        return new
-
-    def _select(
-        self, problem: Problem, models: Models, records: Records, identity: Identity
-    ) -> None:
-        """Select the rule: only this step makes a fitted classifier.
-
-        An error for contradicting limits keeps the models.
-
-        Parameters
-        ----------
-        problem : Problem
-            The objective within limits.
-        models : Models
-            The models with their log-probabilities on the selection data, and these rows.
-        records : Records
-            The used rows.
-        identity : Identity
-            That of the fitted models.
-        """
-        if self.infer_groups and models.reads_scores:
-            raise ValueError(
-                "infer_groups=True: scores have no other columns from which a group could be "
-                "estimated; give the model and its features, or leave infer_groups out"
-            )
-        engine = Engine(problem, models, self._column_read)
-        self.evidence_ = Evidence(engine, records, identity=identity)
-        try:
-            self.evidence_ = self.evidence_.by(engine.select(problem))
-        except InfeasibleLimitsError as failure:
-            failure.unselected = self
-            failure.add_note(
-                "The models are kept in the attribute unselected of this error: its "
-                "reweight(limits=[...]) trains nothing. After the error sys.last_value holds "
-                "it."
-            )
-            raise
-
-    # -- the problem and its rows ----------------------------------------------------------------------
-
-    def _problem(self, groups: GroupNames) -> Problem:
-        """Return objective and limits of the parameters.
-
-        Raise ValueError if these exclude each other, or need groups and there are none.
-        """
-        problem = stated(self)
-        if self.by_group and self.infer_groups:
-            raise ValueError(
-                "infer_groups=True: with by_group=True the rule reads the group, and needs no "
-                "estimate of it; leave one of them out"
-            )
-        needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
-        if problem.objective.rate.needs_groups:
-            needing.append(f"objective={self.objective!r}")
-        if self.by_group:
-            needing.append("by_group")
-        if needing and not groups.titles:
-            raise ValueError(
-                f"{needing[0]} needs groups: give groups=, with an entry for each row"
-            )
-        return problem
-
-    def _name_groups(self, rows: Rows) -> None:
-        """Set the names of groups, and the number of the column that the rule reads; None for no column.
-
-        Raises
-        ------
-        ValueError
-            If ``by_group`` names no column of the groups, or is True although there are several.
-        """
-        names = rows.names
-        self._group_names = names
-        self.group_combinations_ = ()
-        if len(names.titles) > 1:
-            columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
-            occurring = [values[numbers].tolist() for values, numbers in columns]
-            self.group_combinations_ = tuple(zip(*occurring, strict=True))
-        titles = names.titles
-        read = [title for title in titles if self.by_group in (True, title)]
-        if self.by_group and len(read) != 1:
-            choices = " or ".join(f"by_group={title or True!r}" for title in titles)
-            raise ValueError(
-                f"by_group={self.by_group!r} names no single one of the columns of groups: give "
-                f"{choices}"
-            )
-        self._column_read = titles.index(*read) if self.by_group else None
-
-    # -- rules of files --------------------------------------------------------------------------------
-
-    @classmethod
-    def _of_file(
-        cls,
-        rule: ThresholdRule | Rule,
-        scores: Scores,
-        names: GroupNames,
-        records: Records,
-        certificate: Certificate | None,
-        notes: Mapping[str, Any],
-        **params: Any,
-    ) -> Self:
-        """Return the classifier of a rule on columns of scores, without selection data."""
-        new = cls([(str(scores.columns), scores)], **params)
-        new.classes_ = np.asarray(rule.classes)
-        new._group_names = names
-        scores = scores.known(rule.classes)
-        weights = {str(scores.columns): 1.0}
-        offset = np.zeros(len(rule.classes))
-        if isinstance(rule, Rule):
-            weights = rule.weights
-            offset = np.array(rule.offsets)
-        columns = positions(scores.classes_, new.classes_, "labels")
-        weight = np.array([*weights.values()])
-        model = FrozenEstimator(scores)
-        models = Models([*weights], len(offset), [model], [columns], weight, offset)
-        groups_read = rule.groups, new.by_group or None
-        selection = StoredSelection(rule, models, stated(new), groups_read, notes)
-        new.evidence_ = Evidence(selection, records, certificate)
-        return new
 
 
 def tune(
@@ -609,6 +139,490 @@ def tune(
         costs=costs,
         training_rows=training_rows,
     )
+
+
+@parameters
+class TunedClassifier(SelectedClassifier):
+    """A classifier of fitted models and a rule on their scores, selected within limits on rates.
+
+    `tune`, `calibrate` and `load_rule` return it. `fit` selects the rule on given rows and trains nothing;
+    `predict` applies it. A rule on `Scores` reads its columns, and the groups, from tables with any further
+    columns; of a file it has no selection data, so `reweight` needs rows, and there are no rates.
+
+    Parameters
+    ----------
+    models : list of (str, model)
+        The fitted models by name, as `tune` takes them.
+    objective, limits, error_budget, by_group, infer_groups : optional
+        As in `RobustMixtureClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The labels.
+    rule_ : ThresholdRule or Rule
+        The decision rule.
+    rates_ : RateTable
+        The rates of the objective and of the limits by subgroup, on the selection data.
+    limits_met_ : bool or None
+        Whether all limits are certified, or without a certificate kept on the selection data; None without
+        limits.
+    evidence_ : Evidence
+        The rule with its certificate, and the rows that were used.
+    groups_ : ndarray of shape (m,)
+        Names of the groups of the fit; empty without groups.
+    """
+
+    models: Model = None
+    _: KW_ONLY
+    objective: Stated = None
+    limits: Stated = ()
+    error_budget: float | None = None
+    by_group: bool | str = False
+    infer_groups: bool = False
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "objective": "no_validation",  # `stated` reads both
+        "limits": "no_validation",
+        "error_budget": [Interval(Real, 0, 1, closed="both"), None],
+        "by_group": ["boolean", str],
+        "infer_groups": ["boolean"],
+    }
+
+    # -- selection ---------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        groups: Groups = None,
+        costs: Table = None,
+        training_rows: Table = None,
+    ) -> Self:
+        """Select the rule on rows that no model was trained on; arguments and errors as of `tune`."""
+        rows = Rows.read(X, y, groups, sample_weight, costs)
+        with fitting_apart(self) as fitted:
+            selection = fitted._learn(rows, training_rows=training_rows)
+        selection.warn()
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _learn(self, given: Rows, *, training_rows: Table = None) -> Selection:
+        """Set all attributes of a fit, in a classifier without any, and return the selection."""
+        problem = self._problem(given.names)
+        models = usable(named_models(self.models), given)
+        words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
+        split = Split("frozen", replace(self._training(given, problem), words=words))
+        fits = {name: [frozen_fit(name, model, self.classes_)] for name, model in models}
+        return self._judge(problem, split, fits, models, training_rows)
+
+    def _problem(self, groups: GroupNames) -> Problem:
+        """Return objective and limits of the parameters.
+
+        Raise ValueError if these exclude each other, or need groups and there are none.
+        """
+        problem = stated(self)
+        if self.by_group and self.infer_groups:
+            raise ValueError(
+                "infer_groups=True: with by_group=True the rule reads the group, and needs no "
+                "estimate of it; leave one of them out"
+            )
+        if not groups.titles:
+            needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
+            if problem.objective.rate.needs_groups:
+                needing.append(f"objective={self.objective!r}")
+            if self.by_group:
+                needing.append("by_group")
+            if needing:
+                raise ValueError(
+                    f"{needing[0]} needs groups: give groups=, with an entry for each row"
+                )
+        return problem
+
+    def _training(self, given: Rows, problem: Problem) -> Rows:
+        """Return the rows of a fit with checked columns, and set what the classifier learns from them.
+
+        These are ``classes_``, its columns and, with groups, their names.
+
+        Raises
+        ------
+        ValueError
+            If labels are missing or of one class, or if all rows are in one cluster.
+        """
+        if given.y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        X = self._checked(given.X, reset=True)
+        check_classification_targets(np.repeat(given.classes, 2))  # not the column: it is long
+        self.classes_ = given.classes
+        if len(given.classes) < 2:
+            raise ValueError(
+                f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
+                "weight; a classifier needs at least two classes"
+            )
+        units = X
+        words = f"the {len(given):,} training rows"
+        if given.clusters is not None:
+            units = given.clusters[:, None]
+            n_clusters = len(np.unique(units))
+            words += f" of {n_clusters:,} clusters"
+            if n_clusters == 1:
+                raise ValueError(
+                    "clusters has one value only: none of its rows can be held out without the "
+                    "others"
+                )
+        if given.names.titles:
+            self._name_groups(given)
+            given.refuse_many_numbers(problem.columns(given.names.titles))
+        costs = check_costs(given.costs, len(given), given.classes)
+        return replace(given, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
+
+    def _name_groups(self, rows: Rows) -> None:
+        """Set the names of groups, and the number of the column that the rule reads.
+
+        Raises
+        ------
+        ValueError
+            If ``by_group`` names no column of the groups, or is True although there are several.
+        """
+        names = rows.names
+        self._group_names = names
+        self.group_combinations_ = ()
+        if len(names.titles) > 1:
+            columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
+            occurring = [values[numbers].tolist() for values, numbers in columns]
+            self.group_combinations_ = tuple(zip(*occurring, strict=True))
+        titles = names.titles
+        self._column_read = None
+        if self.by_group:
+            read = [title for title in titles if self.by_group in (True, title)]
+            if len(read) != 1:
+                choices = " or ".join(f"by_group={title or True!r}" for title in titles)
+                raise ValueError(
+                    f"by_group={self.by_group!r} names no single one of the columns of groups: "
+                    f"give {choices}"
+                )
+            self._column_read = titles.index(*read)
+
+    def _judge(
+        self,
+        problem: Problem,
+        split: Split,
+        fits: Fits,
+        given: Sequence[object],
+        training_rows: Table = None,
+        trained: Hashes = NOT_TRAINED,
+    ) -> Selection:
+        """Select the rule on the scores of fitted models, and record the rows that they and it have read.
+
+        Parameters
+        ----------
+        problem : Problem
+            The objective within limits.
+        split : Split
+            The selection data, and the parts that were held out.
+        fits : mapping of str to list of Fit
+            The fits of each model by name; the last one answers.
+        given : sequence of pairs of a name and a model
+            The models as the caller gave them, which may have read rows before.
+        training_rows : table, optional
+            Rows on which the models were trained before.
+        trained : ndarray of shape (k,), optional
+            Hashes of the rows of the fits.
+        """
+        final = [of_model[-1] for of_model in fits.values()]
+        models = Models(
+            [*fits],
+            len(self.classes_),
+            [fit.model for fit in final],
+            [fit.columns for fit in final],
+        )
+        if self.infer_groups and models.reads_scores:
+            raise ValueError(
+                "infer_groups=True: scores have no other columns from which a group could be "
+                "estimated; give the model and its features, or leave infer_groups out"
+            )
+        identity = identity_of(models.fitted)
+        models = scored_on(models, split.selecting, fits, split.parts)
+        identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
+
+        # The rows of the models.
+        inner = [each.records for each in known_within(given)]
+        known = [rows for each in inner for rows in each.tables]
+        complete = all(each.complete for each in inner)
+        stated = NOT_TRAINED
+        if training_rows is not None:  # after the models, which refuse an X with other columns
+            stated = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
+            complete |= len(stated) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
+        attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
+        hashes = np.concatenate([stated, trained])
+        records = Records(
+            Seen.of(hashes, TRAINED_ON) if len(hashes) else None,
+            complete,
+            ledger=Ledger(tuple(attempts.values())),
+        )
+
+        # The rows of the rule. Held-out rows are among the trained ones.
+        others = [stated] if split.parts else [stated, trained]
+        known += [Seen.of(each) for each in others if len(each)]
+        models, used = compared(models, known)
+        if not split.parts:
+            records = records.using(used)
+        engine = Engine(problem, averaging(models), self._column_read)
+        return self._select(engine, problem, records, identity)
+
+    def _select(
+        self, engine: Engine, problem: Problem, records: Records, identity: Identity
+    ) -> Selection:
+        """Select the rule of a problem: only this step makes a fitted classifier.
+
+        ``records`` and ``identity`` are those of the models. An error for contradicting limits keeps these.
+        """
+        try:
+            selection = engine.select(problem)
+        except InfeasibleLimitsError as failure:
+            self.evidence_ = Evidence(engine, records, identity=identity)
+            failure.unselected = self
+            failure.add_note(
+                "The models are kept in the attribute unselected of this error: its "
+                "reweight(limits=[...]) trains nothing. After the error sys.last_value holds "
+                "it."
+            )
+            raise
+        self.evidence_ = Evidence(selection, records, identity=identity)
+        return selection
+
+    # -- other selections ------------------------------------------------------------------------------
+
+    def reweight(
+        self,
+        X: Table = None,
+        y: Column = None,
+        *,
+        objective: Stated = None,
+        limits: Stated = None,
+        groups: Groups = None,
+        costs: Table = None,
+        sample_weight: Column = None,
+        error_budget: float | None = None,
+    ) -> Self:
+        """Return a classifier with the same models and another selected rule; nothing is trained.
+
+        Parameters
+        ----------
+        X, y : optional
+            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
+            takes a dict of the models' probabilities as X. By default the selection data of the fit.
+        objective : str, rate or largest, optional
+            One of "worst_class", "worst_group", "worst_cell", "error" and "deferred", or a rate. By default
+            unchanged.
+        limits : list of Limit, optional
+            By default unchanged.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups of the rows of X or, without X, of all rows in the table of the selection data.
+        costs : array-like of shape (n, K), optional
+            Cost of each answer in each row of X, for models.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows of X.
+        error_budget : float in [0, 1], optional
+            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
+            .22 if the least is .20. By default unchanged.
+
+        Returns
+        -------
+        classifier
+            A new classifier of the same type. The original is unchanged.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+
+        Warns
+        -----
+        BoundNotMetWarning
+            Names the violated limits.
+        ResubstitutionWarning
+            If models were fitted on the given rows.
+        """
+        check_is_fitted(self, "evidence_")  # `InfeasibleLimitsError.unselected` has one
+        X, y = unpack(X, y)
+        if (X is None) != (y is None):
+            raise ValueError("reweight needs both X and y, or neither")
+        if X is None and not (sample_weight is costs is None):
+            raise ValueError("sample_weight and costs belong to rows: give X and y too")
+        new = copy.copy(self)
+        restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
+        for name, value in restated.items():
+            if value is not None:
+                setattr(new, name, value)
+        new._validate_params()
+        records = new.records_
+        if X is None and groups is None:
+            engine = new._engine
+            problem = new._problem(engine.models.rows.names)
+            engine = engine.on(problem)
+        else:
+            given = Rows.read(X, y, groups, sample_weight, costs)
+            problem = new._problem(given.names)
+            if problem.needs_costs and costs is None:
+                raise ValueError(
+                    "costs of the rows are not kept with the model: give X, y and costs"
+                )
+            if X is None:
+                models = new._in_groups(given)
+            else:
+                models, used = new._on_rows(given)
+                records = records.using(used)  # `certify` refuses them from now on
+            engine = Engine(problem, models, new._column_read)
+        new._select(engine, problem, records, new.evidence_.identity).warn()
+        return new
+
+    @property
+    def _engine(self) -> Engine:
+        """The candidates on the selection data; of models without a rule too."""
+        selection = self.evidence_.selection
+        return selection if isinstance(selection, Engine) else self.selection_.engine
+
+    def _in_groups(self, given: Rows) -> Models:
+        """Return the models on the same selection data in other groups, which become those of the rule.
+
+        ``given`` are the groups of all rows in the table of the selection data.
+        """
+        models = self._engine.models
+        rows = models.rows
+        if len(given) != rows.n_given:
+            raise ValueError(
+                f"groups has {len(given)} entries, but the selection data are {rows.words}, "
+                f"from a table of {rows.n_given} rows: give one group for each of these rows"
+            )
+        of_rows = given.part(np.isin(given.places, rows.places)).occurring()
+        self._name_groups(of_rows)
+        return replace(models, rows=replace(rows, groups=of_rows.groups, names=of_rows.names))
+
+    def _on_rows(self, given: Rows) -> tuple[Models, Seen]:
+        """Return the models on other selection data, and a record of these; the rule has their groups."""
+        if given.names.titles:
+            self._name_groups(given)
+        models, table = self._read(given.X)
+        words = f"the {len(given):,} rows given to reweight"
+        rows = replace(given, X=table).numbered(self.classes_, self._group_names, words)
+        known = [used for each in known_within(models.fitted) for used in each.records.tables]
+        if self.records_.trained is not None:  # the rows of another selection may select again
+            known = [self.records_.trained, *known]
+        return compared(scored_on(models, rows, {}, []), known)
+
+    def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
+        """Return the trade-off curve of two rates, without training.
+
+        Parameters
+        ----------
+        a : rate, largest, gap or ratio, optional
+            The limited rate. By default that of the first limit that is none from below, and without one the
+            overall error.
+        b : rate or largest, optional
+            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
+            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
+            and ``a`` is minimised.
+        n_points : int, default=9
+            Number of limits for which candidates are searched. The curve has one point for each undominated
+            candidate.
+
+        Returns
+        -------
+        Curve
+            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
+            both rates on other rows.
+
+        Raises
+        ------
+        ValueError
+            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
+            know.
+        """
+        limited, problem = traded(self.selection_.problem, a, b)
+        others = problem.limits
+        widest = limited.within(limited.most)
+        loosest = copy.copy(self)
+        loosest.objective = problem.objective
+        loosest.limits = [*others, widest]
+        if error() in (limited.rate, *problem.rates):  # which an error budget limits too
+            loosest.error_budget = None
+        problem = loosest._problem(self._models.rows.names)
+        bounds = (
+            each.bound
+            for each in self.selection_.problem.limits
+            if (each.form, each.rate) == (widest.form, widest.rate)
+            and not isinstance(each.bound, tuple)  # bounds by subgroup are no point of a curve
+        )
+        engine = self.selection_.engine.on(problem)
+        return Curve(
+            tuple(points_along(engine, problem.within(others), limited, n_points, loosest)),
+            limited,
+            problem.objective,
+            ", within ".join([engine.words, *map(str, others)]),
+            next(bounds, None),
+            loosest,
+        )
+
+    def _by(self, selection: Selection) -> Self:
+        """Return a copy with another selection of the same candidates, and the limits that it states."""
+        new = copy.copy(self)
+        new.limits = list(selection.problem.limits)
+        new.evidence_ = replace(self.evidence_, selection=selection, certificate=None)
+        return new
+
+    def _certified(
+        self, selection: Selection, limits: Sequence[Limit], certificate: Certificate
+    ) -> Self:
+        """Return a copy with a certified selection, which may be of tighter limits than the stated ones."""
+        new = copy.copy(self)
+        new.limits = list(limits)
+        records = self.records_.using(*(each.rows for each in certificate.attempts))
+        new.evidence_ = replace(
+            self.evidence_, selection=selection, records=records, certificate=certificate
+        )
+        return new
+
+    # -- rules of files --------------------------------------------------------------------------------
+
+    @classmethod
+    def _of_file(
+        cls,
+        rule: ThresholdRule | Rule,
+        scores: Scores,
+        names: GroupNames,
+        records: Records,
+        certificate: Certificate | None,
+        notes: Mapping[str, Any],
+        **params: Any,
+    ) -> Self:
+        """Return the classifier of a rule on columns of scores, without selection data."""
+        new = cls([(str(scores.columns), scores)], **params)
+        new.classes_ = np.asarray(rule.classes)
+        new._group_names = names
+        scores = scores.known(rule.classes)
+        weights = {str(scores.columns): 1.0}
+        offset = np.zeros(len(rule.classes))
+        if isinstance(rule, Rule):
+            weights = rule.weights
+            offset = np.array(rule.offsets)
+        columns = positions(scores.classes_, new.classes_, "labels")
+        models = Models(
+            [*weights],
+            len(offset),
+            [FrozenEstimator(scores)],
+            [columns],
+            np.array([*weights.values()]),
+            offset,
+        )
+        groups_read = rule.groups, new.by_group or None
+        selection = StoredSelection(rule, models, stated(new), groups_read, notes)
+        new.evidence_ = Evidence(selection, records, certificate)
+        return new
 
 
 #: The name in files of the version before.

@@ -1,11 +1,10 @@
 """What is known of a selected rule: its selection, the rows that were used, and its certificate."""
 
-from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from tailboost.core import frozen_object
 from tailboost.guarantees.certificates import Certificate
-from tailboost.rows import Records, Seen
+from tailboost.rows import Records
 from tailboost.selection.identity import NOTHING, Identity, identity_of
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 
@@ -22,7 +21,7 @@ class Evidence:
     records : Records
         The rows that were used, and the attempts to calibrate.
     certificate : Certificate or None
-        The certificate of this rule. No other rule can have it: `by` leaves it out.
+        The certificate of this rule. No other rule can have it.
     identity : Identity
         That of the fitted models at the selection.
     """
@@ -58,11 +57,3 @@ class Evidence:
         if self.identity.digest:
             now = identity_of(self.selection.models.fitted)
             vars(self)["identity"] = self.identity._replace(digest=now.digest)
-
-    def by(self, selection: Selection) -> Self:
-        """Return another rule, without a certificate."""
-        return replace(self, selection=selection, certificate=None)
-
-    def using(self, *tables: Seen) -> Self:
-        """Return the same rule with further used rows."""
-        return replace(self, records=self.records.using(*tables))

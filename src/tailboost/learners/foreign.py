@@ -38,6 +38,8 @@ GROWTH = 1.25
 BY_LABEL = ("class_weight", "class_weights", "sampling_strategy")
 # Parameters of searches with candidates by the name of a parameter.
 SEARCHED = ("param_grid", "param_distributions")
+#: The class numbers of labels; None is a class without a row.
+ClassNumbers = Mapping[Any, int | None]
 
 
 def constant(k: int, n_classes: int) -> DummyClassifier:
@@ -46,7 +48,7 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
     return DummyClassifier(strategy="constant", constant=k).fit(rows, np.arange(n_classes))
 
 
-def in_class_numbers(value: Any, numbers: Mapping[Any, int | None], name: str = "") -> Any:
+def in_class_numbers(estimator: Any, numbers: ClassNumbers) -> Any:
     """Return an estimator for class numbers: where its parameters name labels, a copy names their numbers.
 
     So ``class_weight`` means what its user wrote, in the steps of pipelines, the grids of searches, and
@@ -54,41 +56,46 @@ def in_class_numbers(value: Any, numbers: Mapping[Any, int | None], name: str = 
 
     Parameters
     ----------
-    value : estimator, or value of a parameter
-        What may name labels.
+    estimator : estimator, or value of a parameter
+        What has no parameters stays as it is.
     numbers : mapping of label to int or None
-        The class numbers; None is a class without a row.
-    name : str
-        Name of the parameter.
+        The class numbers.
 
     Raises
     ------
     ValueError
         If a label is unknown, or class weights are a list.
     """
-    kind = name.split("__")[-1]
-    if isinstance(value, Mapping) and kind in BY_LABEL:
-        return by_class_number(value, numbers, f"{kind}={value!r}")
-    if kind == "pos_label" and value is not None:
-        return next(iter(by_class_number({value: 1}, numbers, f"{kind}={value!r}")), None)
-    if isinstance(value, Mapping) and kind in SEARCHED:
-        return {key: in_class_numbers(each, numbers, key) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        parts = [in_class_numbers(each, numbers, name) for each in value]
-        return value if all(map(is_, parts, value)) else type(value)(parts)
-    stays = isinstance(value, (FrozenEstimator, type)) or not hasattr(value, "get_params")
-    if stays or type(value).__module__ == "sklearn.multiclass":
-        return value
-    params = value.get_params(deep=False)
+    stays = isinstance(estimator, (FrozenEstimator, type)) or not hasattr(
+        estimator, "get_params"
+    )
+    if stays or type(estimator).__module__ == "sklearn.multiclass":
+        return estimator
+    params = estimator.get_params(deep=False)
     weights = params.get("class_weight")
     if isinstance(weights, (list, tuple, np.ndarray)):
         raise ValueError(
-            f"class_weight={weights!r} of {type(value).__name__} must be a dict of weights by label, "
-            "or 'balanced': a list is for several outputs"
+            f"class_weight={weights!r} of {type(estimator).__name__} must be a dict of weights by "
+            "label, or 'balanced': a list is for several outputs"
         )
-    numbered = {key: in_class_numbers(each, numbers, key) for key, each in params.items()}
-    changed = {key: each for key, each in numbered.items() if each is not params[key]}
-    return clone(value).set_params(**changed) if changed else value
+    numbered = {name: _in_class_numbers(name, each, numbers) for name, each in params.items()}
+    changed = {name: each for name, each in numbered.items() if each is not params[name]}
+    return clone(estimator).set_params(**changed) if changed else estimator
+
+
+def _in_class_numbers(name: str, value: Any, numbers: ClassNumbers) -> Any:
+    """Return the value of a parameter for class numbers; one that names no label is the same object."""
+    kind = name.split("__")[-1]
+    if kind in BY_LABEL and isinstance(value, Mapping):
+        return by_class_number(value, numbers, f"{kind}={value!r}")
+    if kind == "pos_label" and value is not None:
+        return next(iter(by_class_number({value: 1}, numbers, f"{kind}={value!r}")), None)
+    if kind in SEARCHED and isinstance(value, Mapping):
+        return {key: _in_class_numbers(key, each, numbers) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        parts = [_in_class_numbers(name, each, numbers) for each in value]
+        return value if all(map(is_, parts, value)) else type(value)(parts)
+    return in_class_numbers(value, numbers)
 
 
 def first_step(model: Model) -> Any:
@@ -358,7 +365,8 @@ def open_session(
         Seed of draws before the first fit.
     """
     n_classes = len(classes)
-    estimator = in_class_numbers(estimator, class_numbers(classes))
+    numbers = {label: k for k, label in enumerate(classes.tolist())}
+    estimator = in_class_numbers(estimator, numbers)
     if isinstance(estimator, Learner):
         estimator = clone(estimator)
         set_seeds(estimator, seed)
@@ -431,13 +439,8 @@ def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
     return tables[model.table_]
 
 
-def class_numbers(classes: Array) -> dict[Any, int]:
-    """Return the class number of each label."""
-    return {label: k for k, label in enumerate(classes.tolist())}
-
-
 def by_class_number(
-    stated: Mapping[Any, Any], numbers: Mapping[Any, int | None], title: str
+    stated: Mapping[Any, Any], numbers: ClassNumbers, title: str
 ) -> dict[int, Any]:
     """Return what is stated for labels by their class numbers; None stands for a class without a row.
 

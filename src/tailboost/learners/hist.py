@@ -93,7 +93,8 @@ class TreeSession(OpenSession):
         learner = self.learner
         self.numbers: list[int] = []  # of trees, which the held-out rows of a cross-fit gave
         self.labels = self.y.astype(np.float32)
-        kinds = self.reader.feature_types
+        # Of categories or, as XGBoost calls numbers, of quantities.
+        kinds = ["q" if known is None else "c" for known in self.reader.categories_]
         n_threads = count_threads(learner.n_jobs, self.X.shape)
         params = {
             "tree_method": "hist",
@@ -161,8 +162,8 @@ class TreeSession(OpenSession):
         Without a number of trees the other rows end the growth. All rows are then fitted with the mean
         number of trees of these fits; without such a fit, a fifth of the rows gives the number.
         """
-        n_trees = self.learner._n_trees
-        if n_trees is None:
+        n_trees = self.learner.n_estimators
+        if n_trees == "auto":
             if rows is not None and not rows.all():
                 booster = self._stopped(weight, rows)
                 self.numbers.append(booster.num_boosted_rounds())
@@ -180,7 +181,8 @@ class TreeSession(OpenSession):
         """Yield the trees after each one."""
         data, params = self._start(weight, None)
         booster = xgboost().Booster(params, [data])
-        for t in range(self.learner._n_trees or MOST_TREES):
+        n_trees = self.learner.n_estimators
+        for t in range(MOST_TREES if n_trees == "auto" else n_trees):
             booster.update(data, t)
             yield self._model(booster)
 
@@ -285,7 +287,6 @@ class _XGBoostTrees(TableClassifier):
     _vector_leaves: ClassVar[bool] = False
     _session = TreeSession
     _prior = 0.0  # of the class frequencies in predictions of scikit-learn's trees
-    _n_trees: ClassVar[Any] = 1  # None: as many as held-out rows ask for
     l2_regularization = 0.0
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -362,6 +363,7 @@ class HistTreeClassifier(_XGBoostTrees):
     _: KW_ONLY
     max_leaf_nodes: int | None = None
 
+    n_estimators = 1
     _fitted = FittedTree
     _vector_leaves = True
 
@@ -438,11 +440,6 @@ class HistBoostClassifier(_XGBoostTrees):
 
     _fitted = BoostedTrees
 
-    @property
-    def _n_trees(self) -> int | None:
-        """Number of trees; None for "auto"."""
-        return None if isinstance(self.n_estimators, str) else self.n_estimators
-
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
         params = {"objective": "binary:logistic", "eta": self.learning_rate}
         if n_classes > 2:
@@ -451,12 +448,13 @@ class HistBoostClassifier(_XGBoostTrees):
 
     def _of_sklearn(self, shape: tuple[int, int], seed: int) -> Any:
         """Return scikit-learn's trees in the place of XGBoost's."""
+        is_auto = self.n_estimators == "auto"
         return HistGradientBoostingClassifier(
-            max_iter=self._n_trees or MOST_TREES,
+            max_iter=MOST_TREES if is_auto else self.n_estimators,
             max_depth=self.max_depth,
             learning_rate=self.learning_rate,
             l2_regularization=self.l2_regularization,
-            early_stopping=self._n_trees is None,
+            early_stopping=is_auto,
             max_leaf_nodes=None,
             random_state=seed,
         )

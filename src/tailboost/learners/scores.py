@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, logit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -351,20 +350,3 @@ class GivenModel(OfAnyTable):
 
 class GivenProbabilities(BaseEstimator):
     """A model of which only the probabilities are known, in files of the version before."""
-
-
-def as_fitted(model: Model) -> Any:
-    """Return a fitted model in a form for `tailboost.RobustMixtureClassifier`, which then does not fit it.
-
-    `Scores`, functions and objects without ``fit`` are never fitted. An object with ``predict_proba`` that
-    was fitted outside scikit-learn becomes a `GivenModel`. Any other model is frozen: what is none is refused
-    before any fit.
-    """
-    if isinstance(model, (Scores, GivenModel, FrozenEstimator)):
-        return model
-    has_probabilities = hasattr(model, "predict_proba")
-    if not hasattr(model, "fit") and (has_probabilities or callable(model)):
-        return model
-    if has_probabilities and not hasattr(model, "__sklearn_tags__"):
-        return GivenModel(model)
-    return FrozenEstimator(model)

@@ -77,6 +77,7 @@ class TableReader:
         """
         if isinstance(X, Partitions):
             return X.then(self.transform)
+        of_categories = [j for j, known in enumerate(self.categories_) if known is not None]
         with np.errstate(over="ignore"):  # refused below
             if sp.issparse(X):
                 table = sp.csr_matrix(as_pandas(X), dtype=np.float32, copy=True)
@@ -85,10 +86,10 @@ class TableReader:
                 return table if self.sparse_ else table.toarray()
             if hasattr(X, "iloc"):
                 table = self._numbers(X)
-            elif "c" in self.feature_types:
+            elif of_categories:
                 raise ValueError(
-                    f"X is an array, but column {self.feature_types.index('c')} (from 0) of "
-                    "the data frame in fit contained categories: pass a data frame"
+                    f"X is an array, but column {of_categories[0]} (from 0) of the data frame in "
+                    "fit contained categories: pass a data frame"
                 )
             else:
                 table = np.asarray(X, dtype=np.float32)
@@ -110,11 +111,6 @@ class TableReader:
             else:
                 table[:, j] = column.to_numpy(np.float32, na_value=np.nan)
         return table
-
-    @property
-    def feature_types(self) -> list[str]:
-        """``"c"`` for categories, ``"q"`` for numbers."""
-        return ["q" if c is None else "c" for c in self.categories_]
 
 
 def _categories(column: Any, name: Any) -> dict[str, float] | None:

@@ -86,7 +86,7 @@ class Decision:
     by_group: bool | str = False
     groups: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     combinations: Sequence[tuple[Any, ...]] = ()
-    scores: Sequence[object] = field(default_factory=list)
+    scores: Sequence[object] = ()
     outputs: Sequence[Floats] = ()
 
     def by(self, selection: Selection) -> Decision:
