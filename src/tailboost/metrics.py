@@ -22,6 +22,7 @@ from tailboost.core import (
     Groups,
     Model,
     Table,
+    check_length,
     check_probabilities,
     check_weights,
     in_class_order,
@@ -190,7 +191,8 @@ def expected_zero_one_losses(
     names = np.unique(truth) if labels is None else label_column(labels, "labels")
     if len(np.unique(names)) < len(names):
         raise ValueError(f"labels must differ, got {names.tolist()}")
-    probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
+    check_length(y_proba, "y_proba", len(truth), "y_true")
+    probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names))
     if probabilities.shape[1] != len(names):
         raise ValueError(
             f"y_proba has a column for each of {probabilities.shape[1]} labels, and y_true or "

@@ -419,18 +419,13 @@ def with_interval_names(column: Any) -> Any:
 
 
 def check_probabilities(
-    y_proba: ArrayLike,
-    n: int,
-    name: str = "y_proba",
-    of: str = "y_true",
-    tolerance: float = PROBABILITY_ROUNDING,
+    y_proba: ArrayLike, name: str = "y_proba", tolerance: float = PROBABILITY_ROUNDING
 ) -> Floats:
     """Return rows of probabilities, shape (n, K); one column is the second of two classes.
 
     They must be in [0, 1], to the ``tolerance``, and sum to 1, to the tolerance for each column.
     """
     probabilities = finite(y_proba, name)
-    check_length(probabilities, name, n, of)
     if probabilities.ndim == 1:  # of the second of two classes
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     if probabilities.ndim != 2:

@@ -135,11 +135,11 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
         # NumPy would read True, and the text "1", as a number.
         odd = [entry for entry in entries if isinstance(entry, (bool, np.bool_, str, bytes))]
         if odd:
-            fault: object = f"got {odd[0]!r}"
+            fault = f"got {odd[0]!r}"
             try:
                 np.array(odd, dtype=np.float64)
             except ValueError as failure:  # names the first that reads as no number
-                fault = failure
+                fault = str(failure)
             raise ValueError(f"{owner}: scores must be numbers: {fault}")
         lacking = np.reshape(list(map(is_missing, entries)), array.shape)
         array = np.where(lacking, np.nan, array)

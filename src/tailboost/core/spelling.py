@@ -116,14 +116,15 @@ def rate_words(
     if above is None and abs(value) > 1.0:
         return f"{value:.4g}"
 
-    def beyond(number: float) -> tuple[bool, bool]:
-        """Return whether a number is above the limit, and whether it is below it, as far as this matters."""
-        room = number - (number if beside is None else beside)
-        return above is not False and room > ROUNDING, above is not True and room < -ROUNDING
+    def side(number: float) -> float:
+        """Return 1 above the limit, −1 below it, and 0 at it, or where a bound says nothing of it."""
+        room = 0.0 if beside is None else number - beside
+        matters = abs(room) > ROUNDING and above in (None, room > 0.0)
+        return math.copysign(1.0, room) * matters
 
     digits = 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
     shown = rounded_away(value, digits, above)
-    while digits < MOST_DIGITS and beyond(shown) != beyond(value):
+    while digits < MOST_DIGITS and side(shown) != side(value):
         digits += 1
         shown = rounded_away(value, digits, above)
     return f"{100.0 * shown:z.{digits - 2}f} %" if in_percent else f"{shown:z.{digits}f}"

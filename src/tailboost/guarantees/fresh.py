@@ -464,7 +464,8 @@ def _given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
                 f"model has a column of probabilities for each of {array.shape[1]} labels, y "
                 f"has {len(classes)}; give the predicted labels instead"
             )
-        return classes[check_probabilities(array, len(y), "model", "y").argmax(axis=1)], classes
+        check_length(array, "model", len(y), "y")
+        return classes[check_probabilities(array, "model").argmax(axis=1)], classes
     is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
     if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
         raise ValueError(

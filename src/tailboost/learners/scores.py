@@ -232,7 +232,7 @@ class Scores(OfAnyTable):
         kind = score_kind(self.kind)
         values = kind.checked(score_columns(X, self.column_list, self), self, self.missing)
         if values.shape[1] > 1 and self.kind != "logit":
-            check_probabilities(values / kind.upper, len(values), f"{self}", tolerance=ROUNDED)
+            check_probabilities(values / kind.upper, f"{self}", ROUNDED)
         return values
 
     def without_score(self, X: Table) -> Mask:

@@ -193,17 +193,17 @@ def pair_p_value(
     counts = np.arange(smallest, int(min(n2, (n2 * p2 + width).max())) + 1.0)
     # By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding, so
     # that the observed counts are in the region.
-    largest = np.full(len(counts), -1)
+    most_errors = np.full(len(counts), -1)
     above = np.full(len(counts), n1 + 1)
-    while (above - largest > 1).any():
-        middle = (largest + above) // 2
+    while (above - most_errors > 1).any():
+        middle = (most_errors + above) // 2
         is_inside = statistic(middle, counts) <= observed + 1e-12
-        largest = np.where(is_inside, middle, largest)
+        most_errors = np.where(is_inside, middle, most_errors)
         above = np.where(is_inside, above, middle)
-    largest[counts >= x2] = np.maximum(largest[counts >= x2], x1)
-    largest = np.maximum.accumulate(largest)  # the region becomes monotone
-    # By p₂ and second count; the first group has at most `largest` errors.
-    probabilities = binom.pmf(counts, n2, p2[:, None]) * binom.cdf(largest, n1, p1[:, None])
+    most_errors[counts >= x2] = np.maximum(most_errors[counts >= x2], x1)
+    most_errors = np.maximum.accumulate(most_errors)  # the region becomes monotone
+    # By p₂ and second count; the first group has at most `most_errors` errors.
+    probabilities = binom.pmf(counts, n2, p2[:, None]) * binom.cdf(most_errors, n1, p1[:, None])
     in_region = probabilities.sum(axis=1)
     # The largest probability may be between values of p₂, counts that were left out may be in the region,
     # and p₂ may be outside of its interval.

@@ -633,9 +633,9 @@ def ratio(rate: Rate) -> Statistic:
 
 # -- text ----------------------------------------------------------------------------------------------------
 
-# What Python writes otherwise: a rate alone is a call. Outside of quotes also a percentage, the column of the
-# classes, a sign, deferral.
-_OTHERWISE = re.compile(
+# A piece of text that Python writes in another way: a rate alone, which is a call there. Outside of quotes
+# also a percentage, the column of the classes, a sign, deferral.
+_PIECE = re.compile(
     r"""^(?P<alone>\w+|human\ review)\s*(?=[<>≤≥]|$)
       | '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*"
       | (?P<percent>\d+\.?\d*|\.\d+) \s* % (?![\w.]) | \bclass\b | [≤≥] | \bhuman\ review\b""",
@@ -688,7 +688,7 @@ def parse(text: str) -> Rate | Statistic | Limit:
     if not isinstance(text, str):
         raise TypeError(f"a rate must be given as text, got {text!r}")
     try:
-        in_python = _OTHERWISE.sub(_as_python, text.strip())
+        in_python = _PIECE.sub(_as_python, text.strip())
         compile(in_python, "the text", "eval")  # refuses repeated arguments, and runs nothing
         found = _value(ast.parse(in_python, mode="eval").body)
     except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
@@ -696,7 +696,7 @@ def parse(text: str) -> Rate | Statistic | Limit:
     if not isinstance(found, (Rate, Statistic)):
         raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
     if isinstance(found, Limit):
-        pieces = _OTHERWISE.finditer(text)
+        pieces = _PIECE.finditer(text)
         found = replace(found, in_percent=any(piece["percent"] for piece in pieces))
     return found
 

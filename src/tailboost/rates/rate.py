@@ -93,7 +93,16 @@ WORST = {
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 
 
-class RateFacts(Derived):
+class Bounded(Derived):
+    """A rate or a statistic, whose comparison with a number makes a limit."""
+
+    def __lt__(self, bound: Stated) -> NoReturn:
+        raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
+
+    __gt__ = __lt__
+
+
+class RateFacts(Bounded):
     """What follows from the parameters of a rate."""
 
     #: The names in ``by``.
@@ -204,11 +213,6 @@ class Rate(RateFacts):
     def __ge__(self, bound: Stated) -> Limit:
         return Limit.of(AT_LEAST, self, bound)
 
-    def __lt__(self, bound: Stated) -> NoReturn:
-        raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
-
-    __gt__ = __lt__
-
     # -- what is counted -----------------------------------------------------------------------------
 
     def uncounted(self) -> ValueError:
@@ -243,9 +247,8 @@ class Rate(RateFacts):
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
             number_of = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
-            if part in number_of:
-                return numbers == number_of[part]
-            return numbers == strata.label(part)
+            number = number_of[part] if part in number_of else strata.label(part)
+            return numbers == number
 
         counted, among = (
             np.array([are(classes, label) & are(actions, answer) for label, answer in pairs])
@@ -382,7 +385,7 @@ class Terms:
         return (self.top - np.reshape(level, (-1, 1, 1)) * self.bottom) / scale
 
 
-class Form(Derived):
+class Form(Bounded):
     """What follows from the form of a statistic."""
 
     #: Whether the largest rate of the family is meant, or the gap or ratio between subgroups.
@@ -445,8 +448,6 @@ class Statistic(Form):
             raise ValueError(f"{self!r} has no lower bound: gap(...) <= 0.02")
         return self.within(bound)
 
-    __lt__ = __gt__ = Rate.__lt__
-
     @property
     def most(self) -> float:
         """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
@@ -506,7 +507,7 @@ class Limit(Statistic):
     bound: Stated
     in_percent: bool = field(default=False, compare=False, repr=False)
 
-    __le__ = __ge__ = Statistic.__lt__  # a limit has one bound
+    __le__ = __ge__ = Bounded.__lt__  # a limit has one bound
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
@@ -563,7 +564,7 @@ class Limit(Statistic):
         if unknown:
             raise ValueError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "
-                f"{list(map(plain, names[:NAMES_SHOWN]))}"
+                f"{names[:NAMES_SHOWN]}"
             )
         rest = bound_of.get(None, np.nan)
         return np.array([bound_of.get(name, rest) for name in names], dtype=np.float64)
@@ -673,10 +674,10 @@ class Limit(Statistic):
 
 def checked_label(label: object) -> Any:
     """Return a label as text or a number, or None; raise TypeError for another type."""
-    python_label = plain(label)
-    if label is not None and not isinstance(python_label, (str, int, float)):
+    label = plain(label)
+    if not isinstance(label, str | int | float | None):
         raise TypeError(f"a label must be text or a number, got {label!r}")
-    return python_label
+    return label
 
 
 def measure(

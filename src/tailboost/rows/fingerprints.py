@@ -53,7 +53,8 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Other text is
     unchanged.
     """
-    X = as_table(X)
+    if not isinstance(X, np.ndarray):
+        X = as_table(X)
     if len(X.shape) == 1:  # texts
         X = np.asarray(X, dtype=object)[:, None]
     kept_bits = None

@@ -334,13 +334,9 @@ class Rows:
         return rows if weight.all() else rows.part(weight > 0).occurring()
 
     def __setstate__(self, state: Document) -> None:
-        if state.get("groups") is None:  # in files of earlier versions
-            state = {
-                **state,
-                "names": NO_GROUPS,
-                "groups": np.zeros((len(state["weight"]), 0), dtype=np.intp),
-            }
         vars(self).update(state)
+        if state.get("groups") is None:  # in files of earlier versions
+            vars(self).update(names=NO_GROUPS, groups=np.zeros((len(self), 0), dtype=np.intp))
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -404,9 +400,8 @@ class Rows:
         """Raise ValueError if one of some columns of groups has many numbers with few rows each."""
         for j in columns:
             values = self.names.values[j]
-            if values.dtype.kind not in "iuf" or len(values) <= MOST_NUMBERS:
-                continue
-            if len(values) * FEWEST_OF_A_NUMBER >= len(self):
+            are_many = values.dtype.kind in "iuf" and len(values) > MOST_NUMBERS
+            if are_many and len(values) * FEWEST_OF_A_NUMBER >= len(self):
                 raise ValueError(
                     f"{column_words('groups', self.names.titles[j])} has {len(values):,} different "
                     "numbers, and each would be a group of few rows; make bands first, as by "

@@ -100,17 +100,17 @@ class Seen:
         Of scores ``score_labels`` are the labels of the columns, and ``labels`` those of the rows: other
         names of them make no other rows.
         """
+        named = None
+        of_scores: bool | str = False
         if len(score_labels) and len(hashes):
             names, place = distinct_and_places(np.asarray(labels))
+            by_name = hashes_of_pairs(hashes, hashes_of_names(names)[place])
+            named = replace(cls.of(by_name, use), of_scores=True)
             columns = [[*score_labels, name].index(name) for name in names.tolist()]
-            by_column = cls.of(
-                hashes_of_pairs(hashes, np.array(columns, np.uint64)[place]), use
-            )
-            by_name = cls.of(hashes_of_pairs(hashes, hashes_of_names(names)[place]), use)
-            named = replace(by_name, of_scores=True)
-            return replace(by_column, of_scores="columns", named=named)
+            hashes = hashes_of_pairs(hashes, np.array(columns, np.uint64)[place])
+            of_scores = "columns"
         digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))
-        rows = cls(digests, use=use)
+        rows = cls(digests, use=use, of_scores=of_scores, named=named)
         if len(digests) > MOST_DIGESTS:
             return rows.up_to(int(digests[MOST_DIGESTS - 1]))
         return rows

@@ -238,7 +238,7 @@ class Models:
         # By column: sums over the classes of a row are then several times as fast.
         P = np.zeros((n_rows_of(predicted), self.n_classes), order="F")
         P[:, columns] = predicted
-        return check_probabilities(P, n_rows_of(X), name, "the table", tolerance=ROUNDED)
+        return check_probabilities(P, name, ROUNDED)
 
 
 @one_blas_thread()

@@ -25,6 +25,7 @@ from tailboost.core import (
     Table,
     as_pandas,
     check_indexes,
+    check_length,
     check_probabilities,
     columns_of,
     frozen_value,
@@ -701,9 +702,8 @@ def stacked(
                 f"{argument} has {n_columns} columns, but there are {len(classes)} classes: "
                 "one column for each, in the order of `classes`"
             )
-        P[:, names.index(name)] = check_probabilities(
-            of_model, n_rows, argument, "the table", tolerance=ROUNDED
-        )
+        check_length(of_model, argument, n_rows, "the table")
+        P[:, names.index(name)] = check_probabilities(of_model, argument, ROUNDED)
     return P
 
 
