@@ -85,7 +85,7 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
         return {}
     if isinstance(groups, (str, list, tuple)):
         groups = _columns_of_X(groups, name, X)
-    groups = with_interval_names(as_pandas(groups))
+    groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
         names = list(groups)
         if not names or len(set(names)) < len(names):
@@ -98,6 +98,7 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
                 )
         names.sort(key=str)
         return {column: with_interval_names(groups[column]) for column in names}
+    groups = with_interval_names(groups)
     # NumPy would turn 1 beside "a" into "1".
     array = groups if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
     if array.ndim == 1:
