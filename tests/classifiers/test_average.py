@@ -37,7 +37,7 @@ def peer(logs, y, weight, idle=()):
 
 
 def learned(logs, rows):
-    models = Models([f"m{i}" for i in range(len(logs))], logs[0].shape[1], [], [], are_given=True)
+    models = Models([f"m{i}" for i in range(len(logs))], logs[0].shape[1], [None] * len(logs), [])
     return averaging(replace(models, logs=logs, rows=rows))
 
 

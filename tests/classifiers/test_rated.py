@@ -358,6 +358,6 @@ def test_another_choice_learns_nothing_of_groups_anew(monkeypatch):
     mix = RobustMixtureClassifier.from_probabilities(
         P, Y, groups={"sex": SEX}, limits=[rates.error(by="cell") <= 1.0], infer_groups=True
     )
-    monkeypatch.setattr("tailboost.selection.weights.ClassWeights.fit_groups", None)
+    monkeypatch.setattr("tailboost.selection.weights.ClassWeights.with_groups", None)
     again = mix.reweight(objective="worst_cell", limits=[])
     assert errors_of(again).max() <= max(line.value for line in mix.rates_ if "cell" in line.rate)

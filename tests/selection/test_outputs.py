@@ -9,8 +9,7 @@ LOGS = np.log(np.random.default_rng(0).dirichlet(np.ones(3), (4, 20)))  # of fou
 
 
 def test_every_model_has_its_own_probabilities():
-    models = Models([*"abcd"], 3, [], [], are_given=True)
-    models.weights, models.offset = np.full(4, 0.25), np.zeros(3)
+    models = Models([*"abcd"], 3, [], [], np.full(4, 0.25), np.zeros(3))
     table = LogProbabilities(LOGS.__getitem__, models)
     for model in (2, 0, 3, 1, 2):
         np.testing.assert_array_equal(table.logs(model), LOGS[model])

@@ -495,7 +495,7 @@ class SelectedClassifier(OfAnyTable):
         if has_named_columns(X):
             models = replace(models, read_stacked=True)
             return models, stacked(X, self.classes_, models.names)
-        if models.are_given:
+        if not models.fitted:
             raise AttributeError(
                 "this classifier is made from_probabilities and has no models: give a dict of "
                 "their probabilities of the new rows"
@@ -576,7 +576,7 @@ class SelectedClassifier(OfAnyTable):
             rule,
             selection.problem.limits,
             (
-                Known(self.records_, score_labels=models.score_labels(self.classes_)),
+                Known(self.records_, score_labels=models.score_labels),
                 *known_within(models.fitted),
             ),
             self._scored,

@@ -274,7 +274,7 @@ def points_along(
         If the limits contradict each other.
     """
     objective = problem.objective
-    strata = engine.strata
+    strata = engine.family.data.strata
     pool = first_rules(engine.family, Program(strata, objective, problem.limits))
     least = engine.select(problem, pool)
     sign = limited.sign

@@ -611,4 +611,4 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
                 ResubstitutionWarning,
             )
             models = replace(models, rows=replace(rows, words=words, fitted=True))
-    return models, Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels(rows.classes))
+    return models, Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels)

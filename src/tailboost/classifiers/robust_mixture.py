@@ -463,14 +463,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         mix._name_groups(rows)
         P = stacked(probabilities, mix.classes_)
         check_length(y, "y", len(P), "probabilities")
-        models = Models(
-            list(probabilities), len(mix.classes_), [], [], are_given=True, read_stacked=True
-        )
+        models = Models(list(probabilities), len(mix.classes_), [], [], read_stacked=True)
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.places])
         rows = rows.numbered(mix.classes_, mix._group_names, words)
         models, used = compared(scored_on(models, rows, {}, []), [])
-        engine = Engine(problem, averaging(models), mix._column_read)
+        engine = Engine.of(problem, averaging(models), mix._column_read)
         mix._select(engine, problem, Records(used=(used,)), NOTHING).warn()
         return mix
 

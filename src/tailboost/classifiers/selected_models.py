@@ -371,7 +371,7 @@ class TunedClassifier(SelectedClassifier):
         models, used = compared(models, known)
         if not split.parts:
             records = records.using(used)
-        engine = Engine(problem, averaging(models), self._column_read)
+        engine = Engine.of(problem, averaging(models), self._column_read)
         return self._select(engine, problem, records, identity)
 
     def _select(
@@ -477,7 +477,7 @@ class TunedClassifier(SelectedClassifier):
             else:
                 models, used = new._on_rows(given)
                 records = records.using(used)  # `certify` refuses them from now on
-            engine = Engine(problem, models, new._column_read)
+            engine = Engine.of(problem, models, new._column_read)
         new._select(engine, problem, records, new.evidence_.identity).warn()
         return new
 

@@ -208,15 +208,16 @@ def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
     A refit shifts all subgroups alike, so compared rates have no such noise.
     """
     spread = 0.0 if limit.compares else rule.engine.spread
-    terms, numbers, errors = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
+    counted = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
     if not limit.compares:
-        bounds = limit.levels(terms.names) - limit.sign * np.nan_to_num(n_errors * errors)
-        each = zip(terms.names, bounds.tolist(), strict=True)
+        bounds = limit.levels(counted.names)
+        bounds = bounds - limit.sign * np.nan_to_num(n_errors * counted.errors)
+        each = zip(counted.names, bounds.tolist(), strict=True)
         return replace(limit, bound=tuple(pair for pair in each if not np.isnan(pair[1])))
-    of_pairs = limit.deviations(errors**2)
+    of_pairs = limit.deviations(counted.errors**2)
     np.fill_diagonal(of_pairs, 0.0)
     noise = of_pairs.max()
     if limit.form == RATIO:  # over the largest rate
-        noise /= max(np.fmax.reduce(numbers[0]), TINY)
+        noise /= max(np.fmax.reduce(counted.values), TINY)
     bound = limit.bound - limit.sign * np.nan_to_num(n_errors * noise)
     return replace(limit, bound=float(np.clip(bound, 0.0, limit.most)))

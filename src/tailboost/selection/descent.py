@@ -119,10 +119,6 @@ class RunningRates:
         parts = [each.top for each in terms] + [each.bottom for each in terms]
         self.table = np.concatenate(parts).reshape(2 * len(self.signs), -1).T
 
-    def sums(self, counts: Sequence[Floats]) -> Floats:
-        """Return the numerators and denominators of all rates of counts (T, W, A), shape (T, 2 R)."""
-        return np.reshape(counts, (len(counts), -1)) @ self.table
-
     def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Mask, Floats]:
         """Return the charges of the rules on a line through a rule with these sums, shape (2 R,).
 
@@ -150,20 +146,17 @@ class RunningRates:
         at_rest = self._beyond(sums, slice(None))
         at_rest[moving] = np.nan
         beyond = self._beyond(moved, moving)
-
-        def ends(number: int) -> list[Floats]:
+        charges = violations = np.zeros(beyond.shape[:-1])
+        for number, scale in enumerate(self.scales):
             rest = at_rest[self.stated == number]
             own = beyond[..., self.stated[moving] == number]
-            reductions = np.fmax.reduce, np.fmin.reduce
-            return [reduce(own, axis=-1, initial=reduce(rest)) for reduce in reductions]
-
-        largest, _ = ends(0)
-        # Without rows no rate is above.
-        charges = np.nan_to_num(largest / self.scales[0], nan=-1.0)
-        violations = np.zeros_like(charges)
-        for number, limit in enumerate(self.limits, 1):
-            violation = limit.violation(*ends(number)) / self.scales[number]
-            violations = np.maximum(violations, violation)
+            largest = np.fmax.reduce(own, axis=-1, initial=np.fmax.reduce(rest))
+            smallest = np.fmin.reduce(own, axis=-1, initial=np.fmin.reduce(rest))
+            if number == 0:  # without rows no rate is above
+                charges = np.nan_to_num(largest / scale, nan=-1.0)
+            else:
+                violation = self.limits[number - 1].violation(largest, smallest) / scale
+                violations = np.maximum(violations, violation)
         broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
 
@@ -179,7 +172,7 @@ def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
     """Return the rule after moves to the best rule on each line in turn."""
     lines = family.lines(compares=any(limit.compares for limit in rates.limits))
     reached = family.reached(rule)
-    sums = rates.sums([family.counts(rule)])[0]
+    sums = family.counts(rule).ravel() @ rates.table
     least = np.inf
     n_kept = 0  # lines since the last move
     for each in lines * PASSES:

@@ -274,8 +274,15 @@ def known_within(
     is_ours = isinstance(model, Answers)
     if is_frozen and (pipelines or not is_ours):
         yield Known(Records())
-    if not is_ours:
-        for part in _parts(model):
+    if not is_ours:  # the parts of a collection or a call, or the attributes of a model
+        parts: Iterable[Any] = getattr(model, "__dict__", {}).values()
+        if isinstance(model, (list, tuple)):
+            parts = model
+        elif isinstance(model, dict):
+            parts = model.values()
+        elif isinstance(model, partial):
+            parts = model.func, *model.args, *model.keywords.values()
+        for part in list(parts):
             if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
                 yield from known_within(part, steps, around)
         return
@@ -285,16 +292,6 @@ def known_within(
             hashes = each.hashes or partial(_content, found)
             records = replace(each.records, complete=found.known[0].records.complete)
             yield _behind(replace(each, records=records, hashes=hashes), steps)
-
-
-def _parts(model: Model) -> Iterable[Any]:
-    """Return the items of a collection, the arguments of a partial function, or the attributes of a model."""
-    if isinstance(model, partial):
-        return model.func, *model.args, *model.keywords.values()
-    if isinstance(model, (list, tuple)):
-        return model
-    attributes = model if isinstance(model, dict) else getattr(model, "__dict__", {})
-    return [*attributes.values()]
 
 
 def _content(found: Decided, X: Table) -> Hashes:

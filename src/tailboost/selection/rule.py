@@ -289,10 +289,10 @@ class ThresholdRule(StoredRule):
         actions = [*self.classes, HUMAN_REVIEW]  # a class "human review" replaces deferral
         numbers = np.full(len(scores), -1)
         for group_number, band in enumerate(self.bands):
-            rows = np.flatnonzero((place == group_number) & ~np.isnan(scores))
-            of_band = np.array([actions.index(action) for _, action in band])
-            ends: Any = [lower for lower, _ in band[1:]]
-            numbers[rows] = of_band[np.searchsorted(ends, scores[rows], side="right")]
+            rows = np.flatnonzero(place == group_number)
+            for lower, action in band:
+                is_above = scores[rows] >= (-np.inf if lower is None else lower)
+                numbers[rows[is_above]] = actions.index(action)
         return numbers
 
     def _check(self) -> None:

@@ -14,7 +14,13 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core import Array, Floats, frozen_value, one_blas_thread
+from tailboost.core import (
+    Array,
+    Derived,
+    Floats,
+    frozen_value,
+    one_blas_thread,
+)
 from tailboost.rates import (
     EACH,
     InfeasibleLimitsError,
@@ -68,31 +74,32 @@ STARTS = 3
 # -- the problem ---------------------------------------------------------------------------------------------
 
 
+class ProblemFacts(Derived):
+    """What follows from the objective and the limits."""
+
+    rates: list[Rate]  # of both
+    needs_costs: bool  # whether a rate is about given costs of the rows
+    needs_deferral: bool  # whether a rate charges for deferral
+
+
 @frozen_value
-class Problem:
+class Problem(ProblemFacts):
     """An objective within limits, and the kind of the selected rule."""
 
     objective: Statistic  # a rate, or the largest rate of a family
     limits: tuple[Limit, ...] = ()
     # Largest increase of the overall error; None for no limit.
     error_budget: float | None = None
-    # Whether rules that do not read the group of a row weigh an estimate of it.
+    # Whether rules weigh an estimate of the group of a row: not if they read it.
     infer_groups: bool = False
 
-    @property
-    def rates(self) -> list[Rate]:
-        """The rates of the objective and the limits."""
-        return [self.objective.rate, *(limit.rate for limit in self.limits)]
-
-    @property
-    def needs_costs(self) -> bool:
-        """Whether a rate is about given costs of the rows."""
-        return any(rate.needs_costs for rate in self.rates)
-
-    @property
-    def needs_deferral(self) -> bool:
-        """Whether a rate charges for deferral."""
-        return any(rate.needs_deferral for rate in self.rates)
+    def __post_init__(self) -> None:
+        rates = [self.objective.rate, *(limit.rate for limit in self.limits)]
+        vars(self).update(
+            rates=rates,
+            needs_costs=any(rate.needs_costs for rate in rates),
+            needs_deferral=any(rate.needs_deferral for rate in rates),
+        )
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the problem with other limits."""
@@ -127,7 +134,8 @@ def stated(parameters: Any) -> Problem:
         raise ValueError(
             f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
         )
-    infers = parameters.infer_groups or (objective.worst and objective.rate.needs_groups)
+    is_by_group = objective.worst and objective.rate.needs_groups
+    infers = (parameters.infer_groups or is_by_group) and not parameters.by_group
     return Problem(objective, limits, parameters.error_budget, infers)
 
 
@@ -156,6 +164,15 @@ class Pool:
 # -- the program ---------------------------------------------------------------------------------------------
 
 
+class Inequality(NamedTuple):
+    """``⟨matrix, N⟩ + free z ≤ bound`` over confusion counts N."""
+
+    limit: int  # number of the limit behind it, −1 for the objective
+    matrix: Floats
+    free: float
+    bound: float
+
+
 @dataclass(eq=False)
 class Program:
     """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures.
@@ -174,6 +191,10 @@ class Program:
 
     Attributes
     ----------
+    terms : list
+        Of the rate of the objective, in which ties have a price, and of each limit.
+    errors : ndarray of shape (W, A)
+        The overall error is the sum of its products with counts.
     cost : ndarray of shape (W × A,)
         The linear part of the objective.
     matrix, bound : ndarray of shape (J, W × A), (J,)
@@ -182,10 +203,6 @@ class Program:
         f, coefficients of the free variables, one for each limit that has any.
     limit_of_row : ndarray of shape (J,)
         Number of the limit behind each row, −1 for the objective.
-    terms : list
-        Of the rate of the objective and of each limit.
-    errors : ndarray of shape (W, A)
-        The overall error is the sum of its products with counts.
 
     Raises
     ------
@@ -201,32 +218,32 @@ class Program:
 
     def __post_init__(self) -> None:
         strata, objective = self.strata, self.objective
-        self.terms = [each.rate.terms(strata) for each in (objective, *self.limits)]
+        minimised, *limited = (each.rate.terms(strata) for each in (objective, *self.limits))
         self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
         if objective == OVERALL_ERROR and strata.defers:
             tie = TIE_PRICE * deferred().terms(strata).top
-            self.terms[0] = replace(self.terms[0], top=self.terms[0].top + tie)
-        terms, *limited = self.terms
-        level = self.level * objective.rate.is_ratio
-        minimised = terms.beyond(level)[terms.mass > 0] / terms.scale
-        if not len(minimised):
+            minimised = replace(minimised, top=minimised.top + tie)
+        self.terms = [minimised, *limited]
+        reached = minimised.beyond(self.level * objective.rate.is_ratio)
+        reached = reached[minimised.mass > 0] / minimised.scale
+        if not len(reached):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
-        cost, rows = minimised[0], []
+        cost, rows = reached[0], []
         if objective.worst:
             cost = TIE_PRICE * self.errors
-            rows = [(-1, each, -1.0, 0.0) for each in minimised]
-        for i, each in enumerate(limited):
-            rows += [(i, *row) for row in self.limits[i].rows(each)]
-        limit, matrix, free, bound = ([row[j] for row in rows] for j in range(4))
+            rows = [Inequality(-1, each, -1.0, 0.0) for each in reached]
+        for i, limit in enumerate(self.limits):
+            rows += [Inequality(i, *row) for row in limit.rows(limited[i])]
         self.cost = cost.ravel()
-        self.matrix = np.reshape(matrix, (len(rows), cost.size))
-        self.bound = np.array(bound)
-        self.limit_of_row = np.array(limit, dtype=np.intp)
+        self.matrix = np.reshape([row.matrix for row in rows], (len(rows), cost.size))
+        self.bound = np.array([row.bound for row in rows])
+        self.limit_of_row = np.array([row.limit for row in rows], dtype=np.intp)
+        free = np.array([row.free for row in rows])
         # One free variable serves all rows of a limit that have one.
-        with_free = np.unique(self.limit_of_row[np.array(free) != 0.0])
-        self.free = np.array(free)[:, None] * (self.limit_of_row[:, None] == with_free)
+        with_free = np.unique(self.limit_of_row[free != 0.0])
+        self.free = free[:, None] * (self.limit_of_row[:, None] == with_free)
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
@@ -250,7 +267,7 @@ class Program:
 
     def charged(self, counts: Sequence[Floats]) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
-        sums = self.rates.sums(counts)
+        sums = np.reshape(counts, (len(counts), -1)) @ self.rates.table
         return self.rates.charged(sums[0], slice(None), sums)
 
     def keeps(self, counts: Floats) -> bool:
@@ -298,9 +315,10 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
         mixed = np.tensordot(weights / weights.sum(), counts, axes=1)
         duals = np.maximum(-found.ineqlin.marginals, 0.0)
         mixture = Mixture(program, found.fun, duals, mixed, slack.sum() <= SOLVED)
+        if not program.objective.rate.is_ratio:
+            break
         level = program.value(mixed)
-        # Also if the level is unknown.
-        if not (program.objective.rate.is_ratio and abs(level - program.level) > SAME_LEVEL):
+        if not abs(level - program.level) > SAME_LEVEL:  # also if the level is unknown
             break
         program = replace(program, level=level)
     return mixture
@@ -354,8 +372,8 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
 
 
 @one_blas_thread()
-def select(pool: Pool, program: Program) -> tuple[int, Mixture]:
-    """Return the number of the best rule within limits, and the best mixture; rules that may help are added.
+def select(pool: Pool, program: Program) -> int:
+    """Return the number of the best rule within limits; rules that may help are added.
 
     The rule of least expected cost is selected without a search if it keeps all limits, and for a largest
     rate the best first rule within limits on the overall error: there a search is no better on fresh rows.
@@ -371,13 +389,13 @@ def select(pool: Pool, program: Program) -> tuple[int, Mixture]:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
     # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
     is_best = program.objective.worst or not (rate.is_ratio or rate.needs_costs)
-    if not (is_best and program.keeps(pool.counts[number])):
-        grow(pool, program)
-        charged = program.charged(pool.counts)
-        for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
-            pool.add(descended(pool.family, program.rates, pool.rules[start]))
-        number = program.best(pool.counts)
-    return number, solve(pool.counts, program)
+    if is_best and program.keeps(pool.counts[number]):
+        return number
+    grow(pool, program)
+    charged = program.charged(pool.counts)
+    for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
+        pool.add(descended(pool.family, program.rates, pool.rules[start]))
+    return program.best(pool.counts)
 
 
 def grow(pool: Pool, program: Program) -> Mixture:

@@ -6,25 +6,25 @@ A selection is a rule for a problem, with its rates and warnings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from tailboost.core import (
     BoundNotMetWarning,
+    Document,
     Floats,
     Ints,
     Name,
     SmallSubgroupsWarning,
-    Table,
     UselessRuleWarning,
     frozen_object,
     joined,
     warn_user,
 )
-from tailboost.rates import Counts, Limit, Rate, Strata, error
+from tailboost.rates import Counts, Limit, Rate, error
 from tailboost.rows import HUMAN_REVIEW, GroupNames, Rows, unit_name
 from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LogProbabilities, Models
@@ -36,6 +36,7 @@ from tailboost.selection.search import (
     contradiction,
     first_rules,
     select,
+    solve,
     within_budget,
 )
 from tailboost.selection.table import REFIT, RateTable
@@ -54,10 +55,10 @@ GroupsRead = tuple[list[Name] | None, Name]
 """The groups of a group-aware rule and the name of their column; None and None for a group-blind rule."""
 
 
-def counted(problem: Problem, rows: Rows, rule_column: int | None) -> Counts:
+def counted(problem: Problem, rows: Rows, group_column: int | None) -> Counts:
     """Return the rows to be counted for a problem.
 
-    Groups make strata if a rate is about them, or if rules read their column, number ``rule_column``.
+    Groups make strata if a rate is about them, or if rules read their column, number ``group_column``.
 
     Raises
     ------
@@ -66,8 +67,14 @@ def counted(problem: Problem, rows: Rows, rule_column: int | None) -> Counts:
     """
     names = rows.names
     used = problem.columns(names.titles)
-    if rule_column is not None:
-        used = sorted({*used, rule_column})
+    if group_column is not None:
+        used = sorted({*used, group_column})
+        absent = np.delete(names.values[group_column], rows.groups[:, group_column])
+        if len(absent):
+            raise ValueError(
+                f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
+                "select on"
+            )
     if any(rate.needs_groups for rate in problem.rates) and not used:
         # Of an unknown column the terms raise the error.
         used = [*range(len(names.titles))]
@@ -80,91 +87,99 @@ def counted(problem: Problem, rows: Rows, rule_column: int | None) -> Counts:
         defers=problem.needs_deferral,
         costs=rows.costs if problem.needs_costs else None,
     )
-    strata = found.strata
-    if rule_column is not None:
-        with_rows = strata.combinations[:, used.index(rule_column)]
-        absent = np.delete(names.values[rule_column], with_rows)
-        if len(absent):
-            raise ValueError(
-                f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
-                "select on"
-            )
-    size = rows.sizes(found.stratum, len(strata.mass))
-    return replace(found, strata=replace(strata, size=size))
+    size = rows.sizes(found.stratum, len(found.strata.mass))
+    return replace(found, strata=replace(found.strata, size=size))
 
 
-@dataclass(eq=False)
+@frozen_object
 class Engine:
     """Selects among rules on models' outputs. Another selection needs no fit.
 
-    Parameters
+    Attributes
     ----------
     problem : Problem
-        Determines the strata and costs.
+        Determined the strata and costs.
     models : Models
         The models with their log-probabilities, their average, and the selection data. The features of these
         rows, from which groups are estimated, and their costs are not kept.
-    told : int or None
-        Number of the group column of group-aware rules; None for group-blind rules.
+    group_column : int or None
+        Number of the group column that rules read; None for group-blind rules.
+    family : Thresholds or ClassWeights
+        The rules, on the selection data.
+    spread : float
+        The spread of rates under a refit of the models; 0 if the counted models answer.
+    words : str
+        The selection data, for people.
     """
 
     problem: Problem
     models: Models
-    told: int | None
-    family: Thresholds | ClassWeights = field(init=False)
-    # The spread of rates under a refit of the models; 0 if the counted models answer.
-    spread: float = field(init=False)
-    words: str = field(init=False)  # the selection data, for people
+    group_column: int | None
+    family: Thresholds | ClassWeights
+    spread: float
+    words: str
 
-    def __post_init__(self) -> None:
-        rows = self.models.rows
-        self.models = models = replace(self.models, rows=replace(rows, X=None, costs=None))
-        data = counted(self.problem, rows, self.told)
+    @classmethod
+    def of(cls, problem: Problem, models: Models, group_column: int | None) -> Self:
+        """Return the rules for a problem on the outputs of models.
+
+        Raises
+        ------
+        ValueError
+            If a group that rules read has no row, or a score falls with the label that is stated for it.
+        """
+        rows = models.rows
+        data = counted(problem, rows, group_column)
         strata = data.strata
         column = None
-        if self.told is not None and len(rows.names.values[self.told]) > 1:
-            column = strata.columns.index(rows.names.titles[self.told])
-        self.family = weights = ClassWeights(data, column)
-        table = self.outputs(None if models.of_scores else rows.X)
-        if self._infers(self.problem) and strata.n_combinations > 1:
-            weights.fit_groups(table, rows.weight)
-        elif strata.n_classes > 2:
-            weights.probabilities = weights.predict(table)
-        estimates_groups = bool(weights.models)
-        if strata.n_classes == 2 and not estimates_groups:
+        if group_column is not None and len(rows.names.values[group_column]) > 1:
+            column = strata.columns.index(rows.names.titles[group_column])
+        place = strata.place(column)[data.stratum]
+        X = None if models.of_scores else rows.X
+        table = LogProbabilities(models.logs.__getitem__, models, place, X, models.scores)
+        infers = problem.infer_groups and strata.n_combinations > 1 and not models.reads_scores
+        family: Thresholds | ClassWeights
+        if infers or strata.n_classes > 2:
+            weights = ClassWeights(data, column)
+            family = replace(weights, probabilities=weights.predict(table))
+            if infers:
+                family = family.with_groups(table, rows.weight)
+            infers = bool(family.models)
+        if strata.n_classes == 2 and not infers:
             sign = 2.0 * models.score.positive_ - 1.0
             # Without the average, which is most of the memory of a large table.
             scores, chance = sign * table.score, np.exp(table.pooled[:, 1])
             del table.pooled
-            self.family = Thresholds(data, scores, chance, column, sign)
-            if not (rows.fitted or rows.refit):
-                self.direction(data, table).refuse_falling(models, rows.classes)
-        self.spread = REFIT if rows.refit or estimates_groups else 0.0
-        self.words = rows.words
-        if estimates_groups:
-            self.words += ", with groups estimated by models of other rows"
+            family = Thresholds(data, scores, chance, column, sign)
+            if models.have_score and not (rows.fitted or rows.refit):
+                direction = Direction.of(scores, strata.y[data.stratum], place)
+                direction.refuse_falling(models, rows.classes)
+        return cls(
+            problem,
+            replace(models, rows=replace(rows, X=None, costs=None)),
+            group_column,
+            family,
+            REFIT * (rows.refit or infers),
+            rows.words + ", with groups estimated by models of other rows" * infers,
+        )
 
-    @property
-    def strata(self) -> Strata:
-        """The strata of the selection data."""
-        return self.family.data.strata
+    def __setstate__(self, state: Document) -> None:
+        # Earlier versions called the column told.
+        vars(self).update({"group_column": state.get("told"), **state})
 
-    def _infers(self, problem: Problem) -> bool:
-        """Whether rules weigh an estimate of a row's group: not if they read it, or read scores alone."""
-        return problem.infer_groups and self.told is None and not self.models.reads_scores
-
-    def outputs(self, X: Table = None) -> LogProbabilities:
-        """Return the outputs of the models on the selection data, also with their features."""
+    def outputs(self) -> LogProbabilities:
+        """Return the outputs of the models on the selection data."""
         models, data = self.models, self.family.data
-        groups = data.strata.place(self.family.group_column)[data.stratum]
-        return LogProbabilities(models.logs.__getitem__, models, groups, X, models.scores)
+        place = data.strata.place(self.family.group_column)[data.stratum]
+        return LogProbabilities(models.logs.__getitem__, models, place, scores=models.scores)
 
-    def direction(self, data: Counts, table: LogProbabilities, among: Any = ...) -> Direction:
+    def direction(self, data: Counts, table: LogProbabilities, among: Ints) -> Direction:
         """Return whether the single score of some rows grows with the label that it is stated for."""
-        if not isinstance(self.family, Thresholds) or not self.models.have_score:
+        family = self.family
+        if not isinstance(family, Thresholds) or not self.models.have_score:
             return Direction()
-        columns = (self.family.sign * table.score, data.strata.y[data.stratum], table.groups)
-        return Direction.of(*(column[among] for column in columns))
+        y = data.strata.y[data.stratum[among]]
+        return Direction.of(family.sign * table.score[among], y, table.groups[among])
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -174,15 +189,15 @@ class Engine:
         ValueError
             If the kept selection data lack costs or groups of the problem.
         """
-        strata = self.strata
+        strata = self.family.data.strata
         titles = self.models.rows.names.titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
             and problem.needs_deferral == strata.defers
             and problem.needs_costs <= self.problem.needs_costs
-            and self._infers(problem) <= self.problem.infer_groups
+            and problem.infer_groups <= self.problem.infer_groups
         )
-        return self if covers else replace(self, problem=problem)
+        return self if covers else Engine.of(problem, self.models, self.group_column)
 
     # -- selection -------------------------------------------------------------------------------------
 
@@ -198,13 +213,15 @@ class Engine:
         ValueError
             If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
         """
-        program = Program(self.strata, problem.objective, problem.limits)
+        program = Program(self.family.data.strata, problem.objective, problem.limits)
         pool = pool or first_rules(self.family, program)
         if problem.error_budget is not None:
             program = within_budget(pool, program, problem.error_budget)
-        number, mixture = select(pool, program)
-        if not (program.keeps(pool.counts[number]) or mixture.feasible):
-            raise contradiction(mixture, self.words)
+        number = select(pool, program)
+        if not program.keeps(pool.counts[number]):
+            mixture = solve(pool.counts, program)
+            if not mixture.feasible:
+                raise contradiction(mixture, self.words)
         return self.selected(problem, program, pool, number)
 
     def selected(
@@ -254,16 +271,16 @@ class Selection:
     @property
     def defers(self) -> bool:
         """Whether the rule may defer rows."""
-        return self.engine.strata.defers
+        return self.program.strata.defers
 
     @property
     def groups_read(self) -> GroupsRead:
         """The groups that the rule reads, and their column."""
-        told = self.engine.told
-        if told is None:
+        column = self.engine.group_column
+        if column is None:
             return None, None
         names = self.models.rows.names
-        return names.values[told].tolist(), names.titles[told]
+        return names.values[column].tolist(), names.titles[column]
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits; raises as `Engine.select`."""
@@ -283,7 +300,7 @@ class Selection:
         score, family = self.models.score, self.engine.family
         assert isinstance(family, Thresholds)
         sign = int(family.sign)
-        classes = list(self.engine.strata.classes)
+        classes = list(self.program.strata.classes)
         first, last = classes[::sign]
         bands: list[Band] = []
         for low, high in np.sort(sign * self.rule, axis=1)[:, [0, -1]].tolist():
@@ -306,12 +323,11 @@ class Selection:
     @property
     def written(self) -> ThresholdRule | Rule:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
-        engine = self.engine
-        models, family = engine.models, engine.family
+        models, family = self.models, self.engine.family
         if isinstance(family, Thresholds) and models.have_score:
             return self.on_score
         return Rule(
-            list(engine.strata.classes),
+            list(self.program.strata.classes),
             self.groups_read[0],
             {models.names[i]: float(models.weights[i]) for i in models.used},
             models.offset.tolist(),
@@ -321,34 +337,35 @@ class Selection:
 
     def answers(self, table: LogProbabilities) -> Ints:
         """Return class numbers; of a deferred row K more than that of the label it would get."""
-        family = self.engine.family
-        if isinstance(family, Thresholds):
-            numbers = answers_of(self.on_score, table)
-            deferred = np.flatnonzero(numbers == self.engine.strata.n_classes)
-            if len(deferred):
-                numbers[deferred] += table.pooled[deferred].argmax(axis=1)
-            return numbers
-        costs = expected_costs(family.predict(table), self.rule)
-        K = self.engine.strata.n_classes
-        return costs[:K].argmin(axis=0) + K * (costs.argmin(axis=0) == K)
+        family, K = self.engine.family, self.program.strata.n_classes
+        if isinstance(family, ClassWeights):
+            costs = expected_costs(family.predict(table), self.rule)
+            return costs[:K].argmin(axis=0) + K * (costs.argmin(axis=0) == K)
+        numbers = answers_of(self.on_score, table)
+        deferred = np.flatnonzero(numbers == K)
+        if len(deferred):
+            numbers[deferred] += table.pooled[deferred].argmax(axis=1)
+        return numbers
 
     # -- rates on the selection data ---------------------------------------------------------------------
 
     @property
     def n_rows(self) -> float:
         """Number of selection rows; of weighted rows the effective number."""
-        return float(self.engine.strata.size.sum())
+        return float(self.program.strata.size.sum())
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
         engine = self.engine
+        # By group the selection finds favourable rows, as in a ratio; on rows of a fit errors are small.
+        none = engine.family.group_column is not None or engine.models.rows.fitted
         return RateTable.counted(
             stated,
-            engine.strata,
+            self.program.strata,
             self.counts,
             engine.words,
             spread=engine.spread,
-            by_group=engine.family.group_column is not None or engine.models.rows.fitted,
+            has_interval=lambda rate: not (none or rate.is_ratio),
         )
 
     @cached_property
@@ -366,7 +383,7 @@ class Selection:
 
     def warn(self) -> None:
         """Warn of violated limits, few rows, and a rule with nearly one answer."""
-        strata, words = self.engine.strata, self.engine.words
+        strata, words = self.program.strata, self.engine.words
         keeps = self.program.keeps(self.counts)
         if not keeps:
             warn_user(
@@ -385,7 +402,7 @@ class Selection:
             )
         few = [
             f"{line.rate} of {line.texts[1]} ({line.rows:.0f})"
-            for line in self.estimates
+            for line in self.estimates.lines
             if line.rows < FEW_ROWS
         ]
         if few:

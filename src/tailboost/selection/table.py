@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tailboost.core import (
     Document,
     Floats,
     LimitLine,
+    Name,
     filled_columns,
     frozen_value,
     html_table,
@@ -23,7 +24,7 @@ from tailboost.core import (
     stated_words,
     text_table,
 )
-from tailboost.rates import TINY, Limit, Rate, Strata, Terms, as_statistics
+from tailboost.rates import TINY, Limit, Rate, Strata, as_statistics
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows import unit_name
 
@@ -46,9 +47,25 @@ INTERVALS = (
 )
 
 
+class CountedRate(NamedTuple):
+    """The rate of one rule by subgroup, with 95 % intervals for new rows. Arrays have the shape (m,)."""
+
+    names: list[Name]  # of the subgroups
+    values: Floats  # the rates; NaN without rows
+    low: Floats  # ends of the intervals; NaN without one
+    high: Floats
+    rows: Floats  # the effective rows behind each rate, (Σ w)² / Σ w²
+    errors: Floats  # standard errors about the rates of new rows
+
+
 def counted_rate(
-    rate: Rate, strata: Strata, counts: Floats, refit_share: float = 0.0
-) -> tuple[Terms, Floats, Floats]:
+    rate: Rate,
+    strata: Strata,
+    counts: Floats,
+    refit_share: float = 0.0,
+    *,
+    has_interval: bool = True,
+) -> CountedRate:
     """Return rates of one rule by subgroup with 95 % intervals for new rows.
 
     A rate is that of as many rows with values at the ends of its range as have the same information.
@@ -66,16 +83,8 @@ def counted_rate(
         Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models answer.
         The overall error and the overall cost do not vary. The arms of Clopper–Pearson intervals are
         lengthened by it in quadrature.
-
-    Returns
-    -------
-    terms : Terms
-        The rate on the strata.
-    numbers : ndarray of shape (4, m)
-        The rates, NaN without rows; lower and upper ends of the intervals, NaN without one; the effective
-        rows behind each rate, (Σ w)² / Σ w².
-    errors : ndarray of shape (m,)
-        Standard errors about the rates of new rows.
+    has_interval : bool, default=True
+        Whether an interval can be right. A mean of given costs never has one.
     """
     n_strata = len(strata.mass)
     terms = rate.terms(strata)
@@ -103,10 +112,10 @@ def counted_rate(
     arms = np.hypot(arms, NORMAL_975 * spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
     known = ~np.isnan(values)
-    shown = known & (rows >= ROWS_OF_INTERVAL) & (not rate.needs_costs)
+    shown = known & (rows >= ROWS_OF_INTERVAL) & (has_interval and not rate.needs_costs)
     low, high = np.where(shown, smallest + width * ends, np.nan)
     errors = width * arms.mean(axis=0) / NORMAL_975 * known
-    return terms, np.array([values, low, high, rows]), OVERDISPERSION * errors
+    return CountedRate(terms.names, values, low, high, rows, OVERDISPERSION * errors)
 
 
 @frozen_value
@@ -197,7 +206,7 @@ class RateTable:
         words: str,
         *,
         spread: float = 0.0,
-        by_group: bool | None = None,
+        has_interval: Callable[[Rate], bool] = lambda rate: True,
     ) -> RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
@@ -217,38 +226,36 @@ class RateTable:
             As in the class.
         spread : float
             The ``refit_share`` of `counted_rate`.
-        by_group : bool, optional
-            Whether the rule reads groups, or these rows trained its models; None if it was not selected on
-            these rows.
+        has_interval : callable, optional
+            Whether a rate has an interval on these rows. By default each has one.
         """
         statistics = as_statistics(stated)
         in_percent = any(isinstance(each, Limit) and each.in_percent for each in statistics)
         lines: list[RateLine] = []
         for each in statistics:
-            terms, numbers, _ = counted_rate(each.rate, strata, counts, spread)
-            if by_group or (by_group is not None and each.rate.is_ratio):
-                numbers[1:3] = np.nan
-            names, rows = list(terms.names), numbers.T.tolist()
-            bounds = [np.nan] * len(names)
-            said: tuple[str, str, bool] = ("", "", in_percent and not each.rate.in_costs)
+            rate = each.rate
+            found = counted_rate(rate, strata, counts, spread, has_interval=has_interval(rate))
+            bounds = np.full(len(found.names), np.nan)
+            line = partial(RateLine, str(rate), in_percent=in_percent and not rate.in_costs)
             if isinstance(each, Limit):
-                said = (str(each), each.sense, each.in_percent)
-                if each.compares:
-                    values, low, high, _ = numbers
-                    compared = [np.nan] * 4
-                    if not np.isnan(values).any():  # of all subgroups
-                        compared[0] = each.value(values)
-                    if not np.isnan(low).any():
-                        compared[1:3] = each.interval(low, high)
-                    rows.append(compared)
-                    names.append(each.form)
-                    bounds.append(each.bound)
-                else:
-                    bounds = each.levels(names).tolist()
-            for name, row, bound in zip(names, rows, bounds, strict=True):
-                met = each.keeps(row[0], bound)
-                fields: list[Any] = [str(each.rate), name, *row, bound, met, *said]
-                lines.append(RateLine(*fields))
+                line = partial(
+                    line, limit=str(each), sense=each.sense, in_percent=each.in_percent
+                )
+                if not each.compares:
+                    bounds = each.levels(found.names)
+            numbers = np.array(
+                [found.values, found.low, found.high, found.rows, bounds]
+            ).tolist()
+            for name, value, low, high, n, bound in zip(found.names, *numbers, strict=True):
+                lines.append(line(name, value, low, high, n, bound, each.keeps(value, bound)))
+            if isinstance(each, Limit) and each.compares:
+                value = low = high = np.nan
+                if np.isfinite(found.values).all():  # of all subgroups
+                    value = each.value(found.values)
+                if np.isfinite(found.low).all():
+                    low, high = each.interval(found.low, found.high)
+                met = each.keeps(value, each.bound)
+                lines.append(line(each.form, value, low, high, np.nan, each.bound, met))
         return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:

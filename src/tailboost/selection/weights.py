@@ -1,15 +1,25 @@
 """Rules by weights of classes: the action of least expected cost, by probabilities of strata in each row."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from tailboost.core import Floats, Floats32, Ints, Model, Table, as_pandas, n_rows_of, take
+from tailboost.core import (
+    Floats,
+    Floats32,
+    Ints,
+    Model,
+    Table,
+    as_pandas,
+    n_rows_of,
+    take,
+)
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
 from tailboost.rows import hash_rows, stratified_places
@@ -59,23 +69,38 @@ class ClassWeights:
 
     The expectation is over p(s | x) = p(y | x) p(combination | x, y): class models, and frequencies or a
     model of groups.
+
+    Parameters
+    ----------
+    data : Counts
+        The rows.
+    group_column : int or None
+        Column of groups that rules read; None for group-blind rules.
+    probabilities : ndarray of shape (S, n)
+        p(s | x) of the rows.
+    by_features : bool
+        Whether groups are estimated from the features of a row, or from the probabilities of all models.
+    models : sequence of models
+        p(combination | x) of each class; none if combinations have their frequencies in each class.
+
+    Attributes
+    ----------
+    places : ndarray of int, shape (G,)
+        Number of the read group for each combination; 0 for group-blind rules.
+    shares : ndarray of shape (K, G)
+        p(combination | read group, y), the shares of combinations in each class.
     """
 
     data: Counts
-    # Number of the group column that rules read; None for group-blind rules.
     group_column: int | None = None
-    probabilities: Any = None  # shape (S, n): p(s | x) of the selection data
-    # Whether groups are estimated from the features of a row, or from the probabilities of all models.
+    probabilities: Any = None
     by_features: bool = False
-    # p(combination | x) of each class; none if combinations have their frequencies in each class.
-    models: list[Model] = field(default_factory=list)
+    models: Sequence[Model] = ()
 
     def __post_init__(self) -> None:
         strata = self.data.strata
-        # Number of the read group for each combination, shape (G,); 0 for group-blind rules.
         self.places = strata.place(self.group_column)[: strata.n_combinations]
-        # p(combination | read group, y), the shares of combinations in each class, shape (K, G). A pseudo-row
-        # of all classes gives every combination a positive share in every class.
+        # A pseudo-row of all classes gives every combination a positive share in every class.
         mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
         mass = mass + mass.sum(axis=0) / mass.sum()
         self.shares: Floats = mass / (mass @ (self.places[:, None] == self.places))
@@ -122,18 +147,19 @@ class ClassWeights:
         A row changes its action once as the cost grows: from this action to the best other one.
         """
         action, strata = line
-        rule, costs, actions, least = reached
-        has_it = np.flatnonzero(actions == action)
-        rest = np.array([each[has_it] for each in costs])
+        cost = reached.costs[action]
+        has_it = np.flatnonzero(reached.actions == action)
+        rest = np.array([each[has_it] for each in reached.costs])
         rest[action] = np.inf
-        other, least = actions.copy(), least.copy()
-        other[has_it], least[has_it] = rest.argmin(axis=0), rest.min(axis=0)
+        other, least = reached.actions.copy(), reached.least.copy()
+        other[has_it] = rest.argmin(axis=0)
+        least[has_it] = rest.min(axis=0)
         growth = self._total
         if not strata.all():
             growth = self.probabilities[strata > 0].sum(axis=0, dtype=np.float64)
         # A row changes as the cost of the action reaches the least other one, or never.
-        change = np.where(actions == action, np.inf, -np.inf)
-        np.divide(least - costs[action], growth, out=change, where=growth > 0)
+        change = np.where(reached.actions == action, np.inf, -np.inf)
+        np.divide(least - cost, growth, out=change, where=growth > 0)
         change[has_it] = change[has_it].clip(FIRST_CHANGE)
         ends = np.unique(change[np.isfinite(change)])
         ends = ends[:: len(ends) // MOST + 1]
@@ -141,11 +167,11 @@ class ClassWeights:
         moves = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
         def to(number: int) -> Reached:
-            moved, grown = rule.copy(), list(costs)
-            moved[:, action] += moves[number] * strata
-            grown[action] = costs[action] + moves[number] * growth
+            rule, costs = reached.rule.copy(), list(reached.costs)
+            rule[:, action] += moves[number] * strata
+            costs[action] = cost + moves[number] * growth
             answers = np.where(change > moves[number], action, other)
-            return Reached(moved, grown, answers, np.minimum(grown[action], least))
+            return Reached(rule, costs, answers, np.minimum(costs[action], least))
 
         order = np.argsort(change)
         changed = np.searchsorted(change[order], moves, side="right")
@@ -162,17 +188,16 @@ class ClassWeights:
 
     # -- probabilities of strata -------------------------------------------------------------------------
 
-    def fit_groups(self, table: LogProbabilities, weight: Floats) -> None:
-        """Fit the model of groups on the selection data, whose p(s | x) are then those out of fold.
+    def with_groups(self, table: LogProbabilities, weight: Floats) -> Self:
+        """Return the rules with a model of groups, fitted on the selection data; p(s | x) is out of fold.
 
         Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
         of fold is at least as large as with the frequencies.
         """
         y, stratum = self.data.strata.y, self.data.stratum
-        frequencies = self.predict(table)
         X = as_pandas(table.X)
-        self.by_features = np.ndim(X) == 2 and X.shape[1] <= MOST_FEATURES
-        X = self._features(table)
+        by_features = np.ndim(X) == 2 and X.shape[1] <= MOST_FEATURES
+        X = features(table, by_features=by_features)
 
         def fitted(rows: Ints) -> list[Model]:
             labels = y[stratum[rows]]
@@ -182,41 +207,47 @@ class ClassWeights:
             ]
 
         everything = np.arange(len(stratum))
-        outside = np.zeros(frequencies.shape)
+        outside = np.zeros(self.probabilities.shape)
         fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
         for number in np.unique(fold):
             own, others = everything[fold == number], everything[fold != number]
             outside[:, own] = self._groups(fitted(others), take(X, own))
-        joint = self._joint(table, outside)
-        ratio = joint.clip(LEAST_JUDGED) / frequencies
-        self.probabilities = frequencies
-        if weight @ np.log(ratio[stratum, everything]) > 0.0:
-            self.models, self.probabilities = fitted(everything), joint
+        probabilities = joint(table, outside)
+        ratio = probabilities.clip(LEAST_JUDGED) / self.probabilities
+        if weight @ np.log(ratio[stratum, everything]) <= 0.0:
+            return self
+        return replace(
+            self,
+            probabilities=probabilities,
+            by_features=by_features,
+            models=fitted(everything),
+        )
 
     def predict(self, table: LogProbabilities) -> Floats32:
         """Return p(s | x) of the rows of a table, shape (S, n)."""
         if self.models:
-            groups = self._groups(self.models, self._features(table))
-        else:
-            groups = self.shares[:, :, None] * (table.groups == self.places[:, None])
-        return self._joint(table, groups)
+            X = features(table, by_features=self.by_features)
+            return joint(table, self._groups(self.models, X))
+        return joint(table, self.shares[:, :, None] * (table.groups == self.places[:, None]))
 
-    def _features(self, table: LogProbabilities) -> Table:
-        """Return the input of the model of groups: features, or log-probabilities of all models."""
-        if self.by_features:
-            return as_pandas(table.X)
-        return np.hstack([table.logs(i) for i in range(len(table.models.names))])
-
-    def _groups(self, models: list[Model], X: Table) -> Floats:
+    def _groups(self, models: Sequence[Model], X: Table) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
         groups = np.zeros((len(self.data.strata.mass), n_rows_of(X)))
         for model in models if n_rows_of(X) else ():  # models refuse a table without rows
             groups[model.classes_] = model.predict_proba(X).T
         return groups
 
-    def _joint(self, table: LogProbabilities, groups: Floats) -> Floats32:
-        """Return p(s | x) by p(combination | x, y), shape (S, n) or (K, G, n)."""
-        by_class = softmax(table.pooled, axis=1).T[:, None]
-        n_classes, _, n_rows = by_class.shape
-        joint = by_class * groups.reshape(n_classes, -1, n_rows)
-        return joint.reshape(-1, n_rows).astype(np.float32)
+
+def features(table: LogProbabilities, *, by_features: bool) -> Table:
+    """Return the input of the model of groups: features, or log-probabilities of all models."""
+    if by_features:
+        return as_pandas(table.X)
+    return np.hstack([table.logs(i) for i in range(len(table.models.names))])
+
+
+def joint(table: LogProbabilities, groups: Floats) -> Floats32:
+    """Return p(s | x) by p(combination | x, y), shape (S, n) or (K, G, n)."""
+    by_class = softmax(table.pooled, axis=1).T[:, None]
+    n_classes, _, n_rows = by_class.shape
+    product = by_class * groups.reshape(n_classes, -1, n_rows)
+    return product.reshape(-1, n_rows).astype(np.float32)
