@@ -97,9 +97,8 @@ def test_tests_are_those_of_scipy(limit):
         answered = Counts.answered(y, a, groups={"g": g})
         counts = np.zeros((1, len(strata.y), 3))
         np.add.at(counts[0], (answered.stratum, answered.actions), 1.0)
-        test = LimitTests.of(limit, strata)
+        test = LimitTests.of(limit, strata, strata.place(None))
         wrong, rows = test.counts(counts)
-        kept = np.zeros(wrong.shape, dtype=bool)
         if limit.compares:
             pairs = [(int((a[g == k] == 1).sum()), int((g == k).sum())) for k in ("f", "m")]
             expected = all(
@@ -111,7 +110,7 @@ def test_tests_are_those_of_scipy(limit):
         else:
             of_groups = [(y == 1) & (g == k) for k in ("f", "m")]
             expected = all(binom.cdf((a[i] == 0).sum(), i.sum(), 0.3) <= 0.05 for i in of_groups)
-        assert test.passes(wrong, rows, kept, 0.05)[0] == expected
+        assert test.passes(wrong, rows, np.ones((1, 1, 3)), 0.05)[0] == expected
 
 
 @pytest.mark.parametrize("digits", [16, 2])
@@ -163,22 +162,18 @@ def test_a_sequence_serves_limits_on_some_groups_alone():
 
 def deferring(seed, values, limits, monkeypatch):
     """Return a case of rules that defer, its chain within ranks, and which rules pass, for each part."""
-    cases, found = [], []
-    own, own_parts = chain.passing, chain.parts_of
-    monkeypatch.setattr(chain, "parts_of", lambda case: cases.append(case) or own_parts(case))
-
-    def passing(rules, *given):
-        found.append((rules, own(rules, *given)))
-        return found[-1][1]
-
-    monkeypatch.setattr(chain, "passing", passing)
+    cases, chains, passes = [], [], []
+    own, own_stopped, own_passing = chain.beside_deferral, chain.stopped, chain.passing
+    monkeypatch.setattr(chain, "beside_deferral", lambda *given: cases.append(given[0]) or own(*given))
+    monkeypatch.setattr(chain, "stopped", lambda *given: chains.append(own_stopped(*given)) or chains[-1])
+    monkeypatch.setattr(chain, "passing", lambda *given: passes.append(own_passing(*given)) or passes[-1])
     rng = np.random.default_rng(seed)
     g, y = rng.choice(list("abc"), 1500), (rng.random(1500) < 0.4).astype(int)
     s = 1 / (1 + np.exp(-(2.2 * y - 1.1 + rng.normal(size=1500))))
     X = (np.floor(s * values) / values + 0.5 / values)[:, None]
     with suppress(tb.NotCertifiedError):
         tb.calibrate(tb.Scores(0, 1), X, y, groups={"g": g}, by_group="g", limits=limits)
-    return cases[0], found[0][0], [passes for _, passes in found]
+    return cases[0], chains[0], passes
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -368,10 +368,9 @@ def selected_on_part(
     is_by_ranks = selection_share is None and share == FOR_RANKS
     if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
         parts = Parts.of_batch(tuned(given, loosest), limits, given, ALL_CERTIFY)
-        table = CountTable.of(parts.selection)
-        if table and ranks.serve(
-            table
-        ):  # they place its rule, and no model scores the rows again
+        table = CountTable.selecting(parts.selection)
+        # Ranks place the rule, and no model scores the rows again.
+        if table is not None and ranks.serve(table):
             outputs, score = parts.selection.engine.outputs(), parts.answers.score
             answers = replace(
                 parts.answers,
@@ -433,8 +432,10 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
     one_place = strata.place(None)
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
-        tests = LimitTests.of(rate <= 0.5 if limit.from_above else rate >= 0.5, strata)
-        if limit.compares or tests is None or not ranks.is_ranked(tests.shares(one_place)):
+        tests = LimitTests.of(
+            rate <= 0.5 if limit.from_above else rate >= 0.5, strata, one_place
+        )
+        if limit.compares or tests is None or not ranks.is_ranked(tests.shares):
             return FOR_TESTS
     return FOR_RANKS / 2 if strata.defers else FOR_RANKS
 

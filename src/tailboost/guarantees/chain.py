@@ -8,7 +8,6 @@ Limits with ranks stop the thresholds of a chain of rules that the selecting row
 tested along the chain. Two procedures, for rules without and with deferral, have a theorem each.
 """
 
-from collections.abc import Sequence
 from itertools import compress
 
 import numpy as np
@@ -18,7 +17,6 @@ from tailboost.guarantees.exact_tests import (
     DEFERRED,
     FIRST,
     CountTable,
-    LimitTests,
     OneScore,
     Share,
     most_reached,
@@ -49,8 +47,11 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     All limits are on shares of one answer among fixed rows.
     """
     tables = (case.selecting, case.certifying)
-    ranked, of_fresh = ([*map(is_ranked, table.shares)] for table in tables)
-    are_shares = all(all(table.shares) and (table.place >= 0).all() for table in tables)
+    ranked, of_fresh = ([is_ranked(test.shares) for test in table.tests] for table in tables)
+    are_shares = all(
+        (table.place >= 0).all() and all(test.shares for test in table.tests)
+        for table in tables
+    )
     compares = any(test.limit.compares for test in case.selecting.tests)
     if compares or not are_shares or ranked != of_fresh:
         return None
@@ -144,7 +145,7 @@ def beside_deferral(
 
     The page "How it works" shows why the same rows cannot do both.
     """
-    on_deferral = np.array([of[0].answer == DEFERRED for of in case.selecting.shares])
+    on_deferral = np.array([test.shares[0].answer == DEFERRED for test in case.selecting.tests])
     if on_deferral.all():
         return None
     part = PART_OF_DEFERRAL * bool(on_deferral.any())
@@ -157,15 +158,19 @@ def beside_deferral(
         ranked.shares_of(~has_ranks & ~on_deferral),
         level * (1.0 - part),
     )
-    parts = parts_of(case)
+    parts = parts_of(case.selecting)
     level_of_test = level * part / len(parts)
     chosen = rules[-1].copy()
-    for places, table, tests in parts:
-        passes = passing(rules, tests, case.certifying, testing, level_of_test)
+    for places in parts:
+        selecting, certifying, tested = (
+            table.at(places) for table in (case.selecting, case.certifying, testing)
+        )
+        of_part = rules[:, places]
+        passes = passing(of_part, certifying, tested, level_of_test)
         if not passes.any():
             return Refused(case.rule(rules[-1]), level_of_test, NONE)
-        losses = np.where(passes, table.loss(rules[:, places]), np.inf)
-        chosen[places] = rules[losses.argmin(), places]
+        losses = np.where(passes, selecting.loss(of_part), np.inf)
+        chosen[places] = of_part[losses.argmin()]
     words = f"{AT_RANKS} {ALONG}" if part else AT_RANKS
     return Certified(case.rule(chosen), METHOD, words)
 
@@ -207,13 +212,7 @@ def stopped(
     return np.stack([first, last], axis=2)
 
 
-def passing(
-    rules: Ints,
-    tests: Sequence[LimitTests],
-    fresh: CountTable,
-    testing: CountTable,
-    level: float,
-) -> Mask:
+def passing(rules: Ints, fresh: CountTable, testing: CountTable, level: float) -> Mask:
     """Return which rules are about within limits on all fresh rows, and pass the tests of deferral, (K,)."""
-    on_deferral = [test for test in tests if test.wrong[..., DEFERRED].any()]
-    return fresh.passes(tests, rules, WITHIN) & testing.passes(on_deferral, rules, level)
+    on_deferral = [test for test in testing.tests if test.wrong[..., DEFERRED].any()]
+    return fresh.passes(fresh.tests, rules, WITHIN) & testing.passes(on_deferral, rules, level)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import compress, permutations
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,12 +30,13 @@ from tailboost.core import Floats, Ints, Mask, Name, frozen_object
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Strata, groups_in
 from tailboost.rates.bounds import pair_p_value
-from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE
+from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
 from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import Thresholds
 
 #: Numbers of the answers of two labels.
 FIRST, SECOND, DEFERRED = range(3)
+ALL_PLACES = slice(None)
 # Probits of a limit that is kept by construction, and of one with too few rows for a test.
 ALWAYS, NEVER = 9.0, -9.0
 # Rows at the rate of all subgroups that join those of each one: small subgroups resemble the others.
@@ -66,17 +67,6 @@ class Share:
     allowed: float
 
 
-class Possible(NamedTuple):
-    """The answers that K rules can give, whatever the score of a row: 1 for each of them.
-
-    A subgroup may have rows in a place where no given row is of it. So a subgroup that names no place can get
-    the answers of all places.
-    """
-
-    by_stratum: Floats  # shape (K, S, 3)
-    anywhere: Floats  # shape (K, 1, 3)
-
-
 @frozen_object
 class LimitTests:
     """The tests of a limit: one for each limited subgroup, or one for all pairs of a gap or ratio.
@@ -89,21 +79,32 @@ class LimitTests:
         1 for strata and answers that count against the limit in each of T subgroups, and among which.
     allowed : ndarray of shape (T,)
         The largest allowed share of wrong rows; NaN for a gap or ratio.
-    in_one_place : ndarray of bool, shape (T,)
-        Whether the subgroup names its place, the group whose thresholds answer it.
+    strata : ndarray of bool, shape (T, S)
+        The strata with rows that may count.
+    places : ndarray of bool, shape (T, m)
+        The places whose thresholds answer the subgroup: the one that it names, otherwise all.
     """
 
     limit: Limit
     wrong: Floats
     among: Floats
     allowed: Floats
-    in_one_place: Mask
+    strata: Mask
+    places: Mask
 
     @classmethod
-    def of(cls, limit: Limit, strata: Strata, places: Sequence[Name] = ()) -> Self | None:
+    def of(
+        cls,
+        limit: Limit,
+        strata: Strata,
+        place: Ints,
+        n_places: int = 1,
+        columns: Sequence[Name] = (),
+    ) -> Self | None:
         """Return the tests of a limit; None for more than three answers, and rows that do not count whole.
 
-        ``places`` has the column of groups with thresholds of their own; it is empty without one.
+        ``place`` has the place of each stratum, ``columns`` the column whose groups are the m places; it is
+        empty if all rows are one place.
         """
         terms = limit.rate.terms(strata)
         wrong, among = terms.top, terms.bottom
@@ -114,77 +115,81 @@ class LimitTests:
         padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))  # an answer that is never wrong
         wrong, among = np.pad(wrong, padding), np.pad(among, padding, mode="edge")
         allowed = limit.against(limit.levels(terms.names))
-        is_tested = among.any(axis=(1, 2)) & ~np.isnan(allowed)
+        counting = among.max(axis=2) > 0
+        own = counting.any(axis=1) & ~np.isnan(allowed)  # the limited subgroups with rows
         if limit.compares:
             allowed = np.full(len(among), np.nan)
         if limit.rate.kind == "representation":  # among the rows of all groups
-            places = ()
-        named = [groups_in(name, limit.rate.by, strata.columns) for name in terms.names]
-        in_one_place = np.array([any(column in places for column, _ in of) for of in named])
-        return cls(limit, wrong, among, allowed, in_one_place)._part(is_tested)
+            columns = ()
+        places = np.ones((len(among), n_places), dtype=np.bool_)
+        for column in columns:
+            groups = [
+                dict(groups_in(name, limit.rate.by, strata.columns)) for name in terms.names
+            ]
+            is_named = np.array([column in of_subgroup for of_subgroup in groups])
+            at_place = np.eye(n_places, dtype=np.bool_)[place]  # (S, m)
+            places[is_named] = counting[is_named] @ at_place
+        return cls(limit, wrong[own], among[own], allowed[own], counting[own], places[own])
 
     # -- which rows they read --------------------------------------------------------------------------
 
-    @property
-    def strata(self) -> Mask:
-        """The strata with rows that may count in each subgroup, shape (T, S)."""
-        return np.asarray(self.among.any(axis=2))
+    def at(self, place: int) -> list[Self]:
+        """Return the tests of the subgroups that name a place, as a list, which is empty without any."""
+        own = self.places[:, place]
+        if not own.any():
+            return []
+        part = replace(
+            self,
+            wrong=self.wrong[own],
+            among=self.among[own],
+            allowed=self.allowed[own],
+            strata=self.strata[own],
+            places=self.places[own][:, [place]],
+        )
+        return [part]
 
-    def reading(self, strata: Mask) -> list[Self]:
-        """Return the tests of the subgroups that read some strata, as a list, which is empty without any."""
-        reads = np.asarray((self.strata & strata).any(axis=1))
-        return [self._part(reads)] if reads.any() else []
-
-    def _part(self, tests: Mask) -> Self:
-        """Return some of the tests: each array has an entry for each test."""
-        arrays = {name: each[tests] for name, each in vars(self).items() if name != "limit"}
-        return replace(self, **arrays)
-
-    def shares(self, place: Ints, n_places: int = 1) -> list[Share]:
-        """Return the limited subgroups as shares of fixed rows with one answer; empty for another form.
-
-        ``place`` has the number of the thresholds of each stratum.
-        """
+    @cached_property
+    def shares(self) -> list[Share]:
+        """The limited subgroups as shares of fixed rows with one answer; empty for another form."""
         answers = self.wrong.any(axis=1)  # (T, 3)
         is_fixed = (self.among == self.among[..., :1]).all()
         all_wrong = (self.wrong.max(axis=2) == self.among[..., 0]).all()
         if not (is_fixed and all_wrong and (answers.sum(axis=1) == 1).all()):
             return []
-        read = [
-            tuple(np.unique(place[strata]).tolist() if is_one else range(n_places))
-            for strata, is_one in zip(self.strata, self.in_one_place, strict=True)
-        ]
+        places = [tuple(np.flatnonzero(own).tolist()) for own in self.places]
         numbers = answers.argmax(axis=1).tolist()
-        return list(map(Share, self.strata, read, numbers, self.allowed.tolist()))
+        return list(map(Share, self.strata, places, numbers, self.allowed.tolist()))
 
     # -- tests -----------------------------------------------------------------------------------------
 
     def counts(self, answered: Floats) -> tuple[Floats, Floats]:
         """Return wrong rows and all rows by rule and subgroup, (K, T) each, of rows by stratum and answer."""
-        over = ((1, 2), (1, 2))
-        return np.tensordot(answered, self.wrong, over), np.tensordot(
-            answered, self.among, over
-        )
+        return _sums(answered, self.wrong), _sums(answered, self.among)
 
-    def kept(self, possible: Possible) -> Mask:
+    def kept(self, possible: Floats) -> Mask:
         """Return which tests rules pass by construction, (K, T), or (K, 1) for pairs.
 
-        No possible answer is wrong; of compared shares all are 0, or all are 1.
-        """
-        here = possible.by_stratum
-        anywhere = np.broadcast_to(possible.anywhere, here.shape)
-        wrong, among = np.where(self.in_one_place, self.counts(here), self.counts(anywhere))
-        if not self.limit.compares:
-            return wrong == 0
-        equal = (wrong == 0).all(axis=1) | (wrong == among).all(axis=1)
-        return np.asarray(equal[:, None])
+        ``possible`` is 1 for the answers that a rule can give in each place, whatever the score of a row,
+        shape (K, m, 3). No possible answer is wrong; of compared shares all are 0, or all are 1.
 
-    def passes(self, wrong: Floats, rows: Floats, kept: Mask, level: float) -> Mask:
+        A subgroup may have rows in a place where no given row is of it. So a subgroup that names no place can
+        get the answers of all places.
+        """
+        never_wrong, never_right = (
+            _sums(possible, self.places[..., None] * counted.max(axis=1, keepdims=True)) == 0
+            for counted in (self.wrong, self.among - self.wrong)
+        )
+        if not self.limit.compares:
+            return never_wrong
+        return np.asarray(never_wrong.all(axis=1) | never_right.all(axis=1))[:, None]
+
+    def passes(self, wrong: Floats, rows: Floats, possible: Floats, level: float) -> Mask:
         """Return which rules pass all tests at a level, shape (K,), by numbers of rows of shape (K, T).
 
         A claim about several subgroups needs no correction: if it is false, one of them breaks its limit, and
         this test alone errs with a probability of at most the level (intersection–union, Berger 1982).
         """
+        kept = self.kept(possible)
         if not self.limit.compares:
             is_within = (rows > 0) & (wrong <= self.most(rows.astype(np.intp), level))
             return np.asarray((kept | is_within).all(axis=1))
@@ -196,18 +201,15 @@ class LimitTests:
             ]
         )
 
-    def pass_on(self, fresh: Fresh, possible: Possible, level: float) -> bool:
-        """Return whether answered fresh rows pass; ``possible`` are the answers of their rule.
-
-        A cluster has one vote in a test.
-        """
+    def pass_on(self, fresh: Fresh, possible: Floats, level: float) -> bool:
+        """Return whether fresh rows with the answers of a rule pass; a cluster has one vote in a test."""
         answers = fresh.answered.stratum, fresh.answered.actions
         numbers = []
         for wrong, among in zip(self.wrong, self.among, strict=True):
             rows = fresh.votes.among(np.flatnonzero(among[answers]))
             numbers.append((wrong[answers][rows].sum(), len(rows)))
         n_wrong, n_rows = np.array(numbers).T[:, None]
-        return bool(self.passes(n_wrong, n_rows, self.kept(possible), level)[0])
+        return bool(self.passes(n_wrong, n_rows, possible, level)[0])
 
     def most(self, rows: Ints, level: float) -> Ints:
         """Return the most wrong rows of passing tests, −1 for none; ``rows`` has the shape (..., T)."""
@@ -219,9 +221,7 @@ class LimitTests:
 
     # -- predicted power -------------------------------------------------------------------------------
 
-    def probits(
-        self, answered: Floats, possible: Possible, ratio: float, level: float
-    ) -> Floats:
+    def probits(self, answered: Floats, possible: Floats, ratio: float, level: float) -> Floats:
         """Return the probit of the predicted probability of passing each test, shape (K, T) or (K, 1).
 
         ``ratio`` times as many fresh rows will be tested. The noise of both tables counts: that of compared
@@ -248,6 +248,11 @@ class LimitTests:
             z = (most + 0.5 - fresh * shares) / np.sqrt(np.maximum(variances, 1e-12))
             probits = ndtri(np.where(most < 0, 0.0, ndtr(z)).mean(axis=0))
         return np.where(self.kept(possible), ALWAYS, probits.clip(NEVER, ALWAYS))
+
+
+def _sums(of_rules: Floats, of_tests: Floats) -> Floats:
+    """Return the sums of products of (K, …, 3) and (T, …, 3) by rule and test, shape (K, T)."""
+    return np.tensordot(of_rules, of_tests, ((1, 2), (1, 2)))
 
 
 def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
@@ -313,6 +318,8 @@ class CountTable:
         The place of each stratum.
     losses : ndarray of shape (S, 3)
         The loss of each answer by stratum.
+    of_first : ndarray of shape (S,)
+        The loss of the first label less that of the second.
     chances : ndarray of shape (m, V)
         Probability of the second label in each place and cell, on the selecting rows.
     tests : list of LimitTests
@@ -324,35 +331,44 @@ class CountTable:
     rows: Floats
     place: Ints
     losses: Floats
+    of_first: Floats
     chances: Floats
     tests: list[LimitTests]
     defers: bool
 
     @classmethod
     def of(
-        cls, selection: Selection, strata: Strata | None = None, rows: Floats | None = None
+        cls, problem: Problem, family: Thresholds, strata: Strata, rows: Floats
     ) -> Self | None:
-        """Return some rows by stratum and cell, by default the selecting ones.
-
-        None without one score of two labels, without an objective that is a sum of losses, or without tests.
-        """
-        family, problem = selection.thresholds, selection.problem
-        objective, rate = problem.objective, problem.objective.rate
-        is_sum = not (objective.worst or rate.is_ratio or rate.by)
-        if family is None or not is_sum:
+        """Return rows by stratum and cell; None without an objective that is a sum of losses, or tests."""
+        rate = problem.objective.rate
+        if problem.objective.worst or rate.is_ratio or rate.by:
             return None
-        if strata is None or rows is None:
-            strata, rows = family.data.strata, family.weights
-        losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
-        if objective == OVERALL_ERROR:
-            losses[:, DEFERRED] += TIE_PRICE
-        places = family.place_columns
-        of_limits = [LimitTests.of(limit, strata, places) for limit in problem.limits]
+        place, n_places, columns = (
+            family.places_of(strata),
+            family.n_places,
+            family.place_columns,
+        )
+        of_limits = [
+            LimitTests.of(limit, strata, place, n_places, columns) for limit in problem.limits
+        ]
         tests = list(filter(None, of_limits))
         if len(tests) < len(of_limits):
             return None
+        losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
+        if problem.objective == OVERALL_ERROR:
+            losses[:, DEFERRED] += TIE_PRICE
+        of_first = losses[:, FIRST] - losses[:, SECOND]
         defers = family.data.strata.defers
-        return cls(rows, family.places_of(strata), losses, family.chances, tests, defers)
+        return cls(rows, place, losses, of_first, family.chances, tests, defers)
+
+    @classmethod
+    def selecting(cls, selection: Selection) -> Self | None:
+        """Return the selecting rows; None also without one score of two labels."""
+        family = selection.thresholds
+        if family is None:
+            return None
+        return cls.of(selection.problem, family, family.data.strata, family.weights)
 
     @property
     def n_places(self) -> int:
@@ -364,29 +380,26 @@ class CountTable:
         """V: a cut above all cells."""
         return self.rows.shape[1]
 
-    @cached_property
-    def shares(self) -> list[list[Share]]:
-        """The limited shares of one answer among fixed rows, by limit; empty for a limit of another form."""
-        return [each.shares(self.place, self.n_places) for each in self.tests]
-
     def shares_of(self, limits: Mask) -> list[Share]:
         """Return the shares of some limits."""
-        return [share for shares in compress(self.shares, limits) for share in shares]
+        return [share for test in compress(self.tests, limits) for share in test.shares]
 
     def by_cell(self, shares: Sequence[Share]) -> Ints:
         """Return the rows of shares by cell, shape (len(shares), V)."""
         strata = np.reshape([share.strata for share in shares], (-1, len(self.place)))
         return np.asarray(strata @ self.rows, dtype=np.intp)
 
-    def alone(self, place: int) -> CountTable:
-        """Return the rows of one place, with the tests that read them."""
-        here = self.place == place
+    def at(self, places: slice) -> CountTable:
+        """Return the rows of one place, with the tests that read them; the table itself for all places."""
+        if places == ALL_PLACES:
+            return self
+        here = self.place == places.start
         return replace(
             self,
             rows=self.rows * here[:, None],
             place=np.zeros_like(self.place),
-            chances=self.chances[[place]],
-            tests=[part for test in self.tests for part in test.reading(here)],
+            chances=self.chances[places],
+            tests=[part for test in self.tests for part in test.at(places.start)],
         )
 
     # -- rules -----------------------------------------------------------------------------------------
@@ -406,28 +419,22 @@ class CountTable:
         high = self._below[strata, cuts[:, self.place, 1]]
         return np.stack([low, self._below[:, -1] - high, high - low], axis=2)
 
-    def possible(self, cuts: Ints) -> Possible:
-        """Return the answers that rows can get, whatever their score."""
+    def possible(self, cuts: Ints) -> Floats:
+        """Return 1 for the answers that rows can get in each place, whatever their score, (K, m, 3)."""
         low, high = cuts[..., 0], cuts[..., 1]
-        answers = np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
-        return Possible(answers[:, self.place], answers.max(axis=1, keepdims=True))
+        return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
 
     def passes(self, tests: Iterable[LimitTests], cuts: Ints, level: float) -> Mask:
         """Return which rules pass some tests at a level, shape (K,)."""
         answered, possible = self.answered(cuts), self.possible(cuts)
         passes = np.ones(len(cuts), dtype=np.bool_)
         for test in tests:
-            passes &= test.passes(*test.counts(answered), test.kept(possible), level)
+            passes &= test.passes(*test.counts(answered), possible, level)
         return passes
 
     def loss(self, cuts: Ints) -> Floats:
         """Return the loss of rules, shape (K,)."""
         return np.tensordot(self.answered(cuts), self.losses)
-
-    @property
-    def of_first(self) -> Floats:
-        """The loss of the first label less that of the second by stratum, shape (S,)."""
-        return self.losses[:, FIRST] - self.losses[:, SECOND]
 
     def loss_of_place(self, place: int) -> Floats:
         """Return the loss in a place of one threshold at each cut, less that of cut 0, shape (V + 1,)."""
@@ -473,13 +480,13 @@ class OneScore:
     @classmethod
     def of(cls, selection: Selection, fresh: Fresh) -> Self | None:
         """Return the rules on the score of a selection; None without one, or without tests."""
-        family, selecting = selection.thresholds, CountTable.of(selection)
+        family, selecting = selection.thresholds, CountTable.selecting(selection)
         if family is None or selecting is None:
             return None
         scores, places = family.sign * fresh.outputs.score, fresh.outputs.groups
         cell = family.cells(scores, places)
-        rows = _counted(fresh, cell, fresh.voting, selecting.end)
-        certifying = CountTable.of(selection, fresh.answered.strata, rows)
+        rows = _counted(fresh, cell, fresh.voting, family.weights.shape[1])
+        certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)
         if certifying is None:
             return None
         return cls(selection, family, selecting, certifying, fresh, scores, places, cell)

@@ -53,10 +53,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     if is_split or others or not first.compares:
         return None
     shares, fresh_shares = (
-        sorted(table.shares[0], key=lambda share: share.places)
+        sorted(table.tests[0].shares, key=lambda share: share.places)
         for table in (case.selecting, case.certifying)
     )
-    places = [(place,) for place in range(case.selecting.n_places)]
+    places = [(place,) for place in range(case.family.n_places)]
     if any([share.places for share in of] != places for of in (shares, fresh_shares)):
         return None
     scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in fresh_shares]

@@ -33,7 +33,7 @@ NO_THRESHOLD = "equal scores, or too few, leave no threshold within the ranks"
 
 def serve(table: CountTable) -> bool:
     """Return whether each limit is on one answer to fixed rows of one threshold, without comparing them."""
-    return all(is_ranked(shares) for shares in table.shares)
+    return all(is_ranked(test.shares) for test in table.tests)
 
 
 def is_ranked(shares: Sequence[Share]) -> bool:
@@ -77,10 +77,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         return None
     values, cell = np.unique(case.scores, return_inverse=True)
     stratum = fresh.answered.stratum
-    shares = [share for of_limit in case.certifying.shares for share in of_limit]
+    shares = [share for test in case.certifying.tests for share in test.shares]
     rows = [fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares]
     by_cell = np.array([np.bincount(cell[each], minlength=len(values)) for each in rows])
-    stops = stops_of(shares, by_cell, selecting.n_places, level / n_stops(shares))
+    stops = stops_of(shares, by_cell, case.family.n_places, level / n_stops(shares))
     if (stops[:, 1] > stops[:, 0]).any():
         return refused(case, level)
     ends = np.r_[-np.inf, values[1:], np.inf]  # below, between and above the scores

@@ -33,7 +33,7 @@ from scipy.special import log_ndtr, ndtri
 
 from tailboost.core import Ints
 from tailboost.guarantees.certify import tested_bounds
-from tailboost.guarantees.exact_tests import ALWAYS, CountTable, LimitTests, OneScore, one_cut
+from tailboost.guarantees.exact_tests import ALL_PLACES, ALWAYS, CountTable, OneScore, one_cut
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
 from tailboost.rates import RATIO, TINY, InfeasibleLimitsError, Limit
 from tailboost.selection.selection import Selection
@@ -51,9 +51,6 @@ LAST = (
 )
 PASSES = 3  # over all cuts, in the search for a better rule
 
-#: Places with a sequence of their own, their selecting rows, and the tests of the fresh rows.
-Part = tuple[slice, CountTable, list[LimitTests]]
-
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
     """Return the last rule before the first failure; None if no rule is likely to keep all limits.
@@ -67,20 +64,25 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     has_prices_by_group = is_across and case.selecting.n_places > 1
     if has_prices_by_group or not all(map(case.fresh.votes.are_apart, compared)):
         return None
-    parts = parts_of(case)
+    parts = parts_of(case.selecting)
     level_of_each = level / len(parts)
-    sequences = [sequence_of(table, case.ratio, level_of_each) for _, table, _ in parts]
+    sequences = [
+        sequence_of(case.selecting.at(places), case.ratio, level_of_each) for places in parts
+    ]
     if min(log_power for _, log_power in sequences) < log_ndtr(WORTHWHILE):
         return None
 
     likeliest = cuts = np.concatenate([rules[0] for rules, _ in sequences])
-    for (places, _, tests), (rules, _) in zip(parts, sequences, strict=True):
+    for places, (rules, _) in zip(parts, sequences, strict=True):
+        certifying = case.certifying.at(places)
         has_passed = False
         for rule in rules:
             tried = cuts.copy()
             tried[places] = rule
-            answered, possible = case.answered_by(tried), case.certifying.possible(tried[None])
-            if not all(test.pass_on(answered, possible, level_of_each) for test in tests):
+            answered, possible = case.answered_by(tried), certifying.possible(rule[None])
+            if not all(
+                test.pass_on(answered, possible, level_of_each) for test in certifying.tests
+            ):
                 break
             has_passed, cuts = True, tried
         if not has_passed:
@@ -89,16 +91,12 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     return Certified(case.rule(cuts), METHOD, f"{LAST}{of_groups}.")
 
 
-def parts_of(case: OneScore) -> list[Part]:
-    """Return each place with its rows and tests if all tests are on one place, or else all together."""
-    selecting, certifying = case.selecting, case.certifying
-    tests = selecting.tests
-    if not all(test.in_one_place.all() and not test.limit.compares for test in tests):
-        return [(slice(None), selecting, certifying.tests)]
-    return [
-        (slice(place, place + 1), selecting.alone(place), certifying.alone(place).tests)
-        for place in range(selecting.n_places)
-    ]
+def parts_of(table: CountTable) -> list[slice]:
+    """Return each place if each test is on one place, or else all together."""
+    for test in table.tests:
+        if test.limit.compares or (test.places.sum(axis=1) > 1).any():
+            return [ALL_PLACES]
+    return [slice(place, place + 1) for place in range(table.n_places)]
 
 
 # -- the search on the selecting rows ------------------------------------------------------------------------
