@@ -52,7 +52,7 @@ from tailboost.rows import (
     unit_name,
     warn_of_other_groups,
 )
-from tailboost.selection.door import Decision, Scored, answering
+from tailboost.selection.door import Decided, answering
 
 if TYPE_CHECKING:  # `Certificate.recheck` begins a monitor
     from tailboost.guarantees.certificates import Certificate, CertifiedBound
@@ -197,49 +197,49 @@ class Monitor:
         ValueError
             If an argument is not as described.
         """
-        answers, names = answering(self.rule), self._names
-        batch = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
-        check_indexes(**batch)
+        given = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
+        check_indexes(**given)
         if clusters is None and self.certificate.n_clusters is not None:
             warn_user("clusters: the certificate counts clusters; give those of the rows")
-        scored = answers.score(X, group_columns(groups, "groups", X))
-        batch["groups"] = scored.groups or None
-        columns = {each: as_pandas(column) for each, column in batch.items()}
-        rows = take(columns, _answered_rows(answers.rule, scored, columns))
+
+        # The rows that the rule answers, with and without a label.
+        answers, names = answering(self.rule), self._names
+        rows = _answered_rows(answers, given)
         if answers.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
-        n, ids_of_rows = n_rows_of(rows["X"]), rows.pop("id")
-        labels = np.full(n, None) if y is None else column_or_1d(rows["y"], dtype=object)
+        ids_of_rows = rows.pop("id")
         # pandas' NaT is missing too, and differs from itself.
         has_label = np.array(
-            [not is_missing(each) and each == each for each in labels.tolist()]
+            [not is_missing(each) and each == each for each in rows["y"].tolist()]
         )
-        rows["y"] = labels
         if ids_of_rows is None and not has_label.any():
             raise ValueError("y: no row has a label; give id= with rows whose labels come late")
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
+        scored = answers.score(rows["X"], rows["groups"])
 
-        read = answers.score(rows["X"], rows["groups"])
+        # Those to test: each row once, with its first label.
         is_tested, ids, seen = has_label, self.ids, self.seen
         if ids_of_rows is None:
-            seen = self._seen_without_ids(Seen.of(read.given(), name), has_label)
+            seen = self._seen_without_ids(Seen.of(scored.given(), name), has_label)
         else:
             hashes = hashes_of_names(label_column(ids_of_rows, "id"))
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows["clusters"])
+
+        # The bets on them.
         bets = self.bets
         if is_tested.any():
             bets = self._bets_after(Rows.read(**take(rows, is_tested)))
         else:  # unreadable rows are refused now, not with their late labels
-            read.numbers(answers.classes)
+            scored.numbers(answers.classes)
         if name not in names:
             warn_of_other_groups(self.certificate.groups_named, rows["X"], rows["groups"])
         look = MonitoredBatch(
             name,
-            rows=n,
+            rows=len(has_label),
             labelled=int(is_tested.sum()),
-            waiting=int(n - has_label.sum()),
+            waiting=int((~has_label).sum()),
             errors=list(map(Bets.since, bets, self.bets)),
             evidence=[each.value for each in bets],
         )
@@ -465,15 +465,20 @@ class Monitor:
             )
 
 
-def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> Mask:
-    """Return a mask of the rows that have scores, and groups that the rule knows, shape (n,).
+def _answered_rows(answers: Decided, given: dict[str, Table]) -> dict[str, Any]:
+    """Return the arguments of `Monitor.add` for rows that have scores, and groups that the rule knows.
 
-    A warning counts the others. Raise ValueError without such rows, or for a column of another length.
+    Labels are a column of objects, also if none is known. A warning counts the other rows. Raise ValueError
+    without any, or for a column of another length.
     """
-    n = n_rows_of(given["X"])
+    X, rule = given["X"], answers.rule
+    scored = answers.score(X, group_columns(given["groups"], "groups", X))
+    given |= {"groups": scored.groups or None}
+    columns = {argument: as_pandas(column) for argument, column in given.items()}
+    n = n_rows_of(columns["X"])
     if not n:
         raise ValueError("X has no rows")
-    for argument, column in given.items():
+    for argument, column in columns.items():
         if column is not None:
             check_length(column, argument, n)
     lacking = scored.lacking()
@@ -481,10 +486,9 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> M
         raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
     if lacking.any():
         warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
-    if not rule.by_group:
-        return ~lacking
-    for name, column in named_columns(given["groups"], None, rule.groups).items():
-        if name in rule.groups and rule.by_group in (True, name):
+    is_read = ~lacking
+    for name, column in named_columns(columns["groups"], None, rule.groups).items():
+        if rule.by_group and name in rule.groups and rule.by_group in (True, name):
             known = list(map(unit_name, rule.groups[name]))
             is_other, others = other_groups(column, known)
             words = f"groups {others}: the rule knows {listed(known)}"
@@ -497,5 +501,7 @@ def _answered_rows(rule: Decision, scored: Scored, given: dict[str, Table]) -> M
                     f"rows not tested: {is_other.sum():,} of {n:,}; {words}",
                     UncertifiedGroupsWarning,
                 )
-            return ~(lacking | is_other)
-    return ~lacking
+            is_read &= ~is_other
+    labels = columns["y"]
+    columns["y"] = np.full(n, None) if labels is None else column_or_1d(labels, dtype=object)
+    return take(columns, is_read)
