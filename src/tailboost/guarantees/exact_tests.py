@@ -506,7 +506,7 @@ class OneScore:
         """Return the fresh rows with the answers of cuts, shape (m, 2)."""
         low, high = cuts[self.places].T
         actions = np.where(self.cell < low, FIRST, np.where(self.cell < high, DEFERRED, SECOND))
-        return self.fresh.answered_by(actions)
+        return replace(self.fresh, answered=replace(self.fresh.answered, actions=actions))
 
     def rule(self, cuts: Ints) -> Selection:
         """Return the rule of cuts, shape (m, 2)."""

@@ -16,6 +16,7 @@ import numpy as np
 from tailboost.core import (
     Column,
     Floats,
+    Hashes,
     Ints,
     Labels,
     Mask,
@@ -72,16 +73,23 @@ class Votes:
     same_everywhere : bool
         Whether only one row of a cluster may ever have its vote. Otherwise it is drawn anew in each subgroup.
         If rules may defer, rows with votes are then independent for limits on errors and deferral together.
+    n_clusters : int or None
+        Number of clusters; None if each row has a vote.
     """
 
     clusters: Ints | None
     draws: Floats
     same_everywhere: bool
+    n_clusters: int | None = None
 
-    @property
-    def n_clusters(self) -> int | None:
-        """Number of clusters; None if each row has a vote."""
-        return None if self.clusters is None else len(np.unique(self.clusters))
+    @classmethod
+    def of(cls, given: Rows, contents: Hashes, *, same_everywhere: bool) -> Self:
+        """Return the votes of given rows, drawn by the hashes of their contents."""
+        clusters = given.clusters
+        draws = voting_numbers(given.hashes(contents), clusters)
+        if clusters is None:
+            return cls(None, draws, same_everywhere)
+        return cls(clusters, draws, same_everywhere, len(np.unique(clusters)))
 
     def among(self, rows: Ints) -> Ints:
         """Return the rows with a vote among some rows, ascending."""
@@ -236,11 +244,8 @@ class Fresh:
     def by(self, selection: Selection) -> Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
         actions = selection.answers(self.outputs).clip(max=self.answered.strata.n_classes)
-        return replace(self.answered_by(actions), rule=self.rule.by(selection))
-
-    def answered_by(self, actions: Ints) -> Fresh:
-        """Return the same rows with other numbers of answers, by the same rule."""
-        return replace(self, answered=replace(self.answered, actions=actions))
+        answered = replace(self.answered, actions=actions)
+        return replace(self, answered=answered, rule=self.rule.by(selection))
 
     # -- the doors -------------------------------------------------------------------------------------
 
@@ -294,10 +299,9 @@ class Fresh:
                 )
         rows = _counted(given, rule, classes, cost_range)
         compared = Compared.of(model, scored, given, equal_rows, training_rows)
-        draws = voting_numbers(given.hashes(scored.content()), given.clusters)
         return cls(
             replace(rows, actions=scored.numbers(classes)),
-            Votes(given.clusters, draws, rule.defers),
+            Votes.of(given, scored.content(), same_everywhere=rule.defers),
             Seen.of(scored.given(), CALIBRATED_ON, given.labels, model.known[0].score_labels),
             compared,
             rule,
@@ -328,10 +332,9 @@ class Fresh:
             actions[check_deferred(deferred, len(given))] = len(classes)
         rule = Decision(defers=deferred is not None)
         rows = _counted(given, rule, classes, cost_range)
-        draws = voting_numbers(given.hashes(hash_rows(actions[:, None])), given.clusters)
         return cls(
             replace(rows, actions=actions),
-            Votes(given.clusters, draws, rule.defers),
+            Votes.of(given, hash_rows(actions[:, None]), same_everywhere=rule.defers),
             compared=Compared(equal_rows),
         )
 
@@ -420,11 +423,11 @@ def _counted(given: Rows, rule: Decision, classes: Labels, cost_range: CostRange
 
 def _groups(
     given: GroupNames, rule: Decision
-) -> tuple[GroupNames, tuple[tuple[Name, ...], ...] | None]:
-    """Return the names of groups, with those of the fit, and the ``known`` combinations, as of `Strata`.
+) -> tuple[GroupNames, tuple[tuple[Name, ...], ...]]:
+    """Return the names of groups with those of the fit, and the combinations that exist also without rows.
 
     A column is one of the fit if a row has a group of that column: then all groups of the fit are values. If
-    all columns are of the fit, its combinations are known; of a single column all values are (None).
+    all columns are of the fit, its combinations exist; of a single column these are all values.
     """
     titles, of_fit = given.titles, rule.groups
     if len(of_fit) == len(titles) == 1:  # a single column needs no name
@@ -437,13 +440,12 @@ def _groups(
             are_of_fit = False
             known = ()
         values.append(np.array([*dict.fromkeys((*groups, *known))], dtype=object))
-    names = replace(given, values=tuple(values))
-    if not are_of_fit:
-        return names, ()
-    if len(titles) == 1:
-        return names, None
-    in_order = itemgetter(*map(list(of_fit).index, titles))
-    return names, tuple(map(in_order, rule.combinations))
+    existing: list[tuple[Name, ...]] = []
+    if are_of_fit and len(titles) == 1:
+        existing = [(value,) for value in values[0]]
+    elif are_of_fit:
+        existing = list(map(itemgetter(*map(list(of_fit).index, titles)), rule.combinations))
+    return replace(given, values=tuple(values)), tuple(existing)
 
 
 # -- answers -----------------------------------------------------------------------------------------------
