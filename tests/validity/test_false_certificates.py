@@ -12,12 +12,15 @@ import pytest
 from harness import Population, false_certificates
 from scipy.stats import binomtest
 
+from tailboost import Price
+
 FOUR = [0.4, 0.3, 0.2, 0.1]
 TINY = [0.8, 0.1, 0.05, 0.05]
 MISSES = ["miss(1, by=group) <= 0.3"]
 DEFERRAL = ["miss(1, by=group) <= 0.3", "deferred() <= 0.5"]
 ALARMS = {"objective": "false_alarm(1)"}
 AWARE = {"by_group": True}
+NO_PRICE = (Price("", 0.0, 0.0, None),)
 # Shares, prevalences, separations and values of the population; limits; rows; further arguments.
 SETTINGS = {
     "ranks, one threshold": ([1.0], [0.4], [1.0], 500, ["miss(1) <= 0.3"], 500, ALARMS),
@@ -116,7 +119,7 @@ def counted(name: str, draws: range) -> int:
     """Return the number of false certificates in draws of a setting; prices are left out."""
     shares, prevalence, separation, values, limits, n, arguments = SETTINGS[name]
     population = Population.made(shares, prevalence, separation, values)
-    no_prices = mock.patch("tailboost.classifiers.calibrating.prices", return_value=())
+    no_prices = mock.patch("tailboost.classifiers.calibrating.prices", return_value=NO_PRICE)
     with warnings.catch_warnings(), no_prices:
         warnings.simplefilter("ignore")
         certified, false = false_certificates(population, limits, n=n, draws=draws, **arguments)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
-from test_false_certificates import is_rare
+from test_false_certificates import NO_PRICE, is_rare
 
 import tailboost as tb
 from tailboost.classifiers.calibrating import drawn_part
@@ -74,7 +74,7 @@ def certificates(setting, support, draws):
     for seed in draws:
         X, y, groups, clusters = drawn(setting, support, seed)
         given = {"groups": {"g": groups}} if by else {}
-        with mock.patch("tailboost.classifiers.calibrating.prices", return_value=()):
+        with mock.patch("tailboost.classifiers.calibrating.prices", return_value=NO_PRICE):
             try:
                 tb.calibrate(scores, X, y, clusters=clusters, **given, **asked)
             except (tb.NotCertifiedError, tb.InfeasibleLimitsError):

@@ -531,15 +531,15 @@ def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statist
             UselessRuleWarning,
         )
         return
-    for of_all in price[:1]:
-        if of_all.error - of_all.without > MOST_PAID and objective == OVERALL_ERROR:
-            dearest = min(price[1:], key=lambda each: each.without, default=of_all)
-            warn_user(
-                f"the certified rule errs in {of_all.error:.0%} of these rows, and in "
-                f"{of_all.without:.0%} without limits; loosen {dearest.limit or 'the limit'}, "
-                "or choose it from tradeoff()",
-                UselessRuleWarning,
-            )
+    of_all, *of_each = price
+    if of_all.error - of_all.without > MOST_PAID and objective == OVERALL_ERROR:
+        dearest = min(of_each, key=lambda each: each.without, default=of_all)
+        warn_user(
+            f"the certified rule errs in {of_all.error:.0%} of these rows, and in "
+            f"{of_all.without:.0%} without limits; loosen {dearest.limit or 'the limit'}, "
+            "or choose it from tradeoff()",
+            UselessRuleWarning,
+        )
 
 
 def _refusal(reason: str, certificate: Certificate) -> NotCertifiedError:

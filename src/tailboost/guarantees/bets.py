@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import field, replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -92,8 +92,8 @@ class Bets:
         if any(sample.high <= sample.low for sample in samples):
             return self  # a rate with one possible value breaks no bound
         new = bets_of(self.bound, samples)
-        before = self.wealths or [Wealth(limit) for _, limit in new]
-        after = [each.add(numbers) for each, (numbers, _) in zip(before, new, strict=True)]
+        before = self.wealths or [Wealth(bet.limit) for bet in new]
+        after = [each.add(bet.numbers) for each, bet in zip(before, new, strict=True)]
         sums = [(len(each.rows), each.among.sum(), each.values.sum()) for each in samples]
         return Bets(self.bound, tuple(after), self.sums + sums)
 
@@ -126,8 +126,15 @@ class Bets:
         return [newest.n, newest.rate]
 
 
-def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
-    """Return the bets against a bound: each has numbers (n,) in [0, 1] and a limit on their mean.
+class Bet(NamedTuple):
+    """A bet that numbers in [0, 1], shape (n,), have a mean above a limit."""
+
+    numbers: Floats
+    limit: float
+
+
+def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
+    """Return the bets against a bound.
 
     A rate is tested from each bounded side. A gap or ratio is tested by ordered pairs of subgroups: each row
     of the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
@@ -141,23 +148,23 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[tuple[Floa
         bets.append(_bet_below(bound.upper, sample))
     if bound.sense != "≤":  # an upper bound on the complement
         bets.append(_bet_below(sample.low + sample.high - bound.lower, sample.mirrored))
-    return [bet for bet in bets if bet[1] < 1.0]  # a limit of 1 cannot be broken
+    return [bet for bet in bets if bet.limit < 1.0]  # 1 cannot be broken
 
 
-def _bet_below(bound: float, sample: Sample) -> tuple[Floats, float]:
+def _bet_below(bound: float, sample: Sample) -> Bet:
     """Return a bet that a rate exceeds an upper bound."""
     t = (bound - sample.low) / (sample.high - sample.low)
-    return sample.scaled(t), t
+    return Bet(sample.scaled(t), t)
 
 
-def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> tuple[Floats, float]:
+def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:
     """Return a bet that ``factor`` times the first rate exceeds the second one by more than the gap."""
     factor, gap = (1.0, bound.upper) if bound.subgroup == GAP else (bound.lower, 0.0)
     n = min(len(first.rows), len(second.rows))
     least = factor * first.low - first.high
     width = (1.0 + factor) * (first.high - first.low)
     differences = factor * _block_means(first.values, n) - _block_means(second.values, n)
-    return (differences - least) / width, min(1.0, (gap - least) / width)
+    return Bet((differences - least) / width, min(1.0, (gap - least) / width))
 
 
 def _block_means(values: Floats, n: int) -> Floats:

@@ -227,12 +227,11 @@ def rows_of_counts(expected: Expected, level: float, power: float) -> int:
             found *= binom.cdf(most_reached(n, bound, level), n, error)
         return found
 
-    fewest = 1 + bisect_left(
-        range(1, MOST_ROWS + 1), power, key=lambda n: powers(np.array([n]))[0]
-    )
-    if fewest > MOST_ROWS:
+    tables = range(1, MOST_ROWS + 1)
+    place = bisect_left(tables, power, key=lambda n: powers(np.array([n]))[0])
+    if place == MOST_ROWS:
         raise ValueError(f"{limit!r}: no practical number of rows certifies it")
     # Counts are whole numbers, so the power may fall again a little above.
-    sizes = np.ceil(fewest + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
+    sizes = np.ceil(tables[place] + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
     last_too_small = np.flatnonzero(powers(sizes) < power).max(initial=-1)
     return int(sizes[last_too_small + 1])

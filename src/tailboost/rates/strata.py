@@ -76,8 +76,7 @@ class Strata(Numbers):
     cost_range : tuple of float
         Smallest and largest cost of a row.
     known : tuple of tuples, optional
-        Combinations of groups that exist, also without rows, as values by column. None if all combinations of
-        the values exist.
+        Combinations of groups that exist, also without rows, as values by column.
     """
 
     classes: tuple[Name, ...]
@@ -89,7 +88,7 @@ class Strata(Numbers):
     defers: bool = False
     mean_costs: Floats | None = None
     cost_range: tuple[float, float] = (0.0, 1.0)
-    known: tuple[tuple[Name, ...], ...] | None = ()
+    known: tuple[tuple[Name, ...], ...] = ()
 
     def __post_init__(self) -> None:
         K, G = len(self.classes), len(self.combinations)
@@ -146,9 +145,8 @@ class Strata(Numbers):
                 ) from None
         if not families:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        existing: set[Any] | None = None
-        if isinstance(by, tuple) and self.known is not None:
-            existing = set()
+        existing: set[Any] = set()
+        if isinstance(by, tuple):
             for label, groups in product(self.classes, self.known):
                 stratum = dict(zip((CLASS, *self.columns), (label, *groups), strict=True))
                 existing.add(tuple(map(stratum.get, crossed)))
@@ -159,7 +157,7 @@ class Strata(Numbers):
             cell_of_stratum = np.ravel_multi_index(numbers, list(map(len, values)))
             for i, cell in enumerate(product(*values)):
                 inside = cell_of_stratum == i
-                if existing is None or cell in existing or self.mass[inside].any():
+                if not isinstance(by, tuple) or cell in existing or self.mass[inside].any():
                     name: Name = cell
                     if not isinstance(by, tuple):
                         name = cell[0] if len(families) == 1 else (self.columns[j], cell[0])
