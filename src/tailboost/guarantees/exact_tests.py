@@ -133,12 +133,10 @@ class LimitTests:
 
     # -- which rows they read --------------------------------------------------------------------------
 
-    def at(self, place: int) -> list[Self]:
-        """Return the tests of the subgroups that name a place, as a list, which is empty without any."""
+    def at(self, place: int) -> Self:
+        """Return the tests of the subgroups that a place answers."""
         own = self.places[:, place]
-        if not own.any():
-            return []
-        part = replace(
+        return replace(
             self,
             wrong=self.wrong[own],
             among=self.among[own],
@@ -146,7 +144,6 @@ class LimitTests:
             strata=self.strata[own],
             places=self.places[own][:, [place]],
         )
-        return [part]
 
     @cached_property
     def shares(self) -> list[Share]:
@@ -344,13 +341,10 @@ class CountTable:
         rate = problem.objective.rate
         if problem.objective.worst or rate.is_ratio or rate.by:
             return None
-        place, n_places, columns = (
-            family.places_of(strata),
-            family.n_places,
-            family.place_columns,
-        )
+        place = family.places_of(strata)
         of_limits = [
-            LimitTests.of(limit, strata, place, n_places, columns) for limit in problem.limits
+            LimitTests.of(limit, strata, place, family.n_places, family.place_columns)
+            for limit in problem.limits
         ]
         tests = list(filter(None, of_limits))
         if len(tests) < len(of_limits):
@@ -393,13 +387,13 @@ class CountTable:
         """Return the rows of one place, with the tests that read them; the table itself for all places."""
         if places == ALL_PLACES:
             return self
-        here = self.place == places.start
+        place = places.start
         return replace(
             self,
-            rows=self.rows * here[:, None],
+            rows=self.rows * (self.place == place)[:, None],
             place=np.zeros_like(self.place),
             chances=self.chances[places],
-            tests=[part for test in self.tests for part in test.at(places.start)],
+            tests=[test.at(place) for test in self.tests if test.places[:, place].any()],
         )
 
     # -- rules -----------------------------------------------------------------------------------------
