@@ -332,7 +332,7 @@ def smooth(seed, n=3000):
 
 def deferred(table, cuts):
     low, high = table.written(table.edges[cuts])[0]
-    return (low <= table.scores) & (table.scores < high)
+    return (low <= table.score) & (table.score < high)
 
 
 @pytest.mark.parametrize("most", [0.01, 0.05, 0.2])

@@ -95,7 +95,7 @@ class Units:
     def means(self, losses: Array) -> Floats:
         """Return the mean of the losses of the rows in each unit, shape (m,)."""
         shares = self.weight / self.mass[self.index] * losses
-        return np.asarray(np.bincount(self.index, shares), dtype=np.float64)
+        return np.asarray(np.bincount(self.index, shares), np.float64)
 
 
 class Hypothesis(NamedTuple):

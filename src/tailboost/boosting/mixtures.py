@@ -51,7 +51,7 @@ def _most_probable(P: Floats, answers: Array) -> Ints:
     tied = P.max(axis=0) - 1e-9 < P
     rows = np.arange(P.shape[1])
     first = tied[answers, rows].argmax(axis=0)
-    return np.asarray(answers[first, rows], dtype=np.intp)
+    return np.asarray(answers[first, rows], np.intp)
 
 
 class MixtureClassifier(Boosting):

@@ -240,7 +240,7 @@ def empirical_bernstein_bound(
     float
         May exceed 1.
     """
-    values = np.asarray(losses, dtype=np.float64)
+    values = np.asarray(losses, np.float64)
     n = values.size
     if n < 2 or not ((values >= 0) & (values <= 1)).all():
         raise ValueError("losses must be at least two numbers in [0, 1]")

@@ -295,12 +295,9 @@ class Split:
         """
         if not isinstance(cv, (str, Real)):
             return cls.from_splits(rows, cv)
-        units = rows.X
-        if rows.clusters is not None:
-            units = rows.clusters[:, None]
         stratum = crossed([*rows.groups.T, rows.y], len(rows))
         # Equal rows have one turn, and even thinnings of the turns are stratified.
-        turn = stratified_places(hash_rows(units, seed), stratum, rows.weight)
+        turn = stratified_places(hash_rows(rows.units, seed), stratum, rows.weight)
         n_distinct = int(turn.max()) + 1
         least = np.bincount(stratum).min()  # rows of a class in a group
         size: float  # number of folds, or fraction to hold out
@@ -438,7 +435,7 @@ def fit_models(
     for learner in learners.values():
         set_seeds(learner, seed, also_stated=False)
     of_tables = [name for name in learners if isinstance(learners[name], TableLearner)]
-    parts = [*split.fitted, np.ones(len(training), dtype=bool)]  # the last is on all rows
+    parts = [*split.fitted, np.ones(len(training), bool)]  # the last is on all rows
     tasks = list(product([name for name in learners if name not in of_tables], parts))
     fits: Fits = {name: [] for name in learners}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
@@ -531,8 +528,6 @@ def scored_on(models: Models, rows: Rows, fits: Fits, parts: Sequence[Mask]) -> 
     A row of one of the ``parts`` that were held out is answered by the fit without this part, if the model
     has such fits; otherwise the model itself answers.
     """
-    if models.of_scores:  # rows with equal scores are different rows
-        rows = replace(rows, row_hashes=None)
     of_parts = {name: without for name, (*without, _) in fits.items() if without}
     table: Any = None  # of the models that answer themselves
     if len(of_parts) < len(models.names):

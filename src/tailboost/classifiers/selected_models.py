@@ -263,11 +263,9 @@ class TunedClassifier(SelectedClassifier):
                 f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
                 "weight; a classifier needs at least two classes"
             )
-        units = X
         words = f"the {len(given):,} training rows"
         if given.clusters is not None:
-            units = given.clusters[:, None]
-            n_clusters = len(np.unique(units))
+            n_clusters = len(np.unique(given.clusters))
             words += f" of {n_clusters:,} clusters"
             if n_clusters == 1:
                 raise ValueError(
@@ -278,7 +276,7 @@ class TunedClassifier(SelectedClassifier):
             self._name_groups(given)
             given.refuse_many_numbers(problem.columns(given.names.titles))
         costs = check_costs(given.costs, len(given), given.classes)
-        return replace(given, X=X, costs=costs, words=words, row_hashes=hash_rows(units))
+        return replace(given, X=X, costs=costs, words=words)
 
     def _name_groups(self, rows: Rows) -> None:
         """Set the names of groups, and the number of the column that the rule reads.

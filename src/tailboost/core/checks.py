@@ -215,7 +215,7 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
     errors of a common factor decide no ties between splits.
     """
     if weights is None:
-        return np.ones(n)
+        return np.broadcast_to(1.0, n)  # takes no memory
     checked = check_weights(weights, n, name)
     largest = float(checked.max())
     relative = checked / largest  # no sum of these overflows
@@ -331,7 +331,7 @@ def coded(
     if not array.size:
         raise ValueError(f"{name} has no rows (0 samples)")
     place: Any = slice(None)
-    missing = np.zeros(len(array), dtype=bool)
+    missing = np.zeros(len(array), bool)
     n_kinds = 1
     if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
         entries = array.tolist()
@@ -376,9 +376,14 @@ def distinct_and_places(values: Array) -> tuple[Array, Ints]:
             # In this type differences do not overflow.
             offset = values.astype(np.intp) - low.astype(np.intp)
             occurs = np.bincount(offset) > 0
-            names = (np.flatnonzero(occurs) + low.astype(np.intp)).astype(values.dtype)
+            names = low + np.flatnonzero(occurs).astype(values.dtype)
             return names, (np.cumsum(occurs) - 1)[offset]
     return np.unique(values, return_inverse=True)
+
+
+def least_type(n: int) -> Any:
+    """Return the least type of integers from −1 to n: for few labels or groups a row takes one byte."""
+    return np.min_scalar_type(-1 - n)
 
 
 def positions(

@@ -137,7 +137,7 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
         if odd:
             fault = f"got {odd[0]!r}"
             try:
-                np.array(odd, dtype=np.float64)
+                np.array(odd, np.float64)
             except ValueError as failure:  # names the first that reads as no number
                 fault = str(failure)
             raise ValueError(f"{owner}: scores must be numbers: {fault}")

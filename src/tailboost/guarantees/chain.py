@@ -86,7 +86,7 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
         return None
     shares = fresh.shares_of(has_ranks)
     level_of_each = (1.0 - PART) * level / n_stops(shares)
-    stops = stops_of(shares, fresh.by_cell(shares), fresh.n_places, level_of_each)
+    stops = stops_of(shares, fresh.below(shares), fresh.n_places, level_of_each)
     largest, least = stops.T
     prices = np.unique([*selecting.chances.ravel(), 0.0, 2.0])
     rules = one_cut(selecting.at_prices(prices).clip(least, largest))
@@ -196,9 +196,9 @@ def stopped(
     The shares are those of limits on rows of one threshold, and those of limits on rows of several.
     """
     level_of_each = level / (n_stops(alone) + len(together))
-    stops = stops_of(alone, rows.by_cell(alone), rows.n_places, level_of_each)
+    stops = stops_of(alone, rows.below(alone), rows.n_places, level_of_each)
     answered = rows.answered(free)
-    for share, n_rows in zip(together, rows.by_cell(together).sum(axis=1), strict=True):
+    for share, n_rows in zip(together, rows.below(together)[:, -1], strict=True):
         here, answer = list(share.places), share.answer
         wrong = answered[:, share.strata, answer].sum(axis=1)
         n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_each)).sum()

@@ -378,10 +378,10 @@ class CountTable:
         """Return the shares of some limits."""
         return [share for test in compress(self.tests, limits) for share in test.shares]
 
-    def by_cell(self, shares: Sequence[Share]) -> Ints:
-        """Return the rows of shares by cell, shape (len(shares), V)."""
+    def below(self, shares: Sequence[Share]) -> Ints:
+        """Return the rows of shares below each cut, shape (len(shares), V + 1)."""
         strata = np.reshape([share.strata for share in shares], (-1, len(self.place)))
-        return np.asarray(strata @ self.rows, dtype=np.intp)
+        return np.asarray(strata @ self._below, dtype=np.intp)
 
     def at(self, places: slice) -> CountTable:
         """Return the rows of one place, with the tests that read them; the table itself for all places."""
@@ -421,7 +421,7 @@ class CountTable:
     def passes(self, tests: Iterable[LimitTests], cuts: Ints, level: float) -> Mask:
         """Return which rules pass some tests at a level, shape (K,)."""
         answered, possible = self.answered(cuts), self.possible(cuts)
-        passes = np.ones(len(cuts), dtype=np.bool_)
+        passes = np.ones(len(cuts), bool)
         for test in tests:
             passes &= test.passes(*test.counts(answered), possible, level)
         return passes
@@ -477,7 +477,7 @@ class OneScore:
         family, selecting = selection.thresholds, CountTable.selecting(selection)
         if family is None or selecting is None:
             return None
-        scores, places = family.sign * fresh.outputs.score, fresh.outputs.groups
+        scores, places = family.signed(fresh.outputs.score), fresh.outputs.groups
         cell = family.cells(scores, places)
         rows = _counted(fresh, cell, fresh.voting, family.weights.shape[1])
         certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)

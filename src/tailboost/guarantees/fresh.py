@@ -196,7 +196,7 @@ class Fresh:
 
     answered: Counts
     votes: Votes = EACH_ROW
-    used: Seen = Seen.of(np.zeros(0, dtype=np.uint64))
+    used: Seen = Seen.of(np.zeros(0, np.uint64))
     compared: Compared = Compared()
     rule: Decision = NO_RULE
     scored: Scored | None = None
@@ -225,7 +225,7 @@ class Fresh:
     @property
     def is_deferred(self) -> Mask:
         """Which rows are deferred, shape (n,)."""
-        return np.asarray(self.answered.actions == self.answered.strata.n_classes)
+        return self.answered.actions == self.answered.strata.n_classes
 
     def shares(self, rate: Rate) -> Floats | None:
         """Return the probabilities of the answers for a tail or shift; None if they are not drawn."""

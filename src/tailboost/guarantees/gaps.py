@@ -31,7 +31,7 @@ from scipy.stats import beta, binom
 from tailboost.core import Floats, Ints, frozen_object
 from tailboost.guarantees.exact_tests import FIRST, OneScore, Share
 from tailboost.guarantees.fresh import Certified, Refused
-from tailboost.guarantees.ranks import at_thresholds, refused
+from tailboost.guarantees.ranks import at_thresholds, ends_between, n_below, refused
 from tailboost.rates import Limit
 
 # Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
@@ -67,7 +67,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         return None
     thresholds = []
     for share, of_place, least, most in zip(shares, scores, *ranks, strict=True):
-        ends, counted = ends_between(of_place, share.answer)
+        ends, counted = counted_at(of_place, share.answer)
         nearest = np.abs(counted - (least + most) / 2.0).argmin()
         if not least <= counted[nearest] <= most:
             return refused(case, level)
@@ -75,12 +75,11 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     return at_thresholds(case, np.array(thresholds))
 
 
-def ends_between(scores: Floats, answer: int) -> tuple[Floats, Ints]:
-    """Return the thresholds between different scores, from −∞ to ∞, and the scores with an answer at each."""
-    values, counts = np.unique(scores, return_counts=True)
-    n_below = np.r_[0, counts.cumsum()]
-    counted = n_below if answer == FIRST else len(scores) - n_below
-    return np.r_[-np.inf, values[1:], np.inf], counted
+def counted_at(scores: Floats, answer: int) -> tuple[Floats, Ints]:
+    """Return the thresholds between different scores, and the scores with an answer at each."""
+    ends = ends_between(scores)
+    below = n_below(scores, ends)
+    return ends, below if answer == FIRST else len(scores) - below
 
 
 @frozen_object
@@ -103,8 +102,8 @@ class Curve:
     def of(cls, case: OneScore, place: int, share: Share) -> Curve:
         """Return the curve of a place."""
         family = case.family
-        scores = family.scores[share.strata[family.data.stratum]]
-        ends, counted = ends_between(scores, share.answer)
+        scores = family.signed(family.score[share.strata[family.data.stratum]])
+        ends, counted = counted_at(scores, share.answer)
         losses = case.selecting.loss_of_place(place)[np.searchsorted(family.edges, ends)]
         order = slice(None, None, 1 if share.answer == FIRST else -1)
         return cls(counted[order] / max(len(scores), 1), losses[order], len(scores))

@@ -135,7 +135,7 @@ class Monitor:
     certificate: Certificate | Any = None
     bets: tuple[Bets, ...] = field(default=(), repr=False)
     batches: list[MonitoredBatch] = field(default_factory=list)
-    ids: Hashes = field(default_factory=lambda: np.zeros(0, dtype=np.uint64), repr=False)
+    ids: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64), repr=False)
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:

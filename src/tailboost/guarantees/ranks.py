@@ -16,7 +16,7 @@ not divide the level. ∎
 The objective alone needs selecting rows, and these may be the fresh rows: then all rows certify.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,22 +48,23 @@ def n_stops(shares: Sequence[Share]) -> int:
     return len({(share.places, share.answer) for share in shares})
 
 
-def stops_of(shares: Sequence[Share], by_cell: Ints, n_places: int, level: float) -> Ints:
+def stops_of(
+    shares: Sequence[Share], below: Iterable[Ints], n_places: int, level: float
+) -> Ints:
     """Return the largest and the least cut of each place within the ranks of shares at a level each, (m, 2).
 
-    They are the stops of the first and of the second label. ``by_cell`` has the rows of each share in V cells
-    of the score, shape (len(shares), V).
+    They are the stops of the first and of the second label. ``below`` has the rows of each share below each
+    cut.
     """
-    n_cells = by_cell.shape[1]
-    stops = np.tile([n_cells, 0], (n_places, 1))
-    for share, rows in zip(shares, by_cell, strict=True):
+    stops = np.tile([np.iinfo(np.intp).max, 0], (n_places, 1))  # nothing is stopped yet
+    for share, n_below in zip(shares, below, strict=True):
         (place,) = share.places
-        most = most_reached(rows.sum(), share.allowed, level)
-        if share.answer == FIRST:  # in all cells below the cut
-            stops[place, 0] = min(stops[place, 0], (rows.cumsum() <= most).sum())
+        n = n_below[-1]
+        most = most_reached(n, share.allowed, level)
+        if share.answer == FIRST:
+            stops[place, 0] = min(stops[place, 0], (n_below[1:] <= most).sum())
         else:
-            n_within = (rows[::-1].cumsum() <= most).sum()
-            stops[place, 1] = max(stops[place, 1], n_cells - n_within)
+            stops[place, 1] = max(stops[place, 1], (n - n_below[:-1] > most).sum())
     return stops
 
 
@@ -75,24 +76,36 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     selecting, fresh = case.selecting, case.fresh
     if selecting.defers or not (serve(selecting) and serve(case.certifying)):
         return None
-    values, cell = np.unique(case.scores, return_inverse=True)
-    stratum = fresh.answered.stratum
+    stratum, ends = fresh.answered.stratum, ends_between(case.scores)
     shares = [share for test in case.certifying.tests for share in test.shares]
-    rows = [fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares]
-    by_cell = np.array([np.bincount(cell[each], minlength=len(values)) for each in rows])
-    stops = stops_of(shares, by_cell, case.family.n_places, level / n_stops(shares))
+    rows = (fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares)
+    below = (n_below(case.scores[each], ends) for each in rows)
+    stops = stops_of(shares, below, case.family.n_places, level / n_stops(shares))
     if (stops[:, 1] > stops[:, 0]).any():
         return refused(case, level)
-    ends = np.r_[-np.inf, values[1:], np.inf]  # below, between and above the scores
-    at_ends = np.searchsorted(case.family.edges, ends)
-    of_first = case.certifying.of_first[stratum]
     thresholds = []
     for place, (largest, least) in enumerate(stops.tolist()):
-        here = case.places == place
-        of_cells = np.bincount(cell[here], of_first[here], len(values))
-        loss = selecting.loss_of_place(place)[at_ends] + np.append(0.0, of_cells.cumsum())
-        thresholds.append(ends[least + loss[least : largest + 1].argmin()])
+        within = ends[least : largest + 1]
+        loss = selecting.loss_of_place(place)[np.searchsorted(case.family.edges, within)]
+        loss += sum(
+            case.certifying.of_first[number] * n_below(case.scores[stratum == number], within)
+            for number in np.flatnonzero(case.certifying.place == place)
+        )
+        thresholds.append(within[loss.argmin()])
+    del ends, within, loss  # most of the memory of a large table
     return replace(at_thresholds(case, np.array(thresholds)), chose=True)
+
+
+def ends_between(scores: Floats) -> Floats:
+    """Return the thresholds between different scores, from −∞ to ∞, ascending."""
+    ordered = np.sort(scores)
+    above = ordered[1:]
+    return np.r_[-np.inf, above[above > ordered[:-1]], np.inf]
+
+
+def n_below(scores: Floats, ends: Floats) -> Ints:
+    """Return how many scores are below each end."""
+    return np.searchsorted(np.sort(scores), ends)
 
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:

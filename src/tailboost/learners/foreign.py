@@ -419,9 +419,9 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int)
         if hasattr(model, "predict_proba_table"):
             P = model.predict_proba_table(_prepared(model, X, tables))
         elif hasattr(model, "predict_proba"):
-            P = np.asarray(model.predict_proba(X), dtype=np.float64)
+            P = np.asarray(model.predict_proba(X), np.float64)
             # A classifier that some class had no row for lists those of its columns.
-            classes = np.asarray(getattr(model, "classes_", classes), dtype=np.intp)
+            classes = np.asarray(getattr(model, "classes_", classes), np.intp)
         else:
             P = next(predict_models([model], X))
             if P.dtype.kind == "f":

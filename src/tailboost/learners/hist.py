@@ -170,7 +170,7 @@ class TreeSession(OpenSession):
                 return self._model(booster)
             numbers = self.numbers
             if not numbers:
-                fitted = np.ones(len(weight), dtype=bool)
+                fitted = np.ones(len(weight), bool)
                 fitted[np.argsort(self.y, kind="stable")[::5]] = False
                 numbers = [self._stopped(weight, fitted).num_boosted_rounds()]
             n_trees = round(np.mean(numbers))

@@ -103,7 +103,7 @@ class FittedStump(FittedModel):
     def predict_table(self, table: Floats) -> Ints:
         """Return class numbers for a table of float64, shape (n,)."""
         if self.feature_ < 0:
-            return np.full(len(table), self.above_, dtype=np.intp)
+            return np.full(len(table), self.above_, np.intp)
         above = table[:, self.feature_] > self.threshold_
         return (above == bool(self.above_)).astype(np.intp)
 

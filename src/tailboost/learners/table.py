@@ -92,20 +92,20 @@ class TableReader:
                     "fit contained categories: pass a data frame"
                 )
             else:
-                table = np.asarray(X, dtype=np.float32)
+                table = np.asarray(X, np.float32)
         _refuse_infinite(table, list(getattr(X, "columns", range(table.shape[1]))))
         return sp.csr_matrix(table) if self.sparse_ else table
 
     def _numbers(self, X: Any) -> Floats32:
         """Return a data frame as float32, with the number of each category."""
-        table = np.empty(X.shape, dtype=np.float32)
+        table = np.empty(X.shape, np.float32)
         for j, (categories, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True)):
             column = X.iloc[:, j]
             if categories is not None:
                 codes, values = column.factorize()
                 numbers = [categories.get(text(value), np.nan) for value in values]
                 numbers.append(np.nan)  # missing values have the code −1, the last
-                table[:, j] = np.array(numbers, dtype=np.float32)[codes]
+                table[:, j] = np.array(numbers, np.float32)[codes]
             elif isinstance(dtype, np.dtype) and dtype.kind in "biuf":
                 table[:, j] = column.to_numpy()
             else:

@@ -176,7 +176,7 @@ def pair_p_value(
         p1 = (gap + p2) / factor
         variance = factor**2 * p1 * (1.0 - p1) / n1 + p2 * (1.0 - p2) / n2
         standard_error = np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
-        return np.asarray((factor * x1 / n1 - x2 / n2 - gap) / standard_error)
+        return (factor * x1 / n1 - x2 / n2 - gap) / standard_error
 
     observed = float(statistic(np.array(x1), np.array(x2)))
     normal = float(ndtr(observed))

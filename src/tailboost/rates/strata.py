@@ -27,6 +27,7 @@ from tailboost.core import (
     frozen_object,
     in_class_order,
     label_column,
+    least_type,
     plain,
     positions,
     take,
@@ -96,7 +97,7 @@ class Strata(Numbers):
             n_classes=K,
             n_combinations=G,
             n_actions=K + self.defers,
-            y=np.repeat(np.arange(K), G),
+            y=np.repeat(np.arange(K, dtype=least_type(K)), G),
         )
 
     def place(self, column: int | None) -> Ints:
@@ -165,7 +166,7 @@ class Strata(Numbers):
                         name = (cell[1], name)
                     names.append(name)
                     masks.append(inside)
-        return names, np.array(masks, dtype=bool).reshape(len(names), len(self.mass))
+        return names, np.array(masks, bool).reshape(len(names), len(self.mass))
 
 
 def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:
@@ -277,12 +278,14 @@ class Counts:
         """
         combination = crossed(groups, len(y))
         n_combinations = combination.max(initial=0) + 1
-        combinations = np.zeros((n_combinations, len(groups)), dtype=np.intp)
+        combinations = np.zeros((n_combinations, len(groups)), np.int32)
         for j, column in enumerate(groups):
             combinations[combination, j] = column
-        stratum = y * n_combinations + combination
         n_strata = len(classes) * n_combinations
+        stratum = (y * n_combinations + combination).astype(least_type(n_strata))
         share = weight / weight.sum()
+        if not np.ptp(share):
+            share = np.broadcast_to(share[0], len(share))  # takes no memory
         mass: Any = np.bincount(stratum, share, n_strata)
         squares = np.bincount(stratum, share**2, n_strata)
         cost_range, mean_costs = (0.0, 1.0), None
@@ -361,7 +364,7 @@ class Counts:
         is_review = np.asarray(answers) == HUMAN_REVIEW
         if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
             # No rate reads the answers of deferred rows: they get the true label.
-            answers = np.where(is_review, truth, np.asarray(answers, dtype=object))
+            answers = np.where(is_review, truth, np.asarray(answers, object))
             deferred = is_review if deferred is None else is_review | deferred
         if draws and deferred is not None:
             raise ValueError(
@@ -399,7 +402,7 @@ class Counts:
         is 2 S: the second half sums the costs of the actions.
         """
         n_strata = len(self.strata.mass)
-        places = cell * n_strata + self.stratum
+        places = cell * np.intp(n_strata) + self.stratum
         parts = [self.weights]
         if self.costs is not None:
             parts.append(self.weights * self.costs[np.arange(len(cell)), action])

@@ -56,14 +56,14 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     if not isinstance(X, np.ndarray):
         X = as_table(X)
     if len(X.shape) == 1:  # texts
-        X = np.asarray(X, dtype=object)[:, None]
+        X = np.asarray(X, object)[:, None]
     kept_bits = None
     if rounded:
         kept_bits = KEPT_BITS_ALONE if X.shape[1:] == (1,) else KEPT_BITS
     if len(X.shape) > 2:  # images
         X = X.reshape(len(X), -1)
     factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | 1
-    sums = np.zeros(X.shape[0], dtype=np.uint64)
+    sums = np.zeros(X.shape[0], np.uint64)
     if hasattr(X, "tocsr"):
         entries = X.tocoo()  # one for each place
         words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
@@ -72,7 +72,7 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
         for j, factor in enumerate(factors):
             column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
             sums += _mix(_words(column, kept_bits)) * factor
-    return _mix(sums + _mix(np.full(1, seed, dtype=np.uint64)))
+    return _mix(sums + _mix(np.full(1, seed, np.uint64)))
 
 
 def hashes_of_pairs(first: Hashes, second: Hashes) -> Hashes:
@@ -92,11 +92,11 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
     if hasattr(column, "iloc"):
         column = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if kept_bits is None:
-        x = np.array(column, dtype=np.float64) + 0.0  # −0 becomes 0
+        x = np.array(column, np.float64) + 0.0  # −0 becomes 0
         x[np.isnan(x)] = np.nan  # NaN has many bit patterns
         return x.view(np.uint64)
     with np.errstate(over="ignore"):  # float32 has a smaller range
-        y = np.array(column, dtype=np.float32) + 0
+        y = np.array(column, np.float32) + 0
     y[np.isnan(y)] = np.nan
     bits = y.view(np.uint32)
     n_dropped = 24 - kept_bits
@@ -117,7 +117,7 @@ def _word(value: Any, kept_bits: int | None) -> int:
 
 def hashes_of_names(names: Array) -> Hashes:
     """Return the hash of each name of a label or group, shape (n,): 1, 1.0 and "1" have the same."""
-    return hash_rows(np.array(list(map(text, names.tolist())), dtype=str)[:, None])
+    return hash_rows(np.array(list(map(text, names.tolist())), str)[:, None])
 
 
 def digest(*contents: bytes) -> str:
@@ -146,21 +146,20 @@ def random_numbers(hashes: Hashes, ties: Ints | None = None) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> content, order = np.array([7, 7, 3, 3], dtype=np.uint64), np.array([2, 0, 3, 1])
+    >>> content, order = np.array([7, 7, 3, 3], np.uint64), np.array([2, 0, 3, 1])
     >>> numbers = random_numbers(content)
     >>> len(np.unique(numbers))
     4
     >>> sorted(numbers[order]) == sorted(numbers) == sorted(random_numbers(content[order]))
     True
     """
-    place_among_equal = np.zeros(len(hashes), dtype=np.uint64)
+    places = np.zeros(len(hashes), np.uint64)  # among equal hashes
     in_order = np.sort(hashes)
     if (in_order[1:] == in_order[:-1]).any():  # of a million rows their order takes .09 seconds
-        order = np.lexsort((hashes,) if ties is None else (ties, hashes))
-        first = np.searchsorted(in_order, in_order)  # place of the first row with this content
-        place_among_equal[order] = np.arange(len(hashes)) - first
-    words = hashes_of_pairs(hashes, place_among_equal + _mix(hashes).sum(dtype=np.uint64))
-    return (words >> 11).astype(np.float64) / 2.0**53
+        keys = (hashes,) if ties is None else (ties, hashes)
+        places[np.lexsort(keys)] = np.arange(len(hashes)) - np.searchsorted(in_order, in_order)
+    places += _mix(hashes).sum(dtype=np.uint64)
+    return (hashes_of_pairs(hashes, places) >> 11) / 2.0**53
 
 
 def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
@@ -186,7 +185,7 @@ def voting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
 
 def _sums(hashes: Hashes, kind: Ints) -> Hashes:
     """Return the sum of the hashes of each kind of rows."""
-    sums = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.uint64)
+    sums = np.zeros(int(kind.max(initial=-1)) + 1, np.uint64)
     np.add.at(sums, kind, hashes)
     return sums
 
@@ -203,7 +202,7 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     n_strata = int(strata.max()) + 1
     # Only pairs with rows: a table of all pairs would be large for crossed groups.
     pairs, pair_of_row = distinct_and_places(content_of_row * n_strata + strata)
-    mass = np.bincount(pair_of_row, weights=weight)
+    mass = np.bincount(pair_of_row, weight)
     content, stratum = np.divmod(pairs, n_strata)
     # By content, and for each content by mass; ties by the number of the stratum.
     heaviest_first = np.lexsort((stratum, -mass, content))

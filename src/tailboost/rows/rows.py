@@ -39,6 +39,7 @@ from tailboost.core import (
     is_missing,
     joined,
     label_column,
+    least_type,
     listed,
     n_rows_of,
     positions,
@@ -49,7 +50,7 @@ from tailboost.core import (
     warn_user,
     with_interval_names,
 )
-from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
+from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
 MISSING_GROUP = "missing"  # name of the group of rows without a group
 GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
@@ -100,7 +101,7 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
         return {column: with_interval_names(groups[column]) for column in names}
     groups = with_interval_names(groups)
     # NumPy would turn 1 beside "a" into "1".
-    array = groups if hasattr(groups, "dtype") else np.asarray(groups, dtype=object)
+    array = groups if hasattr(groups, "dtype") else np.asarray(groups, object)
     if array.ndim == 1:
         title = getattr(groups, "name", None)
         if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):
@@ -157,7 +158,7 @@ class GroupNames:
         `tailboost.rows.rows.group_columns`. Messages call the groups ``argument`` and the table ``of``.
         """
         values = []
-        numbers = np.empty((len(columns), n), dtype=np.intp)
+        numbers = np.empty((len(columns), n), np.intp)
         for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
             check_length(column, words, n, of)
@@ -178,7 +179,7 @@ class GroupNames:
             return self.values[0]
         columns = zip(self.titles, self.values, strict=True)
         pairs = [(column, value) for column, values in columns for value in values.tolist()]
-        return np.fromiter(pairs, dtype=object)  # np.array would make a table of two columns
+        return np.fromiter(pairs, object)  # np.array would make a table of two columns
 
     def numbers_in(self, known: GroupNames, numbers: Ints, argument: str) -> Ints:
         """Return the numbers of rows, shape (n, c), among the known names of a fit.
@@ -212,7 +213,7 @@ NO_GROUPS = GroupNames((), ())
 
 def crossed(columns: Iterable[Ints], n: int) -> Ints:
     """Return the number of each of n rows' combination of numbers, in their order by column, shape (n,)."""
-    combination = np.zeros(n, dtype=np.intp)
+    combination = np.zeros(n, np.intp)
     for column in columns:  # the number of the row's first columns and of this one
         numbers = combination * (column.max(initial=0) + 1) + column
         _, combination = distinct_and_places(numbers)
@@ -314,6 +315,7 @@ class Rows:
         classes = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
+            y = y.astype(least_type(len(classes)))
         for name, values in given.items():
             check_length(values, name, n, first)
         names, numbers = GroupNames.of(columns, of_groups, n, first)
@@ -337,10 +339,15 @@ class Rows:
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
         if state.get("groups") is None:  # in files of earlier versions
-            vars(self).update(names=NO_GROUPS, groups=np.zeros((len(self), 0), dtype=np.intp))
+            vars(self).update(names=NO_GROUPS, groups=np.zeros((len(self), 0), np.intp))
 
     def __len__(self) -> int:
         return len(self.weight)
+
+    @property
+    def units(self) -> Table:
+        """What is one row if it is equal: the features, or the cluster as the only column."""
+        return self.X if self.clusters is None else self.clusters[:, None]
 
     @property
     def labels(self) -> Any:
@@ -379,7 +386,7 @@ class Rows:
         """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
         if mask.all():
             return self
-        names = ("y", "weight", "groups", "row_hashes", "X", "clusters", "costs")
+        names = ("y", "weight", "groups", "X", "clusters", "costs")
         parts = {name: take(getattr(self, name), mask) for name in names}
         return replace(self, used=self.places[mask], **parts)
 
@@ -412,7 +419,7 @@ class Rows:
     def numbered(
         self, classes: Labels, names: GroupNames, words: str, suffix: str = ""
     ) -> Self:
-        """Return the rows with the numbers of the labels and groups of a fit, and with hashes.
+        """Return the rows with the numbers of the labels and groups of a fit.
 
         Costs are checked. Raise ValueError for labels and groups that are not among those of the fit.
         """
@@ -431,7 +438,6 @@ class Rows:
             names=names,
             costs=costs,
             words=words,
-            row_hashes=hash_rows(self.X),
         )
 
     def sizes(self, stratum: Ints, n_strata: int) -> Floats:
@@ -439,15 +445,13 @@ class Rows:
 
         Equal rows count as one row. ``stratum`` has the number of each row's stratum, shape (n,).
         """
-        weight = self.weight
+        weight: Any = self.weight
         if self.row_hashes is not None:
-            contents, content = np.unique(self.row_hashes, return_inverse=True)
-            # A pair of a stratum and a content is one number.
-            pairs, place = distinct_and_places(stratum * len(contents) + content)
-            stratum = pairs // len(contents)
-            weight = np.bincount(place, weights=weight).astype(np.float64)
-        sums = np.bincount(stratum, weights=weight, minlength=n_strata)
-        squares = np.bincount(stratum, weights=weight**2, minlength=n_strata)
+            pairs = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
+            _, first, place = np.unique(pairs, return_index=True, return_inverse=True)
+            stratum, weight = stratum[first], np.bincount(place, weight)
+        sums = np.bincount(stratum, weight, n_strata)
+        squares = np.bincount(stratum, weight**2, n_strata)
         return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
 
 
@@ -462,7 +466,7 @@ def with_missing_group(
         return columns
     filled = {}
     for title, column in columns.items():
-        array = np.array(column, dtype=object)
+        array = np.array(column, object)
         array[list(map(is_missing, array.tolist()))] = MISSING_GROUP
         filled[title] = array
     return filled
@@ -497,13 +501,13 @@ def group_numbers(
             raise ValueError(
                 "groups are not used by the rule of this classifier: leave them out"
             )
-        return np.zeros(n, dtype=np.intp)
+        return np.zeros(n, np.intp)
     if not columns:
         raise ValueError(
             "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
         )
     if not n:
-        return np.zeros(0, dtype=np.intp)
+        return np.zeros(0, np.intp)
     columns = with_missing_group(columns, rule_groups)
     is_alone = len(columns) == 1 and None in (column, *columns)  # and needs no name
     if column not in columns and not is_alone:
@@ -513,8 +517,8 @@ def group_numbers(
     check_length(entries, "groups", n, "rows")
     if others is not None:
         number = {group: place for place, group in enumerate(rule_groups)}
-        labels = np.asarray(entries, dtype=object).tolist()
-        return np.array([number.get(label, others) for label in labels], dtype=np.intp)
+        labels = np.asarray(entries, object).tolist()
+        return np.array([number.get(label, others) for label in labels], np.intp)
     words = column_words("groups", column)
     labels = label_column(entries, words)
     return positions(labels, rule_groups, words, "groups not seen in fit")
@@ -574,13 +578,13 @@ def named_columns(groups: Groups, table: Table, names: Collection[Any]) -> dict[
 
 def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
     """Return which rows are in no group of the ``known`` names, and these groups with their rows in words."""
-    entries = np.asarray(with_interval_names(column), dtype=object).ravel().tolist()
+    entries = np.asarray(with_interval_names(column), object).ravel().tolist()
     names = {
         value: MISSING_GROUP if is_missing(value) else unit_name(value)
         for value in set(entries)
     }
     group_of_row = [names[value] for value in entries]
-    is_other = np.array([group not in known for group in group_of_row], dtype=bool)
+    is_other = np.array([group not in known for group in group_of_row], bool)
     counts = Counter(compress(group_of_row, is_other))
     words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)

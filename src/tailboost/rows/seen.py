@@ -104,8 +104,8 @@ class Seen:
         of_scores: bool | str = False
         if len(score_labels) and len(hashes):
             names, place = distinct_and_places(np.asarray(labels))
-            by_name = hashes_of_pairs(hashes, hashes_of_names(names)[place])
-            named = replace(cls.of(by_name, use), of_scores=True)
+            by_name = cls.of(hashes_of_pairs(hashes, hashes_of_names(names)[place]), use)
+            named = replace(by_name, of_scores=True)
             columns = [[*score_labels, name].index(name) for name in names.tolist()]
             hashes = hashes_of_pairs(hashes, np.array(columns, np.uint64)[place])
             of_scores = "columns"
@@ -121,7 +121,7 @@ class Seen:
     def up_to(self, limit: int) -> Self:
         """Return the rows with a digest of at most a limit."""
         n = int(np.searchsorted(self.digests, limit, side="right"))
-        return replace(self, digests=self.digests[:n], limit=min(self.limit, limit))
+        return replace(self, digests=self.digests[:n].copy(), limit=min(self.limit, limit))
 
     @property
     def n_repeated(self) -> int:

@@ -50,7 +50,7 @@ def changes(counts: Counts, order: Ints, changed: Ints, before: int, after: Ints
     rows = order[changed[0] : changed[-1]]
     n_entries = len(counts.strata.mass) * counts.strata.n_actions
     actions = np.column_stack(np.broadcast_arrays(before, after[rows]))  # (rows, 2)
-    entries = counts.stratum[rows, None] * counts.strata.n_actions + actions
+    entries = counts.stratum[rows, None] * np.intp(counts.strata.n_actions) + actions
     amounts = counts.weights[rows, None] * [-1.0, 1.0]
     if counts.costs is not None:
         met = amounts * np.take_along_axis(counts.costs[rows], actions, axis=1)
@@ -124,7 +124,7 @@ class RunningRates:
 
         Also which of the sums move along the line, and these sums of each rule.
         """
-        touched = np.zeros(len(self.table), dtype=np.bool_)
+        touched = np.zeros(len(self.table), bool)
         for axis in axes:
             touched[axis.changes.indices] = True
         moving = np.logical_or(*self.table[touched].any(axis=0).reshape(2, -1))

@@ -302,7 +302,7 @@ def _content(found: Decided, X: Table) -> Hashes:
     try:
         return found.score(X).content()
     except (TypeError, ValueError):
-        return np.zeros(0, dtype=np.uint64)
+        return np.zeros(0, np.uint64)
 
 
 def _behind(known: Known, steps: tuple[Model, ...]) -> Known:
@@ -340,7 +340,7 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
         return answer_shares(model, X) if is_drawn else None
 
     content = cache(partial(hashes_of_table, model, X))
-    no_row = np.zeros(n_rows_of(X), dtype=np.bool_)
+    no_row = np.zeros(n_rows_of(X), bool)
     return Scored(groups, content, content, lambda: no_row, answers, shares=shares)
 
 

@@ -45,7 +45,7 @@ GRAIN = 2.0**-12
 # Relative difference of weights that counts as rounding.
 SAME_WEIGHT = 1e-12
 # Rows of a block.
-BLOCK = 1 << 20
+BLOCK = 1 << 17
 # Decimals of the log-odds of an average of models.
 DECIMALS = 9
 #: The log-odds of the second label by the average of several models, as a score.
@@ -210,20 +210,22 @@ class Models(WhatModelsRead):
     def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
 
-        Rows with equal hashes are one row, and so are those of a cluster; without hashes of the features all
-        rows are different. Equal weights of any scale become 1.
+        Rows with equal hashes are one row, and so are those of a cluster; rows with equal scores are
+        different rows. Equal weights of any scale become 1.
         """
-        hashes, weight = rows.row_hashes, rows.weight
-        if hashes is not None and rows.clusters is None:
-            hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hashes)
+        hashes, weight = None, rows.weight
+        if not self.of_scores:
+            hashes = hash_rows(rows.units)
+            if rows.clusters is None:
+                hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hashes)
         if np.ptp(weight) <= SAME_WEIGHT * weight.max():
-            weight = np.ones(len(weight))
+            weight = np.broadcast_to(1.0, len(weight))
         kept = replace(rows, row_hashes=hashes, weight=weight, clusters=None)
         return replace(self, logs=tuple(logs), rows=kept, scores=scores)
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the models read; given probabilities are no scores."""
-        lacking = np.zeros(n_rows_of(X), dtype=np.bool_)
+        lacking = np.zeros(n_rows_of(X), bool)
         if not self.read_stacked:
             for scores in self.scores_read:
                 lacking |= scores.without_score(X)
@@ -268,7 +270,8 @@ def averaging(models: Models) -> Models:
     `PSEUDO_ROWS` pull the average towards equal weights without offsets. A model gets no weight if the loss
     hardly rises without this model. The model with the smallest effect on the scores is tried first.
     """
-    logs, y, weight = models.logs, models.rows.y, models.rows.weight
+    logs, y = models.logs, models.rows.y
+    weight = np.ascontiguousarray(models.rows.weight)
     M, K = len(logs), models.n_classes
     # Offsets of a row have no effect; centring keeps rounding errors small. By class: sums over the classes
     # of a row are then ten times as fast.

@@ -32,6 +32,7 @@ from tailboost.core import (
     has_named_columns,
     in_class_order,
     joined,
+    least_type,
     listed,
     migrated,
     n_rows_of,
@@ -287,7 +288,7 @@ class ThresholdRule(StoredRule):
             Number of each row's group; −1 of a row without an answer.
         """
         actions = [*self.classes, HUMAN_REVIEW]  # a class "human review" replaces deferral
-        numbers = np.full(len(scores), -1)
+        numbers = np.full(len(scores), -1, least_type(2 * len(actions)))
         for group_number, band in enumerate(self.bands):
             rows = np.flatnonzero(place == group_number)
             for lower, action in band:

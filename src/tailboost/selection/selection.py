@@ -148,10 +148,11 @@ class Engine:
         if strata.n_classes == 2 and not infers:
             sign = 2.0 * models.score.positive_ - 1.0
             # Without the average, which is most of the memory of a large table.
-            scores, chance = sign * table.score, np.exp(table.pooled[:, 1])
+            chance = np.exp(table.pooled[:, 1])
             del table.pooled
-            family = Thresholds(data, scores, chance, column, sign)
+            family = Thresholds(data, table.score, chance, column, sign)
             if models.have_score and not (rows.fitted or rows.refit):
+                scores = family.signed(table.score)
                 direction = Direction.of(scores, strata.y[data.stratum], place)
                 direction.refuse_falling(models, rows.classes)
         return cls(
@@ -179,7 +180,7 @@ class Engine:
         if not isinstance(family, Thresholds) or not self.models.have_score:
             return Direction()
         y = data.strata.y[data.stratum[among]]
-        return Direction.of(family.sign * table.score[among], y, table.groups[among])
+        return Direction.of(family.signed(table.score[among]), y, table.groups[among])
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -433,7 +434,7 @@ class Selection:
         assert isinstance(family, Thresholds)
         place = family.places[family.data.stratum]
         moved = replace(self, rule=ends)
-        counts = family.data.of(moved.on_score.numbers(family.sign * family.scores, place))
+        counts = family.data.of(moved.on_score.numbers(family.score, place))
         return replace(moved, counts=counts)
 
 

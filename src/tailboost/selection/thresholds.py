@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from tailboost.core import Document, Floats, Ints, Name, decimals_between
+from tailboost.core import Document, Floats, Ints, Name, decimals_between, least_type
 from tailboost.rates import Counts, Strata
 from tailboost.selection.descent import Axis, Line, changes
 
@@ -50,16 +50,18 @@ class Thresholds:
     ----------
     data : Counts
         The rows.
-    scores : ndarray of shape (n,)
-        The score of each row, with the sign −1 if it falls with the probability of the second label.
+    score : ndarray of shape (n,)
+        The score of each row.
     chance : ndarray of shape (n,)
         Probability of the second label.
     group_column : int or None
         Column of groups whose values are the places; None for one place.
     sign : float
-        The sign of the scores.
+        −1 if scores fall with the probability of the second label: thresholds are on `signed` scores.
     most : int
         The most thresholds for each label.
+    ascending : tuple of ndarray, optional
+        The sorted signed scores of the rows of each place, if they are known.
 
     Attributes
     ----------
@@ -81,25 +83,26 @@ class Thresholds:
         The different cuts of each place, (T,): 0, and those above a cell with one of its rows.
     expected : list of ndarray
         Of each place, the expected weight of each of its strata below its cuts, (strata, T).
-    ascending : list of ndarray
-        The sorted scores of the rows of each place.
     """
 
     data: Counts
-    scores: Floats
+    score: Floats
     chance: Floats
     group_column: int | None
     sign: float = 1.0
     most: int = MOST
+    ascending: tuple[Floats, ...] = ()
 
     def __post_init__(self) -> None:
-        data, scores = self.data, self.scores
+        data, scores = self.data, self.signed(self.score)
         strata = data.strata
         n_strata = len(strata.mass)
         self.places = strata.place(self.group_column)
         self.n_places = int(self.places.max()) + 1
         place = self.places[data.stratum]
-        self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
+        self.ascending = self.ascending or tuple(
+            np.sort(scores[place == number]) for number in range(self.n_places)
+        )
 
         # Edges are the least score, evenly spaced ranks of the scores of each label, and ∞.
         ranks = np.linspace(0.0, 1.0, self.most)
@@ -111,7 +114,7 @@ class Thresholds:
 
         # A merged row has the weight of the rows of a cell and stratum, and their mean costs.
         n_cells = len(self.edges) - 1
-        cell = np.searchsorted(self.edges, scores, side="right") - 1
+        cell = np.searchsorted(self.edges[1:], scores, side="right")
         sums = [data.sums(cell, n_cells, action) for action in range(strata.n_actions)]
         counted = sums[0][:, :n_strata]  # (V, S)
         self.cell, stratum = np.nonzero(counted)
@@ -126,7 +129,7 @@ class Thresholds:
         rows = np.eye(self.n_places)[self.places].T @ of_stratum + TINY  # (m, V)
         self.cuts = [np.append(0, 1 + np.flatnonzero(in_place > TINY)) for in_place in rows]
         mean = np.bincount(cell, data.weights * self.chance, n_cells) / rows.sum(axis=0)
-        mass = np.bincount(strata.y * self.n_places + self.places, strata.mass) + TINY
+        mass = np.bincount(np.intp(self.n_places) * strata.y + self.places, strata.mass) + TINY
         self.chances = chances_within(rows, mean, mass.reshape(2, -1, 1))
         of_both = of_stratum + np.roll(of_stratum, strata.n_combinations, axis=0)
         p = self.chances[self.places]
@@ -140,8 +143,13 @@ class Thresholds:
 
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
-        if "cuts" not in state:  # in files of earlier versions
+        if "scores" in state:  # in files of earlier versions, with the sign
+            self.score = self.signed(state["scores"])
             self.__post_init__()
+
+    def signed(self, scores: Floats) -> Floats:
+        """Return scores with the sign: they grow with the probability of the second label."""
+        return scores if self.sign > 0 else -scores
 
     @property
     def place_columns(self) -> tuple[Name, ...]:
@@ -244,12 +252,13 @@ class Thresholds:
         for number, rows in enumerate(self.ascending):
             further = scores[place == number]
             if len(further):
-                rows = np.sort(np.append(rows, further))
+                rows = np.append(rows, further)
+                rows.sort()
             n_below = np.searchsorted(rows, thresholds[number])
             written[number, n_below == 0] = -np.inf
             inside = (n_below > 0) & (n_below < len(rows))
             above = n_below[inside]
-            pairs = np.sort(self.sign * np.stack([rows[above - 1], rows[above]]), axis=0)
+            pairs = np.sort(self.sign * rows[[above - 1, above]], axis=0)
             written[number, inside] = self.sign * decimals_between(*pairs)
         return written
 
@@ -260,7 +269,7 @@ class Thresholds:
 
     def cells(self, scores: Floats, place: Ints) -> Ints:
         """Return the cell of each score, shape (n,), on the sides of the edges as they are written."""
-        cells = np.zeros(len(scores), dtype=np.intp)
+        cells = np.zeros(len(scores), least_type(len(self.edges)))
         inner = np.tile(self.edges[1:-1], (self.n_places, 1))
         for number, edges in enumerate(self.written(inner)):
             here = place == number

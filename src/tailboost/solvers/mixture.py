@@ -508,7 +508,7 @@ def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
     _, eta = tail(combined, game.alpha, game.p)
     near_boundary = 4 * np.quantile(np.abs(combined - eta), 0.1)
     epsilon = max(game.alpha, 0.01) * max(near_boundary, 0.3 * combined.std(), 1e-3)
-    near = np.ones(n_units, dtype=bool)
+    near = np.ones(n_units, bool)
     high = np.inf
     n_free = n_units
     while True:

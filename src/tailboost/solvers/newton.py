@@ -74,7 +74,7 @@ class Entropic:
         w = p * np.exp(exponent)
         below = combined <= reference
         kappa = max(worst[below].sum(), 1e-300) / w[below].sum()
-        capped = np.zeros(w.size, dtype=bool)
+        capped = np.zeros(w.size, bool)
         n_capped = -1
         while kappa > 0:
             # Σ min(c, κ w) is concave in κ, so Newton's method from below only adds capped units. Where one

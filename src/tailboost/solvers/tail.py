@@ -193,7 +193,7 @@ def patterns(losses: Array) -> tuple[Ints, Ints]:
     Units are compared by a hash of 64 bits. Solutions are certified on the losses of all units, so two
     combinations with one hash would be noticed.
     """
-    hashes = np.zeros(losses.shape[1], dtype=np.uint64)
+    hashes = np.zeros(losses.shape[1], np.uint64)
     rng = np.random.default_rng(0)
     for plane in np.packbits(losses, axis=0):  # eight candidates in a byte
         hashes += plane * rng.integers(2**64, dtype=np.uint64)
