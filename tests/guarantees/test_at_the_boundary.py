@@ -11,7 +11,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
 from tailboost.guarantees import chain, sequence
-from tailboost.guarantees.exact_tests import LimitTests
+from tailboost.guarantees.exact_tests import LimitTests, Places
 from tailboost.rates import Counts, parse
 from tailboost.rates.bounds import pair_p_value
 
@@ -97,7 +97,7 @@ def test_tests_are_those_of_scipy(limit):
         answered = Counts.answered(y, a, groups={"g": g})
         counts = np.zeros((1, len(strata.y), 3))
         np.add.at(counts[0], (answered.stratum, answered.actions), 1.0)
-        test = LimitTests.of(limit, strata, strata.place(None))
+        test = LimitTests.of(limit, strata, Places(strata.place(None)))
         wrong, rows = test.counts(counts)
         if limit.compares:
             pairs = [(int((a[g == k] == 1).sum()), int((g == k).sum())) for k in ("f", "m")]

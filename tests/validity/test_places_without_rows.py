@@ -7,7 +7,7 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers import calibrating
-from tailboost.guarantees.exact_tests import LimitTests
+from tailboost.guarantees.exact_tests import LimitTests, Places
 from tailboost.rates import Counts
 from tailboost.rows.rows import GroupNames
 
@@ -98,6 +98,6 @@ def test_only_a_subgroup_that_names_its_place_has_the_answers_of_one(limit, kept
     names = GroupNames((["a", "b"], ["u", "x"]), ("g", "h"))
     groups = np.array([[0, 1, 0], [0, 0, 1]])
     rows = Counts.stratified(np.array([0, 1, 0]), groups, np.ones(3), [0, 1], names, defers=True)
-    tests = LimitTests.of(limit, rows.strata, rows.strata.place(0), 2, ["g"])
+    tests = LimitTests.of(limit, rows.strata, Places(rows.strata.place(0), 2, ("g",)))
     answers = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]])  # by place
     assert tests.kept(answers[None])[0].tolist() == kept

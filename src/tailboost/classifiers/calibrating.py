@@ -59,6 +59,7 @@ from tailboost.selection.direction import FELL
 from tailboost.selection.door import Decided
 from tailboost.selection.search import OVERALL_ERROR, Problem
 from tailboost.selection.selection import Selection
+from tailboost.selection.thresholds import Places
 
 #: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
 #: for limits that it does not serve. This depends on the selecting rows and on numbers of fresh rows alone,
@@ -429,7 +430,7 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
     each = np.arange(len(classes))
     defers = any(on_deferral)
     strata = Counts.stratified(each, [], np.ones(len(each)), classes, defers=defers).strata
-    one_place = strata.place(None)
+    one_place = Places(strata.place(None))
     for limit in limits:
         rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
         tests = LimitTests.of(

@@ -26,13 +26,13 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, log_ndtr, ndtr, ndtri
 from scipy.stats import binom
 
-from tailboost.core import Floats, Ints, Mask, Name, frozen_object
+from tailboost.core import Floats, Ints, Mask, frozen_object
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Limit, Strata, groups_in
 from tailboost.rates.bounds import pair_p_value
 from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
 from tailboost.selection.selection import Selection
-from tailboost.selection.thresholds import Thresholds
+from tailboost.selection.thresholds import Places, Thresholds
 
 #: Numbers of the answers of two labels.
 FIRST, SECOND, DEFERRED = range(3)
@@ -93,19 +93,8 @@ class LimitTests:
     places: Mask
 
     @classmethod
-    def of(
-        cls,
-        limit: Limit,
-        strata: Strata,
-        place: Ints,
-        n_places: int = 1,
-        columns: Sequence[Name] = (),
-    ) -> Self | None:
-        """Return the tests of a limit; None for more than three answers, and rows that do not count whole.
-
-        ``place`` has the place of each stratum, ``columns`` the column whose groups are the m places; it is
-        empty if all rows are one place.
-        """
+    def of(cls, limit: Limit, strata: Strata, places: Places) -> Self | None:
+        """Return the tests of a limit; None for more than three answers, and rows that do not count whole."""
         terms = limit.rate.terms(strata)
         wrong, among = terms.top, terms.bottom
         if strata.n_actions > 3 or not np.isin([wrong, among], [0.0, 1.0]).all():
@@ -119,17 +108,17 @@ class LimitTests:
         own = counting.any(axis=1) & ~np.isnan(allowed)  # the limited subgroups with rows
         if limit.compares:
             allowed = np.full(len(among), np.nan)
-        if limit.rate.kind == "representation":  # among the rows of all groups
-            columns = ()
-        places = np.ones((len(among), n_places), dtype=np.bool_)
-        for column in columns:
+        answering = np.ones((len(among), places.n), dtype=np.bool_)
+        for column in places.columns:
+            if limit.rate.kind == "representation":  # among the rows of all groups
+                continue
             groups = [
                 dict(groups_in(name, limit.rate.by, strata.columns)) for name in terms.names
             ]
             is_named = np.array([column in of_subgroup for of_subgroup in groups])
-            at_place = np.eye(n_places, dtype=np.bool_)[place]  # (S, m)
-            places[is_named] = counting[is_named] @ at_place
-        return cls(limit, wrong[own], among[own], allowed[own], counting[own], places[own])
+            at_place = np.eye(places.n, dtype=np.bool_)[places.of_strata]  # (S, m)
+            answering[is_named] = counting[is_named] @ at_place
+        return cls(limit, wrong[own], among[own], allowed[own], counting[own], answering[own])
 
     # -- which rows they read --------------------------------------------------------------------------
 
@@ -341,11 +330,8 @@ class CountTable:
         rate = problem.objective.rate
         if problem.objective.worst or rate.is_ratio or rate.by:
             return None
-        place = family.places_of(strata)
-        of_limits = [
-            LimitTests.of(limit, strata, place, family.n_places, family.place_columns)
-            for limit in problem.limits
-        ]
+        places = family.places_of(strata)
+        of_limits = [LimitTests.of(limit, strata, places) for limit in problem.limits]
         tests = list(filter(None, of_limits))
         if len(tests) < len(of_limits):
             return None
@@ -354,7 +340,7 @@ class CountTable:
             losses[:, DEFERRED] += TIE_PRICE
         of_first = losses[:, FIRST] - losses[:, SECOND]
         defers = family.data.strata.defers
-        return cls(rows, place, losses, of_first, family.chances, tests, defers)
+        return cls(rows, places.of_strata, losses, of_first, family.chances, tests, defers)
 
     @classmethod
     def selecting(cls, selection: Selection) -> Self | None:

@@ -87,9 +87,8 @@ class Votes:
         """Return the votes of given rows, drawn by the hashes of their contents."""
         clusters = given.clusters
         draws = voting_numbers(given.hashes(contents), clusters)
-        if clusters is None:
-            return cls(None, draws, same_everywhere)
-        return cls(clusters, draws, same_everywhere, len(np.unique(clusters)))
+        n_clusters = None if clusters is None else len(np.unique(clusters))
+        return cls(clusters, draws, same_everywhere, n_clusters)
 
     def among(self, rows: Ints) -> Ints:
         """Return the rows with a vote among some rows, ascending."""

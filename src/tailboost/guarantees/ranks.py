@@ -57,14 +57,14 @@ def stops_of(
     cut.
     """
     stops = np.tile([np.iinfo(np.intp).max, 0], (n_places, 1))  # nothing is stopped yet
-    for share, n_below in zip(shares, below, strict=True):
+    for share, counted in zip(shares, below, strict=True):
         (place,) = share.places
-        n = n_below[-1]
+        n = counted[-1]
         most = most_reached(n, share.allowed, level)
         if share.answer == FIRST:
-            stops[place, 0] = min(stops[place, 0], (n_below[1:] <= most).sum())
+            stops[place, 0] = min(stops[place, 0], (counted[1:] <= most).sum())
         else:
-            stops[place, 1] = max(stops[place, 1], (n - n_below[:-1] > most).sum())
+            stops[place, 1] = max(stops[place, 1], (n - counted[:-1] > most).sum())
     return stops
 
 

@@ -33,6 +33,18 @@ NO_ROWS: Any = np.zeros(0)
 Cut = tuple[int, ...]
 
 
+class Places(NamedTuple):
+    """The m places of some strata: the groups of a column with thresholds of their own, or all rows.
+
+    ``of_strata`` has the place of each stratum, shape (S,), −1 for an unknown group. ``columns`` has the
+    column; it is empty for all rows.
+    """
+
+    of_strata: Ints
+    n: int = 1
+    columns: tuple[Name, ...] = ()
+
+
 class Reached(NamedTuple):
     """A rule on the way of a descent."""
 
@@ -151,23 +163,17 @@ class Thresholds:
         """Return scores with the sign: they grow with the probability of the second label."""
         return scores if self.sign > 0 else -scores
 
-    @property
-    def place_columns(self) -> tuple[Name, ...]:
-        """The column of groups with thresholds of their own, if there is one."""
-        columns = self.data.strata.columns
-        return () if self.group_column is None else (columns[self.group_column],)
-
-    def places_of(self, strata: Strata) -> Ints:
-        """Return the place of other strata, shape (S,); −1 for an unknown group."""
+    def places_of(self, strata: Strata) -> Places:
+        """Return the places of other strata."""
         if self.group_column is None:
-            return strata.place(None)
+            return Places(strata.place(None))
         own = self.data.strata
-        other = strata.columns.index(own.columns[self.group_column])
-        known = own.values[self.group_column]
+        column, known = own.columns[self.group_column], own.values[self.group_column]
+        other = strata.columns.index(column)
         numbers = [
             known.index(value) if value in known else -1 for value in strata.values[other]
         ]
-        return np.array(numbers)[strata.place(other)]
+        return Places(np.array(numbers)[strata.place(other)], self.n_places, (column,))
 
     # -- the family of the search ------------------------------------------------------------------------
 
