@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, estimator_html_repr, get_tags
+from sklearn.utils import Bunch, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.classifiers.tables import Columns
@@ -38,6 +38,7 @@ from tailboost.core import (
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
+from tailboost.learners.table import checked_rows
 from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,
@@ -76,84 +77,6 @@ class SelectedClassifier(OfAnyTable):
     _group_names: GroupNames = NO_GROUPS
     # Number of the column of groups that the rule reads; None for a group-blind rule.
     _column_read: int | None = None
-
-    def _html_repr(self) -> str:
-        """Return the text of a fitted classifier, and scikit-learn's diagram."""
-        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
-        return text + estimator_html_repr(self)
-
-    def __str__(self) -> str:
-        """Return limits with their verdict, the overall error and the rule of a fitted classifier.
-
-        They are certified if the rule has a certificate, otherwise measured on the selection data.
-        """
-        if not self.__sklearn_is_fitted__():
-            return repr(self)
-        certificate = self.certificate_
-        if certificate is not None:
-            source = certificate.title
-            lines = certificate.limit_lines()
-            errors = certificate.lines()[:1]
-        elif isinstance(self.evidence_.selection, StoredSelection):
-            source = "of a file, without a certificate"
-            lines = []
-            errors = [f"limits as stated: {self.limits}"]
-        else:
-            source = f"measured on {self.rates_.words.partition(' (')[0]}"
-            lines = self.rates_.limit_lines()
-            selection = self.selection_
-            *_, overall = selection.rates([*selection.problem.limits, error()])
-            errors = [overall.texts[2]]
-        texts = [f"limit  {e.name} {e.limit}  {e.verdict} ({e.numbers})" for e in lines]
-        texts += [f"error  {line.strip()}" for line in errors]
-        texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
-        models = ", ".join(self.used_models_)
-        return "\n".join([f"{type(self).__name__} of {models}, {source}", *texts])
-
-    # -- tables ----------------------------------------------------------------------------------------
-
-    def _checked(self, X: Table, argument: str = "X", *, reset: bool = False) -> Table:
-        """Return a table as the models read it; with ``reset`` its columns become those of the fit.
-
-        A classifier that trains no model gives its models the rows as they are, of a data frame with the
-        columns in the order of the fit. ``argument`` is the name of the table in messages.
-        """
-        X, _ = unpack(X)
-        if has_named_columns(X):
-            raise TypeError(
-                f"{argument} is a dict: give a data frame, pd.DataFrame({argument})"
-            )
-        is_frame = bool(columns_of(X))
-        names = list(getattr(self, "feature_names_in_", ()))
-        tags = get_tags(self).input_tags
-        try:
-            if hasattr(X, "iloc") and (is_frame or names or self._trains):
-                check_table(X)
-            elif names and np.ndim(X) < 2:
-                raise ValueError(f"got {type(X).__name__}")
-            if is_frame and {*X.columns} == {*names}:
-                X = X[names]
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                skip_check_array=is_frame or not self._trains,
-                ensure_2d=self._trains or np.ndim(X) > 1,
-                accept_sparse=tags.sparse and ["csr", "csc"],
-                ensure_all_finite="allow-nan" if tags.allow_nan else True,
-            )
-        except ValueError as failure:
-            if not names:
-                raise
-            raise ValueError(
-                f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
-                f"{failure}"
-            ) from failure
-        if reset and is_frame and self._trains:
-            self._columns, X = Columns.of(X)
-        elif is_frame and self._columns is not None:
-            X = self._columns.read(X)
-        return X
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -215,36 +138,6 @@ class SelectedClassifier(OfAnyTable):
             numbers = self._answers(take(X, is_answered), take(groups, is_answered))
             answers[is_answered] = self._labels(numbers, deferred)
         return answers
-
-    def _labels(self, numbers: Ints, deferred: Any) -> Array:
-        """Return the labels of `_answers`, and the value of deferred rows; without one warn of these."""
-        classes = self.classes_.tolist()
-        is_deferred = numbers >= len(classes)
-        labels = self.classes_[numbers % len(classes)]
-        evidence = self.evidence_
-        is_stored = isinstance(evidence.selection, StoredSelection)
-        # The rule is final, and answers as in its file.
-        is_final = self._models.reads_scores and (is_stored or evidence.certificate is not None)
-        if deferred is None and is_final and HUMAN_REVIEW not in classes:
-            deferred = HUMAN_REVIEW
-        if deferred is None:
-            n_deferred = np.count_nonzero(is_deferred)
-            if n_deferred:
-                warn_user(
-                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. Its "
-                    "limits, rates and certificate count them as deferred, not with the labels "
-                    "given here. predict(X, deferred='human review') marks them; defers(X) tells "
-                    "which they are",
-                    DeferredRowsWarning,
-                )
-            return labels
-        if not np.isscalar(deferred) or deferred in classes:
-            raise ValueError(f"deferred={deferred!r} must be one value, and no label")
-        marks = np.asarray(deferred)
-        if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
-            marks = np.array(deferred, dtype=object)
-            labels = labels.astype(object)
-        return np.where(is_deferred, marks, labels)
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
@@ -327,6 +220,144 @@ class SelectedClassifier(OfAnyTable):
         answers = self.predict(X, groups=groups)
         return float(accuracy_score(y, answers, sample_weight=sample_weight))
 
+    # -- how rows are read and answered -----------------------------------------------------------------
+
+    def _rows_of(self, X: Table) -> Table:
+        """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
+        X, _ = unpack(X)
+        if not self._models.reads_scores:
+            return X
+        if has_named_columns(X):
+            return {name: np.atleast_1d(column) for name, column in X.items()}
+        is_column = np.ndim(X) < 2 or np.shape(X)[1:] == (1,)
+        if columns_of(X) or not is_column or self.scores_ is None:
+            return X
+        return dict.fromkeys(self.scores_.column_list, np.ravel(X))
+
+    def _answers(self, X: Table, groups: Groups) -> Ints:
+        """Return the number of each row's label, K more for a deferred row."""
+        numbers = self._places(X, groups)
+        models, table = self._read(X)
+        answers = self._selected.answers
+        return np.concatenate(
+            [answers(models.transform(rows, numbers[place])) for place, rows in batched(table)]
+        )
+
+    def _labels(self, numbers: Ints, deferred: Any) -> Array:
+        """Return the labels of `_answers`, and the value of deferred rows; without one warn of these."""
+        classes = self.classes_.tolist()
+        is_deferred = numbers >= len(classes)
+        labels = self.classes_[numbers % len(classes)]
+        evidence = self.evidence_
+        is_stored = isinstance(evidence.selection, StoredSelection)
+        # The rule is final, and answers as in its file.
+        is_final = self._models.reads_scores and (is_stored or evidence.certificate is not None)
+        if deferred is None and is_final and HUMAN_REVIEW not in classes:
+            deferred = HUMAN_REVIEW
+        if deferred is None:
+            n_deferred = np.count_nonzero(is_deferred)
+            if n_deferred:
+                warn_user(
+                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. Its "
+                    "limits, rates and certificate count them as deferred, not with the labels "
+                    "given here. predict(X, deferred='human review') marks them; defers(X) tells "
+                    "which they are",
+                    DeferredRowsWarning,
+                )
+            return labels
+        if not np.isscalar(deferred) or deferred in classes:
+            raise ValueError(f"deferred={deferred!r} must be one value, and no label")
+        marks = np.asarray(deferred)
+        if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
+            marks = np.array(deferred, dtype=object)
+            labels = labels.astype(object)
+        return np.where(is_deferred, marks, labels)
+
+    def _places(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
+        """Return the number of each row's group, 0 for a group-blind rule.
+
+        Rows of unknown groups have the number ``others``, and are an error without one. So are missing
+        groups, groups that are not used, and a ``by_group`` that was changed after the selection.
+        """
+        values, title = self._selected.groups_read
+        if bool(self.by_group) != (values is not None):
+            raise ValueError(
+                f"by_group={self.by_group!r} was set after the selection of the rule: tune "
+                "again"
+            )
+        if values is None:
+            columns = group_columns(groups, "groups", X)
+        else:
+            columns = self._groups_of(X, groups)
+        return group_numbers(columns, values, n_rows_of(X), title, others=others)
+
+    def _groups_of(self, X: Table, groups: Groups) -> Groups:
+        """Return the columns of groups; of scores by default those of the table."""
+        columns = group_columns(groups, "groups", X)
+        if not self._models.reads_scores:
+            return columns
+        if not columns:
+            columns = {
+                name: X[name] for name in self._group_names.titles if name in columns_of(X)
+            }
+        return with_missing_group(columns, list(chain(*self._group_names.values)))
+
+    def _read(self, X: Table) -> tuple[Models, Table]:
+        """Return the models, and a table as they read it: in the form of the fit.
+
+        Given probabilities of the models become an array of shape (n, M, K).
+        """
+        models = self._models
+        if models.reads_scores:  # each of its own column
+            return models, X
+        if has_named_columns(X):
+            models = replace(models, read_stacked=True)
+            return models, stacked(X, self.classes_, models.names)
+        if not models.fitted:
+            raise AttributeError(
+                "this classifier is made from_probabilities and has no models: give a dict of "
+                "their probabilities of the new rows"
+            )
+        return models, self._checked(X)
+
+    def _checked(self, X: Table, argument: str = "X", *, reset: bool = False) -> Table:
+        """Return a table as the models read it; with ``reset`` its columns become those of the fit.
+
+        A classifier that trains no model gives its models the rows as they are, of a data frame with the
+        columns in the order of the fit. ``argument`` is the name of the table in messages.
+        """
+        X, _ = unpack(X)
+        if has_named_columns(X):
+            raise TypeError(
+                f"{argument} is a dict: give a data frame, pd.DataFrame({argument})"
+            )
+        is_frame = bool(columns_of(X))
+        names = list(getattr(self, "feature_names_in_", ()))
+        try:
+            if is_frame or (names and hasattr(X, "iloc")):
+                check_table(X)
+            elif names and np.ndim(X) < 2:
+                raise ValueError(f"got {type(X).__name__}")
+            if is_frame and {*X.columns} == {*names}:
+                X = X[names]
+            if self._trains:
+                X = checked_rows(self, X, reset=reset)
+            else:
+                is_table = np.ndim(X) > 1
+                validate_data(self, X, reset=reset, skip_check_array=True, ensure_2d=is_table)
+        except ValueError as failure:
+            if not names:
+                raise
+            raise ValueError(
+                f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
+                f"{failure}"
+            ) from failure
+        if reset and is_frame and self._trains:
+            self._columns, X = Columns.of(X)
+        elif is_frame and self._columns is not None:
+            X = self._columns.read(X)
+        return X
+
     # -- the rule and its rates ------------------------------------------------------------------------
 
     @property
@@ -407,16 +438,10 @@ class SelectedClassifier(OfAnyTable):
         """The rows that the classifier has read, by their use, and the attempts to calibrate it."""
         return self.evidence_.records
 
-    def _record(self, rows: Seen) -> None:
-        """Record that the rule was seen on rows: they are no fresh rows of it."""
-        self.evidence_ = replace(self.evidence_, records=self.records_.using(rows))
-
-    # -- the rows of the fit ---------------------------------------------------------------------------
-
     @property
     def ledger_(self) -> Ledger:
         """The attempts to calibrate this fit."""
-        return self.records_.ledger
+        return self.evidence_.records.ledger
 
     def seen_share(self, X: Table) -> float:
         """Return the share of rows equal to training rows; errors on such rows are too small.
@@ -454,6 +479,10 @@ class SelectedClassifier(OfAnyTable):
             return float("nan")
         return Seen.of(models.row_hashes(table)).share_in(trained)
 
+    def _record(self, rows: Seen) -> None:
+        """Record that the rule was seen on rows: they are no fresh rows of it."""
+        self.evidence_ = replace(self.evidence_, records=self.evidence_.records.using(rows))
+
     # -- errors on the selection data ------------------------------------------------------------------
 
     @property
@@ -482,75 +511,40 @@ class SelectedClassifier(OfAnyTable):
         """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
         return {line.subgroup: line.value for line in self.selection_.errors}
 
-    # -- answers of the models -------------------------------------------------------------------------
+    # -- in print ---------------------------------------------------------------------------------------
 
-    def _read(self, X: Table) -> tuple[Models, Table]:
-        """Return the models, and a table as they read it: in the form of the fit.
+    def _html_repr(self) -> str:
+        """Return the text of a fitted classifier, and scikit-learn's diagram."""
+        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
+        return text + estimator_html_repr(self)
 
-        Given probabilities of the models become an array of shape (n, M, K).
+    def __str__(self) -> str:
+        """Return limits with their verdict, the overall error and the rule of a fitted classifier.
+
+        They are certified if the rule has a certificate, otherwise measured on the selection data.
         """
-        models = self._models
-        if models.reads_scores:  # each of its own column
-            return models, X
-        if has_named_columns(X):
-            models = replace(models, read_stacked=True)
-            return models, stacked(X, self.classes_, models.names)
-        if not models.fitted:
-            raise AttributeError(
-                "this classifier is made from_probabilities and has no models: give a dict of "
-                "their probabilities of the new rows"
-            )
-        return models, self._checked(X)
-
-    def _rows_of(self, X: Table) -> Table:
-        """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
-        X, _ = unpack(X)
-        if not self._models.reads_scores:
-            return X
-        if has_named_columns(X):
-            return {name: np.atleast_1d(column) for name, column in X.items()}
-        is_column = np.ndim(X) < 2 or np.shape(X)[1:] == (1,)
-        if columns_of(X) or not is_column or self.scores_ is None:
-            return X
-        return dict.fromkeys(self.scores_.column_list, np.ravel(X))
-
-    def _groups_of(self, X: Table, groups: Groups) -> Groups:
-        """Return the columns of groups; of scores by default those of the table."""
-        columns = group_columns(groups, "groups", X)
-        if not self._models.reads_scores:
-            return columns
-        if not columns:
-            columns = {
-                name: X[name] for name in self._group_names.titles if name in columns_of(X)
-            }
-        return with_missing_group(columns, list(chain(*self._group_names.values)))
-
-    def _places(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
-        """Return the number of each row's group, 0 for a group-blind rule.
-
-        Rows of unknown groups have the number ``others``, and are an error without one. So are missing
-        groups, groups that are not used, and a ``by_group`` that was changed after the selection.
-        """
-        values, title = self._selected.groups_read
-        if bool(self.by_group) != (values is not None):
-            raise ValueError(
-                f"by_group={self.by_group!r} was set after the selection of the rule: tune "
-                "again"
-            )
-        if values is None:
-            columns = group_columns(groups, "groups", X)
+        if not self.__sklearn_is_fitted__():
+            return repr(self)
+        certificate = self.certificate_
+        if certificate is not None:
+            source = certificate.title
+            lines = certificate.limit_lines()
+            errors = certificate.lines()[:1]
+        elif isinstance(self.evidence_.selection, StoredSelection):
+            source = "of a file, without a certificate"
+            lines = []
+            errors = [f"limits as stated: {self.limits}"]
         else:
-            columns = self._groups_of(X, groups)
-        return group_numbers(columns, values, n_rows_of(X), title, others=others)
-
-    def _answers(self, X: Table, groups: Groups) -> Ints:
-        """Return the number of each row's label, K more for a deferred row."""
-        numbers = self._places(X, groups)
-        models, table = self._read(X)
-        answers = self._selected.answers
-        return np.concatenate(
-            [answers(models.transform(rows, numbers[place])) for place, rows in batched(table)]
-        )
+            source = f"measured on {self.rates_.words.partition(' (')[0]}"
+            lines = self.rates_.limit_lines()
+            selection = self.selection_
+            *_, overall = selection.rates([*selection.problem.limits, error()])
+            errors = [overall.texts[2]]
+        texts = [f"limit  {e.name} {e.limit}  {e.verdict} ({e.numbers})" for e in lines]
+        texts += [f"error  {line.strip()}" for line in errors]
+        texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
+        models = ", ".join(self.used_models_)
+        return "\n".join([f"{type(self).__name__} of {models}, {source}", *texts])
 
     # -- what other parts of the library read ----------------------------------------------------------
 
@@ -576,7 +570,7 @@ class SelectedClassifier(OfAnyTable):
             rule,
             selection.problem.limits,
             (
-                Known(self.records_, score_labels=models.score_labels),
+                Known(self.evidence_.records, score_labels=models.score_labels),
                 *known_within(models.fitted),
             ),
             self._scored,

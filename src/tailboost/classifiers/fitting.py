@@ -89,7 +89,7 @@ class Fit(NamedTuple):
 
 # The fits of each model by its name: without each part of the rows if it was trained, and last the final one.
 Fits = dict[str, list[Fit]]
-NOT_TRAINED = np.zeros(0, dtype=np.uint64)  # hashes of the training rows
+NO_HASHES = np.zeros(0, dtype=np.uint64)  # of no row
 
 # -- estimators ------------------------------------------------------------------------------------------
 
@@ -130,8 +130,11 @@ def named_models(models: Model) -> Named:
     of pairs keep their names. Models without a name are called by their class, function or score column, and
     numbered from 1 if several have the same name.
     """
-    given = pairs_of(models)
-    pairs = list(given) if isinstance(given, (list, tuple)) else [given]
+    pairs = [models]
+    if isinstance(models, Mapping):
+        pairs = list(models.items())
+    elif isinstance(models, (list, tuple)):
+        pairs = list(models)
     if not (isinstance(models, Mapping) or all(map(is_pair, pairs))):
         kinds = []
         for model in pairs:
@@ -342,9 +345,8 @@ class Split:
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
             )
         counted = np.arange(rows.n_given or len(rows))
-        units = rows.clusters
-        if units is None:
-            units = numbers
+        # What no split may divide.
+        units = numbers if rows.clusters is None else rows.clusters
         fold = np.full(len(rows), -1)
         fitted = []
         for j, (train, test) in enumerate(splits):
@@ -593,7 +595,7 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
     rows = models.rows
     hashes = models.row_hashes(rows.X)
     if known:
-        # Fits know whole tables.
+        # Known rows of fits are whole tables, and not the scores alone.
         given = Seen.of(hash_rows(rows.X, rounded=True) if models.reads_scores else hashes)
         repeated = first_repeated(given, known, "copies")
         if repeated is not None:

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from tailboost.classifiers.fitting import (
     MOST_FOLDS,
     N_FOLDS,
-    NOT_TRAINED,
+    NO_HASHES,
     Split,
     compared,
     default_estimators,
@@ -364,7 +364,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         split = self._split(training, validation, seed, trains=bool(to_fit))
         self.validation_ = split.scheme
-        trained = NOT_TRAINED
+        trained = NO_HASHES
         if to_fit:
             # What the selection would refuse is refused before any fit.
             data = counted(problem, split.selecting, self._column_read)

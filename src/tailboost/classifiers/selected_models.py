@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.classifiers.answering import SelectedClassifier
 from tailboost.classifiers.curve import Curve, points_along, traded
 from tailboost.classifiers.fitting import (
-    NOT_TRAINED,
+    NO_HASHES,
     Fits,
     Split,
     compared,
@@ -312,7 +312,7 @@ class TunedClassifier(SelectedClassifier):
         fits: Fits,
         given: Sequence[object],
         training_rows: Table = None,
-        trained: Hashes = NOT_TRAINED,
+        trained: Hashes = NO_HASHES,
     ) -> Selection:
         """Select the rule on the scores of fitted models, and record the rows that they and it have read.
 
@@ -351,12 +351,12 @@ class TunedClassifier(SelectedClassifier):
         inner = [each.records for each in known_within(given)]
         known = [rows for each in inner for rows in each.tables]
         complete = all(each.complete for each in inner)
-        stated = NOT_TRAINED
+        named = NO_HASHES
         if training_rows is not None:  # after the models, which refuse an X with other columns
-            stated = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
-            complete |= len(stated) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
+            named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
+            complete |= len(named) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
         attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
-        hashes = np.concatenate([stated, trained])
+        hashes = np.concatenate([named, trained])
         records = Records(
             Seen.of(hashes, TRAINED_ON) if len(hashes) else None,
             complete,
@@ -364,7 +364,7 @@ class TunedClassifier(SelectedClassifier):
         )
 
         # The rows of the rule. Held-out rows are among the trained ones.
-        others = [stated] if split.parts else [stated, trained]
+        others = [named] if split.parts else [named, trained]
         known += [Seen.of(each) for each in others if len(each)]
         models, used = compared(models, known)
         if not split.parts:
@@ -541,13 +541,13 @@ class TunedClassifier(SelectedClassifier):
             If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
             know.
         """
-        limited, problem = traded(self.selection_.problem, a, b)
-        others = problem.limits
+        limited, traded_for = traded(self.selection_.problem, a, b)
+        others = traded_for.limits
         widest = limited.within(limited.most)
         loosest = copy.copy(self)
-        loosest.objective = problem.objective
+        loosest.objective = traded_for.objective
         loosest.limits = [*others, widest]
-        if error() in (limited.rate, *problem.rates):  # which an error budget limits too
+        if error() in (limited.rate, *traded_for.rates):  # which an error budget limits too
             loosest.error_budget = None
         problem = loosest._problem(self._models.rows.names)
         bounds = (
@@ -579,7 +579,7 @@ class TunedClassifier(SelectedClassifier):
         """Return a copy with a certified selection, which may be of tighter limits than the stated ones."""
         new = copy.copy(self)
         new.limits = list(limits)
-        records = self.records_.using(*(each.rows for each in certificate.attempts))
+        records = self.evidence_.records.using(*(each.rows for each in certificate.attempts))
         new.evidence_ = replace(
             self.evidence_, selection=selection, records=records, certificate=certificate
         )

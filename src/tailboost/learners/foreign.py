@@ -41,11 +41,7 @@ SEARCHED = ("param_grid", "param_distributions")
 #: The class numbers of labels; None is a class without a row.
 ClassNumbers = Mapping[Any, int | None]
 
-
-def constant(k: int, n_classes: int) -> DummyClassifier:
-    """Return the classifier that predicts class number ``k`` for every row."""
-    rows = np.zeros((n_classes, 1))
-    return DummyClassifier(strategy="constant", constant=k).fit(rows, np.arange(n_classes))
+# -- labels in parameters ------------------------------------------------------------------------------
 
 
 def in_class_numbers(estimator: Any, numbers: ClassNumbers) -> Any:
@@ -98,6 +94,39 @@ def _in_class_numbers(name: str, value: Any, numbers: ClassNumbers) -> Any:
     return in_class_numbers(value, numbers)
 
 
+def by_class_number(
+    stated: Mapping[Any, Any], numbers: ClassNumbers, title: str
+) -> dict[int, Any]:
+    """Return what is stated for labels by their class numbers; None stands for a class without a row.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown, and others are left out: ``title``: y has no class …
+    """
+    labels = {plain(label): value for label, value in stated.items()}
+    unknown = [label for label in labels if label not in numbers]
+    if unknown and not labels.keys() >= numbers.keys():  # a misspelt label, and no absent class
+        raise ValueError(
+            f"{title}: y has no class {unknown[0]!r}, its classes are {list(numbers)}"
+        )
+    return {
+        number: labels[label]
+        for label, number in numbers.items()
+        if number is not None and label in labels
+    }
+
+
+def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
+    """Return a clone for rows of some classes alone, which gets their places among the present ones."""
+    numbers: dict[Any, int | None] = dict.fromkeys(range(n_classes))
+    numbers |= {int(k): place for place, k in enumerate(present)}
+    return clone(in_class_numbers(estimator, numbers))
+
+
+# -- parameters and steps of estimators ----------------------------------------------------------------
+
+
 def first_step(model: Model) -> Any:
     """Return what reads the rows of a model first."""
     while isinstance(model, (FrozenEstimator, Pipeline)):
@@ -106,13 +135,6 @@ def first_step(model: Model) -> Any:
         else:
             model = next(step for _, step in model.steps if step != "passthrough")
     return model
-
-
-def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
-    """Return a clone for rows of some classes alone, which gets their places among the present ones."""
-    numbers: dict[Any, int | None] = dict.fromkeys(range(n_classes))
-    numbers |= {int(k): place for place, k in enumerate(present)}
-    return clone(in_class_numbers(estimator, numbers))
 
 
 def set_seeds(estimator: Model, seed: int, *, also_stated: bool = True) -> None:
@@ -163,60 +185,38 @@ def growth_parameter(estimator: Model) -> str | None:
     return None
 
 
-def grow(
-    model: Model, X: Table, y: Ints, params: dict[str, Any], *, in_stages: bool
-) -> Iterator[Any]:
-    """Yield the same classifier after each stage of its growth; one stage without `growth_parameter`.
+# -- sessions ------------------------------------------------------------------------------------------
+
+
+def open_session(
+    estimator: Model, X: Table, y: Ints, classes: Array, sample_weight: Floats, seed: int = 0
+) -> Session:
+    """Return the learner's session on these rows, or a session for any scikit-learn estimator.
 
     Parameters
     ----------
-    model : estimator
-        The learner, which is fitted in place.
+    estimator : estimator
+        The base learner as given.
     X : table of n rows
-        Features.
-    y : ndarray of shape (n,)
-        Labels.
-    params : dict
-        The sample weights under their name in ``fit``, or nothing.
-    in_stages : bool
-        Whether to grow in stages, if the classifier can.
+        Features of the rows.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    classes : ndarray of shape (K,)
+        The labels, also of classes without a row.
+    sample_weight : ndarray of shape (n,)
+        Weights of the rows before any round.
+    seed : int, default=0
+        Seed of draws before the first fit.
     """
-    parameter = growth_parameter(model)
-    if parameter is None or not in_stages:
-        yield model.fit(X, y, **params)
-        return
-    n_steps = getattr(model, parameter)
-    if hasattr(model, "partial_fit"):
-        seed = model.random_state
-        # A generator gives each epoch another order of the rows.
-        model.set_params(random_state=np.random.RandomState(seed))
-        try:
-            for _ in range(n_steps):
-                yield model.partial_fit(X, y, classes=np.unique(y), **params)
-        finally:
-            model.set_params(random_state=seed)
-        return
-    n_taken = 0
-    model.set_params(warm_start=True)
-    while n_taken < n_steps:
-        n_taken = min(max(n_taken + 1, int(n_taken * GROWTH)), n_steps)
-        yield model.set_params(**{parameter: n_taken}).fit(X, y, **params)
-
-
-@dataclass(eq=False)
-class _OnPresentClasses:
-    """Fitted model of training rows without some classes, with the class numbers that were present."""
-
-    model: Model
-    classes_: Ints
-
-    def predict(self, X: Table) -> Ints:
-        return self.classes_[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
-
-    @available_if(lambda self: hasattr(self.model, "predict_proba"))
-    def predict_proba(self, X: Table) -> Any:
-        """Return the probabilities of the classes in ``classes_``, shape (n, len(classes_))."""
-        return self.model.predict_proba(X)
+    n_classes = len(classes)
+    numbers = {label: k for k, label in enumerate(classes.tolist())}
+    estimator = in_class_numbers(estimator, numbers)
+    if isinstance(estimator, Learner):
+        estimator = clone(estimator)
+        set_seeds(estimator, seed)
+        return estimator.open_session(X, y, n_classes, sample_weight)
+    session = RegressorSession if is_regressor(estimator) else SklearnSession
+    return session(estimator, X, y, n_classes, sample_weight, weight_parameter(estimator))
 
 
 @dataclass(eq=False)
@@ -285,22 +285,66 @@ class SklearnSession(ForeignSession):
                 yield _OnPresentClasses(fitted, present_classes)
 
 
-def class_scores(answers: Array, K: int) -> Floats:
-    """Return the scores of a hypothesis, shape (n, K), with sum 0.
+def constant(k: int, n_classes: int) -> DummyClassifier:
+    """Return the classifier that predicts class number ``k`` for every row."""
+    rows = np.zeros((n_classes, 1))
+    return DummyClassifier(strategy="constant", constant=k).fit(rows, np.arange(n_classes))
 
-    They are 1 for its label, else −1/(K−1); or real h, of which one column is the value of class 1.
+
+def grow(
+    model: Model, X: Table, y: Ints, params: dict[str, Any], *, in_stages: bool
+) -> Iterator[Any]:
+    """Yield the same classifier after each stage of its growth; one stage without `growth_parameter`.
+
+    Parameters
+    ----------
+    model : estimator
+        The learner, which is fitted in place.
+    X : table of n rows
+        Features.
+    y : ndarray of shape (n,)
+        Labels.
+    params : dict
+        The sample weights under their name in ``fit``, or nothing.
+    in_stages : bool
+        Whether to grow in stages, if the classifier can.
     """
-    if answers.dtype.kind != "f":
-        codes = np.where(np.eye(K, dtype=bool), 1.0, -1 / (K - 1))
-        return codes.take(answers, axis=0)
-    if answers.ndim == 1:
-        return np.column_stack([-answers, answers])
-    return answers - answers.mean(axis=1, keepdims=True)
+    parameter = growth_parameter(model)
+    if parameter is None or not in_stages:
+        yield model.fit(X, y, **params)
+        return
+    n_steps = getattr(model, parameter)
+    if hasattr(model, "partial_fit"):
+        seed = model.random_state
+        # A generator gives each epoch another order of the rows.
+        model.set_params(random_state=np.random.RandomState(seed))
+        try:
+            for _ in range(n_steps):
+                yield model.partial_fit(X, y, classes=np.unique(y), **params)
+        finally:
+            model.set_params(random_state=seed)
+        return
+    n_taken = 0
+    model.set_params(warm_start=True)
+    while n_taken < n_steps:
+        n_taken = min(max(n_taken + 1, int(n_taken * GROWTH)), n_steps)
+        yield model.set_params(**{parameter: n_taken}).fit(X, y, **params)
 
 
-def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
-    """Return the weight of the answers of shape (…, n) that are each label, shape (K, n)."""
-    return np.array([weights @ (answers == k) for k in range(K)])
+@dataclass(eq=False)
+class _OnPresentClasses:
+    """Fitted model of training rows without some classes, with the class numbers that were present."""
+
+    model: Model
+    classes_: Ints
+
+    def predict(self, X: Table) -> Ints:
+        return self.classes_[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
+
+    @available_if(lambda self: hasattr(self.model, "predict_proba"))
+    def predict_proba(self, X: Table) -> Any:
+        """Return the probabilities of the classes in ``classes_``, shape (n, len(classes_))."""
+        return self.model.predict_proba(X)
 
 
 @dataclass(eq=False)
@@ -341,38 +385,7 @@ class RegressorSession(ForeignSession):
         return model.fit(self.X, target, **weights)
 
 
-# -- calls ------------------------------------------------------------------------------------------------
-
-
-def open_session(
-    estimator: Model, X: Table, y: Ints, classes: Array, sample_weight: Floats, seed: int = 0
-) -> Session:
-    """Return the learner's session on these rows, or a session for any scikit-learn estimator.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The base learner as given.
-    X : table of n rows
-        Features of the rows.
-    y : ndarray of int, shape (n,)
-        Class numbers.
-    classes : ndarray of shape (K,)
-        The labels, also of classes without a row.
-    sample_weight : ndarray of shape (n,)
-        Weights of the rows before any round.
-    seed : int, default=0
-        Seed of draws before the first fit.
-    """
-    n_classes = len(classes)
-    numbers = {label: k for k, label in enumerate(classes.tolist())}
-    estimator = in_class_numbers(estimator, numbers)
-    if isinstance(estimator, Learner):
-        estimator = clone(estimator)
-        set_seeds(estimator, seed)
-        return estimator.open_session(X, y, n_classes, sample_weight)
-    session = RegressorSession if is_regressor(estimator) else SklearnSession
-    return session(estimator, X, y, n_classes, sample_weight, weight_parameter(estimator))
+# -- answers of base models ----------------------------------------------------------------------------
 
 
 def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
@@ -439,24 +452,19 @@ def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
     return tables[model.table_]
 
 
-def by_class_number(
-    stated: Mapping[Any, Any], numbers: ClassNumbers, title: str
-) -> dict[int, Any]:
-    """Return what is stated for labels by their class numbers; None stands for a class without a row.
+def class_scores(answers: Array, K: int) -> Floats:
+    """Return the scores of a hypothesis, shape (n, K), with sum 0.
 
-    Raises
-    ------
-    ValueError
-        If a label is unknown, and others are left out: ``title``: y has no class …
+    They are 1 for its label, else −1/(K−1); or real h, of which one column is the value of class 1.
     """
-    labels = {plain(label): value for label, value in stated.items()}
-    unknown = [label for label in labels if label not in numbers]
-    if unknown and not labels.keys() >= numbers.keys():  # a misspelt label, and no absent class
-        raise ValueError(
-            f"{title}: y has no class {unknown[0]!r}, its classes are {list(numbers)}"
-        )
-    return {
-        number: labels[label]
-        for label, number in numbers.items()
-        if number is not None and label in labels
-    }
+    if answers.dtype.kind != "f":
+        codes = np.where(np.eye(K, dtype=bool), 1.0, -1 / (K - 1))
+        return codes.take(answers, axis=0)
+    if answers.ndim == 1:
+        return np.column_stack([-answers, answers])
+    return answers - answers.mean(axis=1, keepdims=True)
+
+
+def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
+    """Return the weight of the answers of shape (…, n) that are each label, shape (K, n)."""
+    return np.array([weights @ (answers == k) for k in range(K)])

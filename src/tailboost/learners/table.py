@@ -82,9 +82,7 @@ class TableReader:
             if sp.issparse(X):
                 table = sp.csr_matrix(as_pandas(X), dtype=np.float32, copy=True)
                 table.eliminate_zeros()  # in place
-                _refuse_infinite(table.data[:, None], ["of a sparse matrix"])
-                return table if self.sparse_ else table.toarray()
-            if hasattr(X, "iloc"):
+            elif hasattr(X, "iloc"):
                 table = self._numbers(X)
             elif of_categories:
                 raise ValueError(
@@ -93,8 +91,20 @@ class TableReader:
                 )
             else:
                 table = np.asarray(X, np.float32)
-        _refuse_infinite(table, list(getattr(X, "columns", range(table.shape[1]))))
-        return sp.csr_matrix(table) if self.sparse_ else table
+        names = list(getattr(X, "columns", range(table.shape[1])))
+        numbers = table
+        if sp.issparse(table):
+            names = ["of a sparse matrix"]
+            numbers = table.data[:, None]
+        infinite = np.isinf(numbers).any(axis=0)
+        if infinite.any():
+            columns = [names[j] for j in np.flatnonzero(infinite)]
+            raise ValueError(
+                f"X contains infinity or a value too large for float32: column {columns}"
+            )
+        if self.sparse_:
+            return sp.csr_matrix(table)
+        return table.toarray() if sp.issparse(table) else table
 
     def _numbers(self, X: Any) -> Floats32:
         """Return a data frame as float32, with the number of each category."""
@@ -158,16 +168,6 @@ def _refuse_numbers_as_text(column: Any, name: Any) -> None:
             f"column {name!r} has numbers as text, such as {number!r}: make them numbers by "
             f"pd.to_numeric(X[{name!r}]{comma}, errors='coerce'), or codes by "
             f"X[{name!r}].astype('category')"
-        )
-
-
-def _refuse_infinite(table: Floats32, names: list[Any]) -> None:
-    """Raise ValueError if there is an infinite number; it names the columns."""
-    infinite = np.isinf(table).any(axis=0)
-    if infinite.any():
-        columns = [names[j] for j in np.flatnonzero(infinite)]
-        raise ValueError(
-            f"X contains infinity or a value too large for float32: column {columns}"
         )
 
 
