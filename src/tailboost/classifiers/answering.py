@@ -588,12 +588,10 @@ class SelectedClassifier(OfAnyTable):
         def outputs() -> LogProbabilities:
             return models.transform(table, self._places(X, groups if self.by_group else None))
 
-        def answers(opened: LogProbabilities) -> Ints:
-            return self._selected.answers(opened).clip(max=len(self.classes_))
-
         content = cache(partial(models.row_hashes, table))
         lacking = cache(partial(models.without_score, table))
-        return Scored(groups, content, content, lacking, answers, outputs)
+        selected = self._selected
+        return Scored(groups, content, content, lacking, outputs=outputs, selected=selected)
 
     # -- scikit-learn ----------------------------------------------------------------------------------
 

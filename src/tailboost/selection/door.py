@@ -20,7 +20,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.core import (
-    Array,
     DeferredRowsWarning,
     Floats,
     Groups,
@@ -51,7 +50,7 @@ from tailboost.rows import (
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.selection.selection import Selection
+from tailboost.selection.selection import Selection, StoredSelection
 
 # What may hold models, beside objects with `predict_proba`.
 HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
@@ -122,11 +121,12 @@ class Scored:
         Returns the hashes of the rows as the caller gave them, shape (n,).
     lacking : callable
         Returns which rows lack a score that the rule reads, shape (n,).
-    answers : callable
-        Returns the answered labels, shape (n,). Of a rule on scores it takes `outputs` and returns the places
-        of the labels, K for deferral.
+    answers : callable, optional
+        Returns the labels that a model of another library answers, shape (n,); none of a rule.
     outputs : callable, optional
-        Returns the outputs of the models, which other rules read too; None if answers alone are known.
+        Returns the outputs of the models of a rule, which other rules read too.
+    selected : Selection or StoredSelection, optional
+        The rule, which answers by these outputs.
     shares : callable, optional
         Returns the probability of each answer, shape (n, K), if answers are drawn; otherwise None.
     """
@@ -135,18 +135,16 @@ class Scored:
     content: Callable[[], Hashes]
     given: Callable[[], Hashes]
     lacking: Callable[[], Mask]
-    answers: Callable[..., Array]
+    answers: Callable[[], Labels] = lambda: np.array([])
     outputs: Callable[[], LogProbabilities] | None = None
+    selected: Selection | StoredSelection | None = None
     shares: Callable[[], Floats | None] = lambda: None
 
     def numbers(self, classes: Labels) -> Ints:
         """Return the place of each answer among K labels, shape (n,); K for a deferred row."""
-        if self.outputs is not None:
-            return self.answers(self.outputs())
-        answers = self.answers()
-        if answers.shape[1:] == (1,):  # CatBoost: shape (n, 1)
-            answers = answers[:, 0]
-        return positions(label_column(answers, "answers"), classes, "answers")
+        if self.outputs is not None and self.selected is not None:
+            return self.selected.answers(self.outputs()).clip(max=len(classes))
+        return positions(self.answers(), classes, "answers")
 
 
 @frozen_object
@@ -320,7 +318,7 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
     """
 
     @cache
-    def answers() -> Array:
+    def answers() -> Labels:
         if isinstance(model, Scores):
             raise ValueError(
                 f"{model!r} has no thresholds yet: give the rule of tune or calibrate, as in "
@@ -331,7 +329,9 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
             warnings.simplefilter("ignore", UncertifiedGroupsWarning)
             labels = np.asarray(model.predict(X))
         check_answers(labels, X, f"predict of {type(model).__name__}")
-        return labels
+        if labels.shape[1:] == (1,):  # CatBoost: shape (n, 1)
+            labels = labels[:, 0]
+        return label_column(labels, "answers")
 
     @cache
     def shares() -> Floats | None:

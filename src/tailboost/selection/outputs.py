@@ -44,17 +44,12 @@ IDLE = 2e-4
 GRAIN = 2.0**-12
 # Relative difference of weights that counts as rounding.
 SAME_WEIGHT = 1e-12
-# Rows of a block.
+# Rows of a block, for arrays that take little memory.
 BLOCK = 1 << 17
 # Decimals of the log-odds of an average of models.
 DECIMALS = 9
 #: The log-odds of the second label by the average of several models, as a score.
 LOG_ODDS = Scores("log-odds", kind="logit")
-
-
-def blocks(n: int) -> list[slice]:
-    """Return blocks of n rows, for arrays that take little memory."""
-    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
 
 
 @dataclass(eq=False)
@@ -75,7 +70,8 @@ class LogProbabilities:
         # By column: maxima and sums of the classes of a row are then several times as fast.
         pooled = np.asfortranarray(total)
         pooled += models.offset
-        for rows in blocks(len(pooled)):
+        for start in range(0, len(pooled), BLOCK):
+            rows = slice(start, start + BLOCK)
             pooled[rows] = log_softmax(pooled[rows], axis=1)
         return pooled
 
@@ -283,7 +279,8 @@ def averaging(models: Models) -> Models:
     def loss(t: Floats) -> tuple[float, Floats]:
         pull = PSEUDO_ROWS * (t - start)
         value, gradient = pull @ (t - start) / 2, pull
-        for block in blocks(len(y)):
+        for first in range(0, len(y), BLOCK):
+            block = slice(first, first + BLOCK)
             part, w = centred[..., block], weight[block]
             truth = (np.arange(K)[:, None] == y[block]) * w
             z = np.tensordot(t[:M], part, 1) + t[M:, None]

@@ -289,11 +289,11 @@ class ThresholdRule(StoredRule):
         """
         actions = [*self.classes, HUMAN_REVIEW]  # a class "human review" replaces deferral
         numbers = np.full(len(scores), -1, least_type(2 * len(actions)))
-        for group_number, band in enumerate(self.bands):
+        ranges, _ = self._ranges(None, is_needed=False)
+        for group_number, of_group in enumerate(ranges.values()):
             rows = np.flatnonzero(place == group_number)
-            for lower, action in band:
-                is_above = scores[rows] >= (-np.inf if lower is None else lower)
-                numbers[rows[is_above]] = actions.index(action)
+            for least, _, action in reversed(of_group):
+                numbers[rows[scores[rows] >= least]] = actions.index(action)
         return numbers
 
     def _check(self) -> None:

@@ -7,7 +7,6 @@ from the best rules follows. Rules within the limits come before all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -174,7 +173,7 @@ class Inequality(NamedTuple):
 
 
 @dataclass(eq=False)
-class Program:
+class Program(Derived):
     """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures.
 
     Parameters
@@ -203,6 +202,8 @@ class Program:
         f, coefficients of the free variables, one for each limit that has any.
     limit_of_row : ndarray of shape (J,)
         Number of the limit behind each row, −1 for the objective.
+    rates : RunningRates
+        The rates of the objective and the limits, as the descent compares them.
 
     Raises
     ------
@@ -244,6 +245,7 @@ class Program:
         # One free variable serves all rows of a limit that have one.
         with_free = np.unique(self.limit_of_row[free != 0.0])
         self.free = free[:, None] * (self.limit_of_row[:, None] == with_free)
+        self.rates = RunningRates(objective, self.limits, self.terms)
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
@@ -259,11 +261,6 @@ class Program:
     def value(self, counts: Floats) -> float:
         """Return the objective of confusion counts (W, A), in units of its rate."""
         return self.objective.value(self.terms[0].values(counts))
-
-    @cached_property
-    def rates(self) -> RunningRates:
-        """The rates of the objective and the limits, as the descent compares them."""
-        return RunningRates(self.objective, self.limits, self.terms)
 
     def charged(self, counts: Sequence[Floats]) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
@@ -381,14 +378,14 @@ def select(pool: Pool, program: Program) -> int:
     error of a class changes by .003 ± .009, and the preference-weighted error by .0005 ± .006 (5 tables);
     without a budget rates change by −.0005 ± .0020, by group by +.010 ± .012 (11 tables).
     """
-    rate = program.objective.rate
-    if program.objective.worst:
+    objective = program.objective
+    if objective.worst:
         on_error = [each for each in program.limits if each.rate == OVERALL_ERROR.rate]
         number = replace(program, limits=on_error).best(pool.counts)
     else:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
     # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
-    is_best = program.objective.worst or not (rate.is_ratio or rate.needs_costs)
+    is_best = objective.worst or not (objective.rate.is_ratio or objective.rate.needs_costs)
     if is_best and program.keeps(pool.counts[number]):
         return number
     grow(pool, program)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tailboost.core import (
     BoundNotMetWarning,
+    Derived,
     Document,
     Floats,
     Ints,
@@ -235,8 +236,21 @@ class Engine:
         return Selection(self, problem, program, rule, pool.counts[number])
 
 
+class WhatARuleReads(Derived):
+    """What a selected rule has of its engine."""
+
+    #: The models that make the scores.
+    models: Models
+    #: Whether it may defer rows.
+    defers: bool
+    #: The groups that it reads, and their column.
+    groups_read: GroupsRead
+    #: Number of selection rows; of weighted rows the effective number.
+    n_rows: float
+
+
 @frozen_object
-class Selection:
+class Selection(WhatARuleReads):
     """The rule selected for a problem among the candidates on selection data, with its rates there.
 
     Another problem gives another selection: no model is fitted, no classifier is needed, and nothing warns.
@@ -264,24 +278,19 @@ class Selection:
 
     notes: ClassVar[None] = None  # a file has some
 
-    @property
-    def models(self) -> Models:
-        """The models that make the scores."""
-        return self.engine.models
-
-    @property
-    def defers(self) -> bool:
-        """Whether the rule may defer rows."""
-        return self.program.strata.defers
-
-    @property
-    def groups_read(self) -> GroupsRead:
-        """The groups that the rule reads, and their column."""
-        column = self.engine.group_column
-        if column is None:
-            return None, None
-        names = self.models.rows.names
-        return names.values[column].tolist(), names.titles[column]
+    def __post_init__(self) -> None:
+        models, column = self.engine.models, self.engine.group_column
+        groups_read = None, None
+        if column is not None:
+            names = models.rows.names
+            groups_read = names.values[column].tolist(), names.titles[column]
+        strata = self.program.strata
+        vars(self).update(
+            models=models,
+            defers=strata.defers,
+            groups_read=groups_read,
+            n_rows=float(strata.size.sum()),
+        )
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits; raises as `Engine.select`."""
@@ -342,7 +351,7 @@ class Selection:
         if isinstance(family, ClassWeights):
             costs = expected_costs(family.predict(table), self.rule)
             return costs[:K].argmin(axis=0) + K * (costs.argmin(axis=0) == K)
-        numbers = answers_of(self.on_score, table)
+        numbers = self.on_score.numbers(table.score, table.groups)
         deferred = np.flatnonzero(numbers == K)
         if len(deferred):
             numbers[deferred] += table.pooled[deferred].argmax(axis=1)
@@ -350,23 +359,18 @@ class Selection:
 
     # -- rates on the selection data ---------------------------------------------------------------------
 
-    @property
-    def n_rows(self) -> float:
-        """Number of selection rows; of weighted rows the effective number."""
-        return float(self.program.strata.size.sum())
-
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
         engine = self.engine
         # By group the selection finds favourable rows, as in a ratio; on rows of a fit errors are small.
-        none = engine.family.group_column is not None or engine.models.rows.fitted
+        has_none = engine.family.group_column is not None or engine.models.rows.fitted
         return RateTable.counted(
             stated,
             self.program.strata,
             self.counts,
             engine.words,
             spread=engine.spread,
-            has_interval=lambda rate: not (none or rate.is_ratio),
+            has_interval=lambda rate: not (has_none or rate.is_ratio),
         )
 
     @cached_property
@@ -469,10 +473,6 @@ class StoredSelection:
 
     def answers(self, table: LogProbabilities) -> Ints:
         """Return class numbers, and K of a deferred row: a file does not know the label it would get."""
-        return answers_of(self.written, table)
-
-
-def answers_of(rule: ThresholdRule | Rule, table: LogProbabilities) -> Ints:
-    """Return class numbers, and K of a deferred row."""
-    read = table.score if isinstance(rule, ThresholdRule) else table.pooled
-    return rule.numbers(read, table.groups)
+        rule = self.written
+        read = table.score if isinstance(rule, ThresholdRule) else table.pooled
+        return rule.numbers(read, table.groups)
