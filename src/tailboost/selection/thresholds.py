@@ -127,27 +127,28 @@ class Thresholds:
         # A merged row has the weight of the rows of a cell and stratum, and their mean costs.
         n_cells = len(self.edges) - 1
         cell = np.searchsorted(self.edges[1:], scores, side="right")
-        sums = [data.sums(cell, n_cells, action) for action in range(strata.n_actions)]
-        counted = sums[0][:, :n_strata]  # (V, S)
-        self.cell, stratum = np.nonzero(counted)
-        weights, costs = counted[self.cell, stratum], None
+        sums = [data.sums(cell, n_cells, action).T for action in range(strata.n_actions)]
+        counted = sums[0][:n_strata]  # (S, V)
+        self.cell, stratum = np.nonzero(counted.T)
+        weights, costs = counted[stratum, self.cell], None
         if data.costs is not None:
-            met = [each[self.cell, n_strata + stratum] for each in sums]
+            met = [each[n_strata + stratum, self.cell] for each in sums]
             costs = np.stack(met, axis=1) / weights[:, None]
         self.merged = Counts(strata, stratum, weights, costs)
 
-        # Expected rows have the label by its chance: in each stratum as many as were counted.
-        of_stratum = counted.T
-        rows = np.eye(self.n_places)[self.places].T @ of_stratum + TINY  # (m, V)
+        # A cell has a chance of the second label in each place.
+        rows = np.eye(self.n_places)[self.places].T @ counted + TINY  # (m, V)
         self.cuts = [np.append(0, 1 + np.flatnonzero(in_place > TINY)) for in_place in rows]
         mean = np.bincount(cell, data.weights * self.chance, n_cells) / rows.sum(axis=0)
         mass = np.bincount(np.intp(self.n_places) * strata.y + self.places, strata.mass) + TINY
         self.chances = chances_within(rows, mean, mass.reshape(2, -1, 1))
-        of_both = of_stratum + np.roll(of_stratum, strata.n_combinations, axis=0)
+
+        # Expected rows have the label by its chance: in each stratum as many as were counted.
         p = self.chances[self.places]
+        of_both = counted + np.roll(counted, strata.n_combinations, axis=0)
         expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
-        self.weights: Floats = (of_stratum + expected) / 2.0 * strata.size.sum()
+        self.weights: Floats = (counted + expected) / 2.0 * strata.size.sum()
         below = np.pad(expected.cumsum(axis=1), ((0, 0), (1, 0)))
         self.expected = [
             below[np.ix_(self.places == number, cuts)] for number, cuts in enumerate(self.cuts)
