@@ -1,6 +1,7 @@
 """One batch for `calibrate`: a fitted model, a random part for the selection, the rest for certificates."""
 
 import re
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -565,3 +566,14 @@ def test_a_group_without_a_row_that_selects_is_named_before_the_attempt(limit):
             refused.append(str(failure))
     assert refused
     assert all("'0', which has few rows" in each for each in refused)
+
+
+@pytest.mark.parametrize("call", [tb.tune, tb.calibrate])
+def test_a_row_of_a_column_of_scores_takes_at_most_150_bytes(call):
+    uniform = np.random.default_rng(0).random((200_000, 2))
+    table, y = pd.DataFrame({"p": uniform[:, 0]}), uniform[:, 1] < uniform[:, 0]
+    tracemalloc.start()
+    call(tb.Scores("p", True), table, y, limits=["miss(True) <= 30%"])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 150 * len(y)
