@@ -53,6 +53,12 @@ def boosted(X, y, **parts):
     return tb.GroupDROBoostClassifier(TREE, n_estimators=2, random_state=0).fit(X, y, **parts)
 
 
+def streamed(X, y, **parts):
+    dd = pytest.importorskip("dask.dataframe")
+    table = dd.from_pandas(X, npartitions=2, sort=False)
+    return tb.GroupDROBoostClassifier("tree", n_estimators=2, random_state=0).fit(table, y, **parts)
+
+
 def monitored(X, y, **parts):
     return tb.Monitor(CLF, PROOF).add(X, y, **parts)
 
@@ -67,6 +73,7 @@ CALLS = {
     "RobustMixtureClassifier.fit": (robust, "sample_weight groups costs clusters"),
     "fit with X_val": (validated, "sample_weight groups costs"),
     "BoostClassifier.fit": (boosted, "sample_weight groups"),
+    "fit of a streamed table": (streamed, "sample_weight groups"),
     "learner.fit": (HistTreeClassifier().fit, "sample_weight"),
     "tune": (lambda X, y, **p: tb.tune(SCORE, X, y, limits=LIMITS, **p),
              "sample_weight groups costs"),
@@ -117,8 +124,6 @@ def test_parts_of_other_rows_are_refused(call, wrong, how):
 @pytest.mark.parametrize("call", CALLS)
 def test_the_same_index_and_arrays_are_taken(call):
     """Also with repeated index labels, which identify no row, and beside arrays without an index."""
-    if call.startswith("Dask"):
-        pytest.skip("Dask sorts repeated labels of an index into partitions")
     function, _ = CALLS[call]
     twice = np.arange(N) // 2
     if call != "certify answers":  # these have the index of X

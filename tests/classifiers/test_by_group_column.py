@@ -82,6 +82,18 @@ def test_another_column_is_refused_before_any_work(by_group, message):
         tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group=by_group)
 
 
+def test_columns_with_numbers_are_read_by_all_or_none():
+    """False is no name of column 0, and True none of column 1."""
+    X, y, groups, _ = people(2000)
+    numbered = groups.to_numpy()
+    numbered[:1, 0] = "rare"  # a group of one row is refused where the rule reads it
+    assert tb.calibrate(SCORE, X, y, groups=numbered, limits=["miss(1) <= 40%"]).rule_.groups is None
+    with pytest.raises(ValueError, match="names in a dict"):
+        tb.tune(SCORE, X, y, groups=numbered, by_group=True)
+    named = dict(zip(["age", "sex"], groups.to_numpy().T, strict=True))
+    assert tb.tune(SCORE, X, y, groups=named, by_group="age").rule_.groups == ["old", "young"]
+
+
 def test_a_group_that_the_rule_does_not_know_is_refused():
     X, y, groups, _ = people(400)
     rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group="age")

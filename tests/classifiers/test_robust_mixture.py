@@ -573,7 +573,8 @@ def test_cross_validation_hands_groups_on():
         steps = make_pipeline(StandardScaler(), mix.set_predict_request(groups=True))
         steps.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
         assert steps.predict(X[TEST], groups=GROUPS[TEST]).shape == Y[TEST].shape
-        assert tb.certify(steps, X[TEST], Y[TEST], groups=GROUPS[TEST]).bounds
+        known = {"training_rows": X[TRAIN]}
+        assert tb.certify(steps, X[TEST], Y[TEST], groups=GROUPS[TEST], **known).bounds
 
 
 @pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])

@@ -8,7 +8,9 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -101,11 +103,35 @@ def test_steps_before_a_rule_count():
     model = LogisticRegression().fit(scaler.transform(X), Y)
     rows = scaler.transform(LATER)
     pipe = make_pipeline(scaler, tb.tune(model, rows, LATER_LABELS, training_rows=scaler.transform(X)))
-    certificate = tb.certify(pipe, FRESH, LABELS)
+    with pytest.warns(UserWarning, match="not checked"):  # the rows of the scaler are not known
+        certificate = tb.certify(pipe, FRESH, LABELS)
+    assert not certificate.compared
     tb.Monitor(pipe, certificate)
     scaler.fit(3 * X)
     with pytest.raises(ValueError, match="another rule or model"):
         tb.Monitor(pipe, certificate)
+
+
+def test_a_certificate_is_of_its_rule_alone():
+    rule, other = calibrated(), calibrated(RandomForestClassifier(9, random_state=0).fit(X, Y))
+    turned = make_pipeline(FunctionTransformer(np.negative), rule)
+    for model in (turned, LogisticRegression().fit(X, Y), other):
+        with pytest.raises(ValueError, match="another rule"):
+            tb.Monitor(model, rule.certificate_)
+    with pytest.raises(ValueError, match="no certificate"):
+        tb.Monitor(turned)
+    with pytest.raises(ValueError, match="monitor"):
+        tb.ModelCard.of(rule, LATER, LATER_LABELS, monitor=tb.Monitor(other))
+
+
+@pytest.mark.filterwarnings("ignore:X. whether these rows")
+def test_what_trained_a_step_before_a_rule_is_not_known():
+    step = LinearDiscriminantAnalysis().fit(FRESH, LABELS)
+    mix = tb.RobustMixtureClassifier([("tree", DecisionTreeClassifier(max_depth=2))], random_state=0)
+    pipe = make_pipeline(step, mix.fit(step.transform(X), Y))
+    assert tb.certify(make_pipeline("passthrough", mix), step.transform(FRESH), LABELS).compared
+    for model in (pipe, make_pipeline(pipe), FrozenEstimator(pipe), tb.tune([pipe], LATER, LATER_LABELS)):
+        assert not tb.certify(model, FRESH, LABELS).compared
 
 
 class Client:

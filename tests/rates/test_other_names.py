@@ -91,6 +91,16 @@ def test_recall_is_maximised_as_objective():
         tb.tune(MODEL, X, y, limits=["1 - recall(1) >= .6"])
 
 
+@pytest.mark.parametrize("name", ["miss", "recall", "selected", "precision", "f_score"])
+def test_a_class_called_none_is_a_label_in_quotes_alone(name):
+    for stated in (f"{name}(None) <= 30%", f"1 - {name}(None) <= 30%"):
+        with pytest.raises(ValueError, match="needs a label"):
+            rates.parse(stated)
+    with pytest.raises(ValueError, match="needs a label"):
+        getattr(rates, name)(None)
+    assert rates.parse(f"{name}('None')").label == "None"
+
+
 @pytest.mark.parametrize(
     ("text", "label"),
     [("miss(>50K, by=sex) <= 30%", "'>50K'"), ("miss(by=sex, label=a & b) <= 30%", "'a & b'")],

@@ -111,10 +111,10 @@ def test_rows_of_scores_stay_used_up_under_other_names_of_the_labels(several):
     if several:
         X, columns = X.assign(rest=1 - X["s"]), ["s", "rest"]
 
-    def calibrated(yes, no, bound, **more):
-        labels = [yes, no] if several else yes
+    def calibrated(yes, no, bound, order=1, **more):
+        labels = [yes, no][::order] if several else yes
         return tb.calibrate(
-            tb.Scores(columns, labels), X[::-1], np.where(y == "yes", yes, no)[::-1],
+            tb.Scores(columns[::order], labels), X[::-1], np.where(y == "yes", yes, no)[::-1],
             limits=[rates.miss(yes) <= bound], **more,
         )  # fmt: skip
 
@@ -122,6 +122,22 @@ def test_rows_of_scores_stay_used_up_under_other_names_of_the_labels(several):
     for yes, no in ((1, 0), (0, 1), (True, False), ("a", "b"), ("b", "a"), (1.0, 0.0)):
         with pytest.raises(tb.LeakageError, match="attempt"):
             calibrated(yes, no, 0.6, previous=first)
+        with pytest.raises(tb.LeakageError, match="attempt"):
+            calibrated(yes, no, 0.6, order=-1, previous=first)
+
+
+def test_given_probabilities_stay_used_up_in_another_order_of_the_models():
+    X, y = scored(1, 1500)
+    P = {name: np.column_stack([1 - p, p]) for name, p in (("a", X["s"]), ("b", X["s"] ** 2))}
+    parts = [{name: P[name][rows] for name in "ab"} for rows in (slice(700), slice(700, None))]
+    first, again = (
+        tb.RobustMixtureClassifier.from_probabilities({name: parts[0][name] for name in order}, y[:700])
+        for order in ("ab", "ba")
+    )
+    limits = ["miss(yes) <= 60%"]
+    first = tb.calibrate(first, parts[1], y[700:], limits=limits)
+    with pytest.raises(tb.LeakageError, match="attempt"):
+        tb.calibrate(again, parts[1], y[700:], limits=limits, previous=first)
 
 
 def test_an_attempt_is_recorded_before_its_test(tuned, monkeypatch):

@@ -119,6 +119,10 @@ class ModelCard:
             certificate = certify(model, X, y, rates=rates, **rows)
         else:
             further = Monitor(model).add(X, y, name=rows_are, **rows)
+        if monitor is not None:
+            of_monitor = monitor.certificate
+            if (of_monitor.rule, of_monitor.identity) != (certificate.rule, certificate.identity):
+                raise ValueError("monitor: it tests another rule than that of the card")
         stated = dict(about or {})
         if purpose:
             stated["purpose"] = purpose

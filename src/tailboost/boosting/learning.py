@@ -28,6 +28,7 @@ from tailboost.core import (
     Partitions,
     Seed,
     Table,
+    check_indexes,
     fitting_apart,
     frozen_value,
     part_of,
@@ -232,6 +233,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
         if isinstance(X, Partitions) and not reset:
             X = X.counted()
         X, labels, place, weight = check_labelled_rows(self, X, y, sample_weight, reset=reset)
+        if isinstance(X, Partitions):
+            check_indexes(X=X.index, y=y, sample_weight=sample_weight)
         weight = row_weights(weight, len(weight))
         used = np.flatnonzero(weight)
         if reset:

@@ -270,7 +270,7 @@ class GroupDROBoostClassifier(HedgeClassifier):
             learn = clf._open(X, y, sample_weight)
             names = clf.classes_[learn.rows.y]
             if groups is not None:
-                check_indexes(X=X, groups=groups)
+                check_indexes(X=X, y=y, groups=groups)
                 check_length(groups, "groups", n_rows_of(y))
                 names = label_column(groups, "groups")[learn.rows.used]
             clf.groups_, index = np.unique(names, return_inverse=True)

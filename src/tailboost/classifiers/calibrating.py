@@ -52,6 +52,7 @@ from tailboost.rows import (
     digest,
     hash_rows,
     kept_together,
+    reads_groups,
     selecting_numbers,
     share_of_copies,
 )
@@ -349,7 +350,7 @@ def selected_on_part(
     # Each label, and each group in a limit or read by the rule, needs rows in both parts.
     titles = given.names.titles
     used = Problem(OVERALL_ERROR, tuple(limits)).columns(titles)
-    used += [j for j, title in enumerate(titles) if by_group in (True, title)]
+    used += [j for j, title in enumerate(titles) if reads_groups(by_group, title)]
     given.refuse_many_numbers(used)
     needed = [given.y, *(given.groups[:, j] for j in used)]
 
@@ -409,7 +410,7 @@ def _refuse_absent(
     }
     for title, groups in given.columns.items():
         absent = {*groups.tolist()} - {*selecting.columns[title].tolist()}
-        if by_group not in (True, title):
+        if not reads_groups(by_group, title):
             absent &= named
         if absent:
             raise ValueError(

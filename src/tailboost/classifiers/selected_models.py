@@ -54,6 +54,7 @@ from tailboost.rows import (
     Rows,
     Seen,
     hash_rows,
+    reads_groups,
 )
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
@@ -296,9 +297,12 @@ class TunedClassifier(SelectedClassifier):
         titles = names.titles
         self._column_read = None
         if self.by_group:
-            read = [title for title in titles if self.by_group in (True, title)]
+            read = [title for title in titles if reads_groups(self.by_group, title)]
             if len(read) != 1:
-                choices = " or ".join(f"by_group={title or True!r}" for title in titles)
+                named = [f"by_group={title!r}" for title in titles if isinstance(title, str)]
+                choices = (
+                    " or ".join(named) or "by_group=True, and columns with names in a dict"
+                )
                 raise ValueError(
                     f"by_group={self.by_group!r} names no single one of the columns of groups: "
                     f"give {choices}"

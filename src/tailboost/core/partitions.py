@@ -31,6 +31,8 @@ class Partitions:
         Size of the counted table, before 0.
     distinct : dict
         The different values of each column of a counted data frame, of columns of numbers none.
+    index : data frame or None
+        Without columns: the index of a counted data frame, if it names each row.
     """
 
     parts: Sequence[Callable[[], Any]]
@@ -39,6 +41,7 @@ class Partitions:
     n_rows: int = 0
     n_columns: int = 0
     distinct: Any = None
+    index: Any = None
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the partitions with rows, after ``read``.
@@ -79,22 +82,29 @@ class Partitions:
         return replace(self, read=lambda part: read(self.read(part)))
 
     def counted(self) -> Partitions:
-        """Return the partitions with their number of rows and their distinct values, after a pass."""
+        """Return the partitions with number, index and distinct values of their rows, after a pass."""
         n_rows = 0
         found: dict[Any, list[Any]] = {}
+        indexes = []
         for part in self:
             n_rows += len(part)
+            if hasattr(part, "iloc"):
+                indexes.append(part.iloc[:, :0])
             for name, column in part.items() if hasattr(part, "items") else ():
                 few = column[:0] if column.dtype.kind in "biuf" else column.drop_duplicates()
                 found.setdefault(name, []).append(few)
         joined = import_module("pandas").concat
         distinct = {name: joined(columns) for name, columns in found.items()}
+        index = joined(indexes) if indexes else None
+        if index is not None and not index.index.is_unique:  # each partition begins anew
+            index = None
         return replace(
             self,
             used=np.arange(n_rows),
             n_rows=n_rows,
             n_columns=part.shape[1],
             distinct=distinct,
+            index=index,
         )
 
 

@@ -49,6 +49,7 @@ from tailboost.rows import (
     hashes_of_pairs,
     named_columns,
     other_groups,
+    reads_groups,
     unit_name,
     warn_of_other_groups,
 )
@@ -147,9 +148,9 @@ class Monitor:
                 "give that of certify: Monitor(rule, certificate)"
             )
         digest = answers.rule.digest
-        is_other_rule = certificate.rule not in (None, digest) and digest is not None
-        identity = certificate.identity
-        if is_other_rule or (identity and identity != answers.identity().digest):
+        is_other_rule = certificate.rule not in (None, digest)
+        is_about_one = certificate.identity or certificate.rule
+        if is_other_rule or (is_about_one and certificate.identity != answers.identity().digest):
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
                 f"{type(self.rule).__name__} was fitted again: certify it from fresh rows"
@@ -488,7 +489,7 @@ def _answered_rows(answers: Decided, given: dict[str, Table]) -> dict[str, Any]:
         warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
     is_read = ~lacking
     for name, column in named_columns(columns["groups"], None, rule.groups).items():
-        if rule.by_group and name in rule.groups and rule.by_group in (True, name):
+        if name in rule.groups and reads_groups(rule.by_group, name):
             known = list(map(unit_name, rule.groups[name]))
             is_other, others = other_groups(column, known)
             words = f"groups {others}: the rule knows {listed(known)}"

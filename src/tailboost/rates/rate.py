@@ -181,6 +181,8 @@ class Rate(RateFacts):
         if by == ():
             raise ValueError("by=() names no column of groups")
         vars(self).update(KINDS.get(self.kind, {}), label=checked_label(self.label), by=by)
+        if self.label is None and "{label}" in self.name:
+            raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
 
         crossed = by if isinstance(by, tuple) else (by,)
         mean = self.loss or self

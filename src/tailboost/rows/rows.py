@@ -132,6 +132,11 @@ def _columns_of_X(groups: str | Sequence[Any], name: str, X: Table) -> Groups:
     return groups
 
 
+def reads_groups(by_group: bool | str, title: Name) -> bool:
+    """Return whether a rule reads a column of groups; False and True are no numbers of columns."""
+    return by_group == title if isinstance(by_group, str) else bool(by_group)
+
+
 def column_words(argument: str, title: Name) -> str:
     """Return what messages call a column of groups."""
     return argument if title is None else f"{argument} column {title!r}"

@@ -106,8 +106,8 @@ class Seen:
             names, place = distinct_and_places(np.asarray(labels))
             by_name = cls.of(hashes_of_pairs(hashes, hashes_of_names(names)[place]), use)
             named = replace(by_name, of_scores=True)
-            columns = [[*score_labels, name].index(name) for name in names.tolist()]
-            hashes = hashes_of_pairs(hashes, np.array(columns, np.uint64)[place])
+            is_other = [name not in score_labels for name in names.tolist()]
+            hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[place])
             of_scores = "columns"
         digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))
         rows = cls(digests, use=use, of_scores=of_scores, named=named)

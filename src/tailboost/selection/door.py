@@ -220,7 +220,7 @@ def answering(model: Model) -> Decided:
     final, steps = inside(model)
     if isinstance(final, Answers):
         found = final.__tailboost__()
-        if final is model:
+        if not _change(steps):
             return found
 
         def read(X: Table, groups: Groups = None) -> Scored:
@@ -229,6 +229,8 @@ def answering(model: Model) -> Decided:
 
         return replace(
             found,
+            # A certificate is about the rows as the rule reads them.
+            certificate=None,
             known=tuple(_behind(each, steps) for each in found.known),
             score=read,
             identity=lambda: identity_of(steps).beside(found.identity().unknown),
@@ -304,11 +306,18 @@ def _content(found: Decided, X: Table) -> Hashes:
 
 
 def _behind(known: Known, steps: tuple[Model, ...]) -> Known:
-    """Return known rows of a model behind transformers."""
+    """Return known rows of a model behind transformers: what these were fitted on is not known."""
+    if _change(steps):
+        known = replace(known, records=replace(known.records, complete=False))
     read = known.hashes
     if read is None:
         return known
     return replace(known, hashes=lambda X: read(transformed(X, steps)))
+
+
+def _change(pipelines: Iterable[Any]) -> bool:
+    """Return whether a step of some pipelines may change rows."""
+    return any(step != "passthrough" for each in pipelines for _, step in each.steps)
 
 
 def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:

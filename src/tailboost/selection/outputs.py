@@ -228,9 +228,14 @@ class Models(WhatModelsRead):
         return lacking
 
     def row_hashes(self, X: Table) -> Hashes:
-        """Return the hashes of rows: of the scores that the models read, or of the checked table."""
+        """Return the hashes of rows: of the scores that the models read, or of the checked table.
+
+        The order in which models, columns of scores and their labels are stated has no effect.
+        """
         if self.reads_scores:
-            X = np.hstack([scores.values(X) for scores in self.scores_read])
+            X = np.sort(np.hstack([scores.values(X) for scores in self.scores_read]))
+        elif self.read_stacked:
+            X = np.sort(X.reshape(len(X), -1))
         return hash_rows(X, rounded=True)
 
     def probabilities(self, X: Table, i: int, fit: tuple[Model, Ints] | None = None) -> Floats:
