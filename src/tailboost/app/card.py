@@ -120,9 +120,7 @@ class ModelCard:
         else:
             further = Monitor(model).add(X, y, name=rows_are, **rows)
         if monitor is not None:
-            of_monitor = monitor.certificate
-            if (of_monitor.rule, of_monitor.identity) != (certificate.rule, certificate.identity):
-                raise ValueError("monitor: it tests another rule than that of the card")
+            Monitor(model, monitor.certificate)  # raises ValueError if it is about another rule
         stated = dict(about or {})
         if purpose:
             stated["purpose"] = purpose

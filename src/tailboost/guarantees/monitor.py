@@ -149,8 +149,8 @@ class Monitor:
             )
         digest = answers.rule.digest
         is_other_rule = certificate.rule not in (None, digest)
-        is_about_one = certificate.identity or certificate.rule
-        if is_other_rule or (is_about_one and certificate.identity != answers.identity().digest):
+        is_other_model = certificate.identity != answers.identity().digest
+        if is_other_rule or (is_other_model and (certificate.identity or certificate.rule)):
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
                 f"{type(self.rule).__name__} was fitted again: certify it from fresh rows"
