@@ -9,6 +9,7 @@ from scipy.special import expit
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
+from tailboost.rows import Rows
 from tailboost.rows.fingerprints import hash_rows, random_numbers, selecting_numbers, voting_numbers
 from tailboost.rows.seen import MOST_DIGESTS, Seen, kept_together
 
@@ -22,7 +23,7 @@ def scored(seed, n, decimals, shift=0.0):
 
 
 def table(scores, labels):
-    return Seen.of(hash_rows(scores[:, None], rounded=True), labels=labels, score_labels=[True])
+    return Seen.of(hash_rows(scores[:, None], rounded=True), rows=Rows.read(y=labels), score_labels=[True])
 
 
 def with_copies(used, new, n_copies):

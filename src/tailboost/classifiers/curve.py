@@ -34,7 +34,7 @@ from tailboost.rates import (
     as_objective,
     as_statistics,
 )
-from tailboost.rows import SELECTED_ON, Seen
+from tailboost.rows import SELECTED_ON, Rows, Seen
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
 from tailboost.selection.selection import Engine
 from tailboost.solvers.tradeoff import undominated
@@ -159,7 +159,8 @@ class Curve:
         X, y = unpack(X, y)
         answers = self._loosest.__tailboost__()
         rows = answers.score(X, groups)
-        record = Seen.of(rows.content(), SELECTED_ON, y, answers.known[0].score_labels)
+        labelled = Rows.read(y=y)
+        record = Seen.of(rows.content(), SELECTED_ON, labelled, answers.known[0].score_labels)
         self._loosest._record(record)
         assert rows.outputs is not None
         outputs = rows.outputs()

@@ -608,4 +608,4 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
                 ResubstitutionWarning,
             )
             models = replace(models, rows=replace(rows, words=words, fitted=True))
-    return models, Seen.of(hashes, SELECTED_ON, rows.labels, models.score_labels)
+    return models, Seen.of(hashes, SELECTED_ON, rows, models.score_labels)

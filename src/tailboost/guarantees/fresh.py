@@ -163,7 +163,7 @@ class Compared:
                 continue
             hashes = scored.content() if known.hashes is None else known.hashes(given.X)
             for score_labels in {(), tuple(known.score_labels)}:
-                rows = Seen.of(hashes, "", given.labels, score_labels)
+                rows = Seen.of(hashes, "", given, score_labels)
                 shared = max(shared, refuse_repeated(rows, tables, equal_rows))
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and given.clusters is None:
@@ -301,7 +301,7 @@ class Fresh:
         return cls(
             replace(rows, actions=scored.numbers(classes)),
             Votes.of(given, scored.content(), same_everywhere=rule.defers),
-            Seen.of(scored.given(), CALIBRATED_ON, given.labels, model.known[0].score_labels),
+            Seen.of(scored.given(), CALIBRATED_ON, given, model.known[0].score_labels),
             compared,
             rule,
             scored,

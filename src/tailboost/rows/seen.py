@@ -21,7 +21,6 @@ from tailboost.core import (
     Ints,
     LeakageError,
     NotCertifiedError,
-    distinct_and_places,
     frozen_object,
 )
 from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
@@ -93,27 +92,27 @@ class Seen:
 
     @classmethod
     def of(
-        cls, hashes: Hashes, use: str = "", labels: Any = None, score_labels: Sequence[Any] = ()
+        cls, hashes: Hashes, use: str = "", rows: Any = None, score_labels: Sequence[Any] = ()
     ) -> Self:
         """Return the rows of a table by their `hash_rows`, rounded.
 
-        Of scores ``score_labels`` are the labels of the columns, and ``labels`` those of the rows: other
-        names of them make no other rows.
+        Of scores ``score_labels`` are the labels of the columns, and ``rows``, as of `Rows.read`, have those
+        of the rows: other names of them make no other rows.
         """
         named = None
         of_scores: bool | str = False
         if len(score_labels) and len(hashes):
-            names, place = distinct_and_places(np.asarray(labels))
-            by_name = cls.of(hashes_of_pairs(hashes, hashes_of_names(names)[place]), use)
+            of_rows = hashes_of_names(rows.classes)[rows.y]
+            by_name = cls.of(hashes_of_pairs(hashes, of_rows), use)
             named = replace(by_name, of_scores=True)
-            is_other = [name not in score_labels for name in names.tolist()]
-            hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[place])
+            is_other = [name not in score_labels for name in rows.classes.tolist()]
+            hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
             of_scores = "columns"
         digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))
-        rows = cls(digests, use=use, of_scores=of_scores, named=named)
+        seen = cls(digests, use=use, of_scores=of_scores, named=named)
         if len(digests) > MOST_DIGESTS:
-            return rows.up_to(int(digests[MOST_DIGESTS - 1]))
-        return rows
+            return seen.up_to(int(digests[MOST_DIGESTS - 1]))
+        return seen
 
     def __len__(self) -> int:
         return len(self.digests)

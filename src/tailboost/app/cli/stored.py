@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 
 import tailboost as tb
 from tailboost.app.cli.tables import Reader, Roles, Rows
-from tailboost.core import frozen_value, label_column, write_output
-from tailboost.rows import Attempt, Ledger, Seen
+from tailboost.core import frozen_value, write_output
+from tailboost.rows import Attempt, Ledger, Rows as GivenRows, Seen
 
 try:
     import fcntl
@@ -114,7 +114,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
         entries = _read_ledger(path)
         opened = answering(model)
         columns = opened.known[0].score_labels
-        given = Seen.of(opened.score(X).given(), "", label_column(y, "y"), columns)
+        given = Seen.of(opened.score(X).given(), "", GivenRows.read(y=y), columns)
         if any(map(given.repeats, selected)):
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
