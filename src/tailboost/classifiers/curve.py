@@ -159,8 +159,8 @@ class Curve:
         X, y = unpack(X, y)
         answers = self._loosest.__tailboost__()
         rows = answers.score(X, groups)
-        labelled = Rows.read(y=y)
-        record = Seen.of(rows.content(), SELECTED_ON, labelled, answers.known[0].score_labels)
+        columns = answers.known[0].score_labels
+        record = Seen.of(rows.content(), SELECTED_ON, Rows.read(y=y), columns)
         self._loosest._record(record)
         assert rows.outputs is not None
         outputs = rows.outputs()

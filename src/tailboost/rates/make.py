@@ -576,8 +576,8 @@ def _worst(kind: str, level: float, loss: Rate, by: By) -> Rate:
             f"{kind} takes error() or cost() of all rows, without by=: its bound holds for every group "
             "that is large enough"
         )
-    name = WORST[kind].format(loss.kind, level, 100.0 * level)
-    return Rate(kind, loss=loss, level=level, name=name)
+    words = WORST[kind].format(loss.kind, level, 100.0 * level)
+    return Rate(kind, loss=loss, level=level, name=words)
 
 
 def largest(rate: Rate) -> Statistic:

@@ -190,10 +190,10 @@ class Rate(RateFacts):
         needs_deferral = not is_right and HUMAN_REVIEW in [answer for _, answer in self.counted]
         if mean.matrix is not None:
             needs_deferral = len(mean.matrix[0]) > len(mean.matrix)
-        are_wrong = [
+        are_wrong = all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in self.counted
-        ]
+        )
         # Two answers by name or more in the denominator are taken to leave out deferred rows.
         named = {answer for _, answer in self.among} - {None}
         vars(self).update(
@@ -203,9 +203,9 @@ class Rate(RateFacts):
             needs_costs=mean.kind == "cost" and mean.matrix is None,
             needs_deferral=needs_deferral,
             counts_deferral=needs_deferral or HUMAN_REVIEW in named or len(named) > 1,
-            counts_faults=self.complement or self.kind == "deferred" or all(are_wrong),
+            counts_faults=self.complement or self.kind == "deferred" or are_wrong,
             is_gain=is_right and not self.complement,
-            is_ratio=len(named) > 0,
+            is_ratio=bool(named),
             is_share=self.kind not in ("cost", "f_score", *WORST),
         )
 

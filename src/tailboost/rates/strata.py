@@ -214,7 +214,7 @@ class Sample:
     @property
     def mean(self) -> float:
         """Rate of these rows with equal weights; NaN without rows."""
-        return float(self.values.sum() / self.among.sum()) if len(self.rows) else float("nan")
+        return float(self.values.sum() / self.among.sum()) if len(self.rows) else np.nan
 
     @property
     def mirrored(self) -> Sample:

@@ -100,7 +100,7 @@ class Seen:
         of the rows: other names of them make no other rows.
         """
         named = None
-        of_scores: bool | str = False
+        of_scores: Any = False
         if len(score_labels) and len(hashes):
             of_rows = hashes_of_names(rows.classes)[rows.y]
             by_name = cls.of(hashes_of_pairs(hashes, of_rows), use)
