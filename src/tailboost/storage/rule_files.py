@@ -72,7 +72,7 @@ def load_rule(path: FilePath) -> Any:
         settings = content["selection"]
         columns, labels = settings["scores"], settings["labels"]
         if len(columns) == 1:
-            (columns,), (labels,) = columns, labels
+            columns, labels = columns[0], labels[0]
         groups: dict[Any, list[Any]] = {name: [] for name in settings["group"]}
         for name in content["groups"]:
             title, group = name if isinstance(name, list) else (None, name)
