@@ -134,14 +134,16 @@ class RunningRates:
             running = (axis.changes @ self.table[:, of_moving]).cumsum(axis=0)
             moved = moved[..., None, :] + running - running[axis.here]
         moved[np.abs(moved) < ROUNDING] = 0.0
-        return self.charged(sums, moving, moved), of_moving, moved
+        return self.charged(moved, sums, moving), of_moving, moved
 
-    def charged(self, sums: Floats, moving: Mask | slice, moved: Floats) -> Floats:
+    def charged(
+        self, moved: Floats, sums: Floats, moving: Mask | slice = slice(None)
+    ) -> Floats:
         """Return the charges of rules that share the sums of most rates, shape (…).
 
-        The ``moving`` rates have the sums ``moved`` in each rule, (…, 2 r), all others rest at ``sums``,
-        (2 R,). A charge is the scaled objective; if a limit is broken, it is more than any objective. Of the
-        rates at rest only the largest and the smallest one of each limit matter.
+        The ``moving`` rates, by default all, have the sums ``moved`` in each rule, (…, 2 r). All others rest
+        at ``sums``, (2 R,). A charge is the scaled objective; if a limit is broken, it is more than any
+        objective. Of the rates at rest only the largest and the smallest one of each limit matter.
         """
         at_rest = self._beyond(sums, slice(None))
         at_rest[moving] = np.nan

@@ -177,7 +177,7 @@ class Models(WhatModelsRead):
             (label,) = classes[self.columns[0] == 1].tolist()
             single = self.names[0]
             score = Scores(f"{single}_{label}")
-        is_used = np.asarray(self.weights) > 0.0
+        is_used = np.greater(self.weights, 0.0)
         vars(self).update(
             scores_read=scores_read,
             reads_scores=reads_scores,

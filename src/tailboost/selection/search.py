@@ -265,11 +265,12 @@ class Program(Derived):
     def charged(self, counts: Sequence[Floats]) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
         sums = np.reshape(counts, (len(counts), -1)) @ self.rates.table
-        return self.rates.charged(sums[0], slice(None), sums)
+        return self.rates.charged(sums, sums[0])
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""
-        return bool(self.charged([counts])[0] < BROKEN / 2)
+        sums = counts.ravel() @ self.rates.table
+        return bool(self.rates.charged(sums, sums) < BROKEN / 2)
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""

@@ -136,8 +136,8 @@ class Engine:
         if group_column is not None and len(rows.names.values[group_column]) > 1:
             column = strata.columns.index(rows.names.titles[group_column])
         place = strata.place(column)[data.stratum]
-        X = None if models.of_scores else rows.X
-        table = LogProbabilities(models.logs.__getitem__, models, place, X, models.scores)
+        logs = models.logs.__getitem__
+        table = LogProbabilities(logs, models, place, rows.X, models.scores)
         infers = problem.infer_groups and strata.n_combinations > 1 and not models.reads_scores
         family: Thresholds | ClassWeights
         if infers or strata.n_classes > 2:
@@ -381,8 +381,8 @@ class Selection(WhatARuleReads):
     @cached_property
     def errors(self) -> RateTable:
         """The errors of the subgroups of the problem."""
-        kinds = [rate.by for rate in self.problem.rates if rate.by is not None]
-        return self.rates([error(by=[*kinds, "class"][0])])
+        kinds = (rate.by for rate in self.problem.rates if rate.by is not None)
+        return self.rates([error(by=next(kinds, "class"))])
 
     # -- warnings ----------------------------------------------------------------------------------------
 

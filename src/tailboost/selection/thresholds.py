@@ -148,7 +148,7 @@ class Thresholds:
         of_both = counted + np.roll(counted, strata.n_combinations, axis=0)
         expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
-        self.weights: Floats = (counted + expected) / 2.0 * strata.size.sum()
+        self.weights = (counted + expected) / 2.0 * strata.size.sum()
         below = np.pad(expected.cumsum(axis=1), ((0, 0), (1, 0)))
         self.expected = [
             below[np.ix_(self.places == number, cuts)] for number, cuts in enumerate(self.cuts)

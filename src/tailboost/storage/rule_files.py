@@ -82,8 +82,9 @@ def load_rule(path: FilePath) -> Any:
         used = (*map(Seen.from_dict, content["selected_on"]), *(each.rows for each in attempts))
         certificate = content["certificate"]
         if certificate is not None:
-            certificate = Certificate.from_dict(certificate)
-            certificate = replace(certificate, attempts=attempts, columns=tuple(groups))
+            certificate = replace(
+                Certificate.from_dict(certificate), attempts=attempts, columns=tuple(groups)
+            )
         loaded = TunedClassifier._of_file(
             rule,
             Scores(columns, labels, kind=settings["kind"], missing=settings["missing"]),
