@@ -63,9 +63,12 @@ Range = tuple[float, float, Name]
 """The least and the largest score of a range, and its action. The first range with a score decides."""
 
 
+# -- documents and answers of both forms ---------------------------------------------------------------------
+
+
 @frozen_value
 class StoredRule:
-    """What both forms of rules share."""
+    """The document of a rule, whatever its form."""
 
     #: A rule alone has no certificate.
     certificate_: ClassVar[None] = None
@@ -662,6 +665,9 @@ class Rule(StoredRule):
         pairs = zip(self.classes, weight, strict=True)
         words = joined([f"{label} {each:.4g}" for label, each in pairs], WEIGHTS_SHOWN)
         return f"the {action} of least expected cost; weights of the labels: {words}"
+
+
+# -- given probabilities -------------------------------------------------------------------------------------
 
 
 def stacked(
