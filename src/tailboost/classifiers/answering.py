@@ -249,10 +249,9 @@ class SelectedClassifier(OfAnyTable):
         is_deferred = numbers >= len(classes)
         labels = self.classes_[numbers % len(classes)]
         evidence = self.evidence_
-        is_stored = isinstance(evidence.selection, StoredSelection)
-        # The rule is final, and answers as in its file.
-        is_final = self._models.reads_scores and (is_stored or evidence.certificate is not None)
-        if deferred is None and is_final and HUMAN_REVIEW not in classes:
+        is_final = evidence.certificate or isinstance(evidence.selection, StoredSelection)
+        answers_as_file = is_final and self._models.reads_scores
+        if deferred is None and answers_as_file and HUMAN_REVIEW not in classes:
             deferred = HUMAN_REVIEW
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
@@ -343,8 +342,9 @@ class SelectedClassifier(OfAnyTable):
             if self._trains:
                 X = checked_rows(self, X, reset=reset)
             else:
-                is_table = np.ndim(X) > 1
-                validate_data(self, X, reset=reset, skip_check_array=True, ensure_2d=is_table)
+                validate_data(
+                    self, X, reset=reset, skip_check_array=True, ensure_2d=np.ndim(X) > 1
+                )
         except ValueError as failure:
             if not names:
                 raise

@@ -130,12 +130,11 @@ def named_models(models: Model) -> Named:
     of pairs keep their names. Models without a name are called by their class, function or score column, and
     numbered from 1 if several have the same name.
     """
-    pairs = [models]
-    if isinstance(models, Mapping):
-        pairs = list(models.items())
-    elif isinstance(models, (list, tuple)):
-        pairs = list(models)
-    if not (isinstance(models, Mapping) or all(map(is_pair, pairs))):
+    if not isinstance(models, (Mapping, list, tuple)):
+        models = [models]
+    is_named = isinstance(models, Mapping)
+    pairs = list(models.items() if is_named else models)
+    if not (is_named or all(map(is_pair, pairs))):
         kinds = []
         for model in pairs:
             kind = getattr(model, "__name__", type(model).__name__)
@@ -527,24 +526,24 @@ def _fits_on_table(
 def scored_on(models: Models, rows: Rows, fits: Fits, parts: Sequence[Mask]) -> Models:
     """Return models with their log-probabilities of selection data.
 
-    A row of one of the ``parts`` that were held out is answered by the fit without this part, if the model
-    has such fits; otherwise the model itself answers.
+    A row of one of the ``parts`` that were held out is answered by the fit without this part. Without parts,
+    and if a model was not trained, the model itself answers.
     """
-    of_parts = {name: without for name, (*without, _) in fits.items() if without}
-    table: Any = None  # of the models that answer themselves
-    if len(of_parts) < len(models.names):
+    if not parts:
         table = models.transform(rows.X)
+        own = [table.logs(i) for i in range(len(models.names))]
+        return models.on(own, rows, table.scores)
     logs = []
-    for i, name in enumerate(models.names):
-        if name not in of_parts:
-            logs.append(table.logs(i))
-            continue
-        held_out = np.zeros((len(rows), models.n_classes))
-        for part, fit in zip(parts, of_parts[name], strict=True):
-            held_out[part] = logs_of(models.probabilities(take(rows.X, part), i, fit))
-        # Models of other folds differ far more than by this step. Zeros behind make files smaller.
-        logs.append(np.rint(held_out / LOG_STEP) * LOG_STEP)
-    return models.on(logs, rows, None if of_parts else table.scores)
+    for i, (*without_part, _) in enumerate(fits.values()):
+        if without_part:
+            P = np.zeros((len(rows), models.n_classes))
+            for part, fit in zip(parts, without_part, strict=True):
+                P[part] = models.probabilities(take(rows.X, part), i, fit)
+            # Models of other folds differ far more than by this step. Zeros behind make files smaller.
+            logs.append(np.rint(logs_of(P) / LOG_STEP) * LOG_STEP)
+        else:
+            logs.append(logs_of(models.probabilities(rows.X, i)))
+    return models.on(logs, rows)
 
 
 # -- rows --------------------------------------------------------------------------------------------------

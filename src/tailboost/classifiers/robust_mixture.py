@@ -479,9 +479,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         inputs = tags.input_tags
         inputs.string = inputs.categorical = inputs.three_d_array = False
         # The default estimators read sparse tables and missing values. Others are not checked yet.
-        estimators = self.estimators if isinstance(self.estimators, list) else []
-        for _, model in filter(is_pair, estimators):
-            if hasattr(model, "__sklearn_tags__"):
-                inputs.sparse &= get_tags(model).input_tags.sparse
-                inputs.allow_nan &= get_tags(first_step(model)).input_tags.allow_nan
+        if isinstance(self.estimators, list):
+            for _, model in filter(is_pair, self.estimators):
+                if hasattr(model, "__sklearn_tags__"):
+                    inputs.sparse &= get_tags(model).input_tags.sparse
+                    inputs.allow_nan &= get_tags(first_step(model)).input_tags.allow_nan
         return tags

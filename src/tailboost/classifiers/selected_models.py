@@ -276,7 +276,9 @@ class TunedClassifier(SelectedClassifier):
         if given.names.titles:
             self._name_groups(given)
             given.refuse_many_numbers(problem.columns(given.names.titles))
-        costs = check_costs(given.costs, len(given), given.classes)
+        costs = given.costs
+        if costs is not None:
+            costs = check_costs(costs, len(given), given.classes)
         return replace(given, X=X, costs=costs, words=words)
 
     def _name_groups(self, rows: Rows) -> None:
