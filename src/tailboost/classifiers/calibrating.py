@@ -372,7 +372,7 @@ def selected_on_part(
         parts = Parts.of_batch(tuned(given, loosest), limits, given, ALL_CERTIFY)
         table = CountTable.selecting(parts.selection)
         # Ranks place the rule, and no model scores the rows again.
-        if table is not None and ranks.serve(table):
+        if table is not None and all(test.has_ranks for test in table.tests):
             outputs, score = parts.selection.engine.outputs(), parts.answers.score
             answers = replace(
                 parts.answers,
@@ -437,7 +437,7 @@ def default_share(limits: Sequence[Limit], classes: Labels) -> float:
         tests = LimitTests.of(
             rate <= 0.5 if limit.from_above else rate >= 0.5, strata, one_place
         )
-        if limit.compares or tests is None or not ranks.is_ranked(tests.shares):
+        if limit.compares or tests is None or not tests.has_ranks:
             return FOR_TESTS
     return FOR_RANKS / 2 if strata.defers else FOR_RANKS
 

@@ -23,7 +23,7 @@ from tailboost.guarantees.exact_tests import (
     one_cut,
 )
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
-from tailboost.guarantees.ranks import AT_RANKS, is_ranked, n_stops, stops_of
+from tailboost.guarantees.ranks import AT_RANKS, n_stops, stops_of
 from tailboost.guarantees.sequence import parts_of
 from tailboost.rows import random_numbers
 
@@ -47,7 +47,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     All limits are on shares of one answer among fixed rows.
     """
     tables = (case.selecting, case.certifying)
-    ranked, of_fresh = ([is_ranked(test.shares) for test in table.tests] for table in tables)
+    ranked, of_fresh = ([test.has_ranks for test in table.tests] for table in tables)
     are_shares = all(test.shares for table in tables for test in table.tests)
     compares = any(test.limit.compares for test in case.selecting.tests)
     if compares or not are_shares or ranked != of_fresh:

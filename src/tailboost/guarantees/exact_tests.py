@@ -103,7 +103,7 @@ class LimitTests:
             wrong = among - wrong
         padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))  # an answer that is never wrong
         wrong, among = np.pad(wrong, padding), np.pad(among, padding, mode="edge")
-        allowed = limit.against(limit.levels(terms.names))
+        allowed = limit.allowed(terms.names)
         counting = among.max(axis=2) > 0
         own = counting.any(axis=1) & ~np.isnan(allowed)  # the limited subgroups with rows
         if limit.compares:
@@ -145,6 +145,13 @@ class LimitTests:
         places = [tuple(np.flatnonzero(own).tolist()) for own in self.places]
         numbers = answers.argmax(axis=1).tolist()
         return list(map(Share, self.strata, places, numbers, self.allowed.tolist()))
+
+    @cached_property
+    def has_ranks(self) -> bool:
+        """Whether ranks keep the limit: it is on shares at one threshold each, and does not compare them."""
+        return bool(self.shares) and all(
+            len(share.places) == 1 and not np.isnan(share.allowed) for share in self.shares
+        )
 
     # -- tests -----------------------------------------------------------------------------------------
 

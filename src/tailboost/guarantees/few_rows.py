@@ -36,7 +36,7 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
         rate = limit.rate
         # The rows of a ratio depend on the answers.
         samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
-        allowed = limit.against(limit.levels([sample.name for sample in samples]))
+        allowed = limit.allowed([sample.name for sample in samples])
         is_count = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
         for sample, share in zip(samples, allowed.tolist(), strict=True):
             n, needed = len(sample.rows), 1

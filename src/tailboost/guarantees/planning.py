@@ -213,7 +213,7 @@ def rows_of_pairs(expected: Expected, level: float, power: float) -> int:
 def rows_of_counts(expected: Expected, level: float, power: float) -> int:
     """Return the rows of the table with which the binomial tests of all limited subgroups pass."""
     limit, names, rates, shares = expected
-    allowed, errors = limit.against(limit.levels(names)), limit.against(rates)
+    allowed, errors = limit.allowed(names), limit.against(rates)
     limited = ~np.isnan(allowed)
     if not (errors < allowed)[limited].all():
         raise ValueError(BROKEN.format(limit))

@@ -22,25 +22,13 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Floats, Ints
-from tailboost.guarantees.exact_tests import FIRST, CountTable, OneScore, Share, most_reached
+from tailboost.guarantees.exact_tests import FIRST, OneScore, Share, most_reached
 from tailboost.guarantees.fresh import Certified, Refused
 from tailboost.guarantees.sequence import sequence_of
 
 METHOD = "ranks"
 AT_RANKS = "Thresholds are at ranks of the scores of these rows, which need no test."
 NO_THRESHOLD = "equal scores, or too few, leave no threshold within the ranks"
-
-
-def serve(table: CountTable) -> bool:
-    """Return whether each limit is on one answer to fixed rows of one threshold, without comparing them."""
-    return all(is_ranked(test.shares) for test in table.tests)
-
-
-def is_ranked(shares: Sequence[Share]) -> bool:
-    """Return whether a limit is on such shares."""
-    return bool(shares) and all(
-        len(share.places) == 1 and not np.isnan(share.allowed) for share in shares
-    )
 
 
 def n_stops(shares: Sequence[Share]) -> int:
@@ -74,7 +62,8 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     Thresholds are written as decimals that part the selecting and the fresh rows alike.
     """
     selecting, fresh = case.selecting, case.fresh
-    if selecting.defers or not (serve(selecting) and serve(case.certifying)):
+    tests = [*selecting.tests, *case.certifying.tests]
+    if selecting.defers or not all(test.has_ranks for test in tests):
         return None
     stratum, ends = fresh.answered.stratum, ends_between(case.scores)
     shares = [share for test in case.certifying.tests for share in test.shares]

@@ -634,6 +634,11 @@ class Limit(Statistic):
         """Return shares of rows as shares that count against the limit: complements for a lower bound."""
         return shares if self.from_above else 1.0 - shares
 
+    def allowed(self, names: list[Name]) -> Floats:
+        """Return the largest share that may count against the limit in each subgroup, NaN for a free one."""
+        levels = self.levels(names)
+        return levels if self.from_above else 1.0 - levels
+
     def violation(self, largest: Floats, smallest: Floats) -> Floats:
         """Return the violation by the largest and the smallest of ``sign * (rate - level)``; 0 for NaN.
 
