@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -593,43 +594,28 @@ def test_a_file_of_a_mixture_by_group(tmp_path, form):
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.ResubstitutionWarning")
 def test_by_group_refuses():
     P, y, group = biased(0, n=200)
-    make = RobustMixtureClassifier.from_probabilities
-    with pytest.raises(ValueError, match="by_group"):
-        make(P, y, by_group=True)
-    with pytest.raises(ValueError, match="columns"):
-        make(P, y, objective="worst_group", groups={"a": group, "b": group}, by_group=True)
-    mix = make(P, y, objective="worst_group", groups=group, by_group=True)
-    with pytest.raises(ValueError, match="groups"):
-        mix.predict(P)
-    with pytest.raises(ValueError, match="groups"):
-        mix.predict(P, groups=np.where(group == "a", "d", group))
-    with pytest.raises(ValueError, match="groups"):
-        mix.predict(P, groups=group[:3])
+    make = partial(RobustMixtureClassifier.from_probabilities, P, y)
+    worst = {"objective": "worst_group"}
+    mix, blind = make(groups=group, by_group=True, **worst), make(groups=group, **worst)
+    new = RobustMixtureClassifier(models(), cv=2, objective="worst_cell", by_group=True, random_state=0)
+    fitted = clone(new).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
     smooth = GROUPS == "smooth"
-    with pytest.raises(ValueError, match="select"):
-        RobustMixtureClassifier(models(), objective="worst_cell", by_group=True).fit(
-            X[TRAIN],
-            Y[TRAIN],
-            groups=GROUPS[TRAIN],
-            X_val=X[smooth],
-            y_val=Y[smooth],
-            groups_val=GROUPS[smooth],
-        )
-    blind = make(P, y, objective="worst_group", groups=group)
-    with pytest.raises(ValueError, match="groups"):
-        blind.predict(P, groups=group)
-    fitted = RobustMixtureClassifier(
-        models(), cv=2, objective="worst_cell", by_group=True, random_state=0
-    ).fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
-    for ask in (
-        lambda: tb.certify(fitted, X[TEST], Y[TEST]),
-        lambda: fitted.score(X[TEST], Y[TEST]),
-        lambda: fitted.predict(X[TEST]),
+    one = {"X_val": X[smooth], "y_val": Y[smooth], "groups_val": GROUPS[smooth]}
+    for match, ask in (
+        ("by_group", lambda: make(by_group=True)),
+        ("columns", lambda: make(groups={"a": group, "b": group}, by_group=True, **worst)),
+        ("groups", lambda: mix.predict(P)),
+        ("groups", lambda: mix.predict(P, groups=np.where(group == "a", "d", group))),
+        ("groups", lambda: mix.predict(P, groups=group[:3])),
+        ("select", lambda: new.set_params(cv="auto").fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN], **one)),
+        ("groups", lambda: blind.predict(P, groups=group)),
+        ("groups", lambda: tb.certify(fitted, X[TEST], Y[TEST])),
+        ("groups", lambda: fitted.score(X[TEST], Y[TEST])),
+        ("groups", lambda: fitted.predict(X[TEST])),
+        ("columns", lambda: fitted.predict(X[TEST], groups={"g": GROUPS[TEST], "h": GROUPS[TEST]})),
     ):
-        with pytest.raises(ValueError, match="groups"):
+        with pytest.raises(ValueError, match=match):
             ask()
-    with pytest.raises(ValueError, match="columns"):
-        fitted.predict(X[TEST], groups={"g": GROUPS[TEST], "h": GROUPS[TEST]})
 
 
 def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():

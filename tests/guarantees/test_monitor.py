@@ -342,7 +342,6 @@ def test_a_batch_without_the_clusters_of_its_certificate_warns():
     person, y = rng.integers(0, 900, 2000), rng.integers(0, 2, 2000)
     X = pd.DataFrame({"p": (rng.random(2000) + y) / 2})
     rule = tb.calibrate(tb.Scores("p", 1), X, y, clusters=person, limits=["miss(1) <= 40%"])
-    monitor = tb.Monitor(rule)
     with pytest.warns(UserWarning, match="clusters"):
-        monitor.add(X + 1e-4, y)
-    monitor.add(X + 1e-4, y, clusters=person)  # without a warning
+        tb.Monitor(rule).add(X + 1e-4, y)
+    tb.Monitor(rule).add(X + 1e-4, y, clusters=person)  # without a warning
