@@ -4,12 +4,12 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
-from hashlib import blake2b
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units, play
@@ -208,9 +208,8 @@ class MixtureClassifier(Boosting):
         if ids is None:
             ids = np.arange(len(cumulative))
         check_length(ids, "ids", len(cumulative))
-        texts = (f"{random_state}:{one}".encode() for one in np.asarray(ids).tolist())
-        digests = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
-        draws = np.frombuffer(digests, dtype="<u8") / 2.0**64
+        texts = map(str, np.asarray(ids).tolist())
+        draws = np.array([murmurhash3_32(text, random_state, True) for text in texts]) / 2.0**32
         passed = (draws[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
         return self.classes_[passed.clip(max=len(self.classes_) - 1)]
 

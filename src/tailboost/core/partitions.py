@@ -88,9 +88,10 @@ class Partitions:
         indexes = []
         for part in self:
             n_rows += len(part)
-            if hasattr(part, "iloc"):
-                indexes.append(part.iloc[:, :0])
-            for name, column in part.items() if hasattr(part, "items") else ():
+            if not hasattr(part, "iloc"):  # an array
+                continue
+            indexes.append(part.iloc[:, :0])
+            for name, column in part.items():
                 few = column[:0] if column.dtype.kind in "biuf" else column.drop_duplicates()
                 found.setdefault(name, []).append(few)
         joined = import_module("pandas").concat

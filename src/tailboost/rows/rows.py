@@ -453,8 +453,11 @@ class Rows:
         weight: Any = self.weight
         if self.row_hashes is not None:
             pairs = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
-            _, first, place = np.unique(pairs, return_index=True, return_inverse=True)
-            stratum, weight = stratum[first], np.bincount(place, weight)
+            contents, place = np.unique(pairs, return_inverse=True)
+            weight = np.bincount(place, weight)
+            of_content = np.empty(len(contents), stratum.dtype)
+            of_content[place] = stratum
+            stratum = of_content
         sums = np.bincount(stratum, weight, n_strata)
         squares = np.bincount(stratum, weight**2, n_strata)
         return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
