@@ -5,6 +5,7 @@ import json
 import pickle
 import threading
 import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
@@ -159,6 +160,11 @@ def hidden():
     return lambda X: clf.predict_proba(X)
 
 
+def doubled(module):
+    double = FunctionTransformer(eval("lambda X: 2 * X", module))
+    return make_pipeline(double, LogisticRegression()).fit(X, Y)
+
+
 UNKNOWN = {
     "a closure around a classifier": (hidden, "lambda"),
     "a lock, as of a server's client": (Client, "lock"),
@@ -168,6 +174,8 @@ UNKNOWN = {
         lambda: make_pipeline(FunctionTransformer(lambda X: 2 * X), LogisticRegression()).fit(X, Y),
         "lambda",
     ),
+    "function without a module": (partial(doubled, {}), "lambda"),
+    "function of a library of a similar name": (partial(doubled, {"__name__": "sklearn_mine.a"}), "lambda"),
 }
 
 

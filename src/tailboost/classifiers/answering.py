@@ -128,14 +128,14 @@ class SelectedClassifier(OfAnyTable):
             warn_of_other_groups(certificate.groups_named, X, groups)
         check_default(default, self.classes_.tolist())
         if default is ...:
-            return self._labels(self._answers(X, groups), deferred)
+            return self._labels(self._label_numbers(X, groups), deferred)
         groups = group_columns(groups, "groups", X) or None
-        has_group = self._places(X, groups, others=-1) >= 0
+        has_group = self._group_numbers(X, groups, others=-1) >= 0
         models, table = self._read(X)
         is_answered = has_group & ~models.without_score(table)
         answers = np.full(len(is_answered), default, dtype=object)
         if is_answered.any():
-            numbers = self._answers(take(X, is_answered), take(groups, is_answered))
+            numbers = self._label_numbers(take(X, is_answered), take(groups, is_answered))
             answers[is_answered] = self._labels(numbers, deferred)
         return answers
 
@@ -153,7 +153,7 @@ class SelectedClassifier(OfAnyTable):
             All False if the rule never defers.
         """
         check_is_fitted(self)
-        return self._answers(self._rows_of(X), groups) >= len(self.classes_)
+        return self._label_numbers(self._rows_of(X), groups) >= len(self.classes_)
 
     def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
@@ -234,9 +234,9 @@ class SelectedClassifier(OfAnyTable):
             return X
         return dict.fromkeys(self.scores_.column_list, np.ravel(X))
 
-    def _answers(self, X: Table, groups: Groups) -> Ints:
+    def _label_numbers(self, X: Table, groups: Groups) -> Ints:
         """Return the number of each row's label, K more for a deferred row."""
-        numbers = self._places(X, groups)
+        numbers = self._group_numbers(X, groups)
         models, table = self._read(X)
         answers = self._selected.answers
         return np.concatenate(
@@ -272,7 +272,7 @@ class SelectedClassifier(OfAnyTable):
             labels = labels.astype(object)
         return np.where(is_deferred, marks, labels)
 
-    def _places(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
+    def _group_numbers(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.
 
         Rows of unknown groups have the number ``others``, and are an error without one. So are missing
@@ -551,31 +551,30 @@ class SelectedClassifier(OfAnyTable):
     def __tailboost__(self) -> Decided:
         """Return the rule with the models that make its scores, and all rows that are known to them."""
         selection = self._selected
-        self.evidence_.refuse_changed()
+        evidence = self.evidence_
+        evidence.refuse_changed()
         models = selection.models
         scores = models.scores_read if models.reads_scores else []
-        names = self._group_names
-        each = zip(names.titles, (values.tolist() for values in names.values), strict=True)
+        groups = zip(self._group_names.titles, self._group_names.values, strict=True)
         rule = Decision(
             selection.written,
             selection.defers,
             self.by_group,
-            dict(each),
+            {title: values.tolist() for title, values in groups},
             self.group_combinations_,
             [[s.column_list, s.label_list, s.kind, s.missing] for s in scores],
             models.logs,
         )
+        own = Known(evidence.records, score_labels=models.score_labels)
         return Decided(
             self.classes_,
             rule,
             selection.problem.limits,
-            (
-                Known(self.evidence_.records, score_labels=models.score_labels),
-                *known_within(models.fitted),
-            ),
+            (own, *known_within(models.fitted)),
             self._scored,
-            self.evidence_.certificate,
-            partial(Identity, "", self.evidence_.identity.unknown),
+            evidence.certificate,
+            # What may change without a refusal above: parts that no digest reads.
+            partial(Identity, "", evidence.identity.unknown),
         )
 
     def _scored(self, X: Table, groups: Groups = None) -> Scored:
@@ -586,7 +585,9 @@ class SelectedClassifier(OfAnyTable):
 
         @cache
         def outputs() -> LogProbabilities:
-            return models.transform(table, self._places(X, groups if self.by_group else None))
+            return models.transform(
+                table, self._group_numbers(X, groups if self.by_group else None)
+            )
 
         content = cache(partial(models.row_hashes, table))
         lacking = cache(partial(models.without_score, table))

@@ -560,29 +560,32 @@ def certified(
 ) -> tuple[Certified | Refused, Fresh]:
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
     case = OneScore.of(selection, fresh)
-    results = (procedure.certified(case, level) for procedure in ON_ONE_SCORE if case)
-    found = next(filter(None, results), None) or sequence.within_tighter(
-        selection, fresh, level
-    )
-    answered = fresh.by(found.rule)
-    if isinstance(found, Certified) and len(np.unique(answered.answered.actions)) == 1:
-        found = Refused(found.rule, level, ONE_ANSWER)
-    return found, answered
+    result = None
+    for procedure in ON_ONE_SCORE:
+        if case and not result:
+            result = procedure.certified(case, level)
+    # Several scores or more than two labels, or limits that no procedure on one score serves.
+    result = result or sequence.within_tighter(selection, fresh, level)
+    answered = fresh.by(result.rule)
+    if isinstance(result, Certified) and len(np.unique(answered.answered.actions)) == 1:
+        result = Refused(result.rule, level, ONE_ANSWER)
+    return result, answered
 
 
 def prices(
     selection: Selection, answered: Fresh, found: Certified, level: float
 ) -> tuple[Price, ...]:
-    """Return by how much answers without all limits, first, and without each of a few, err less here.
+    """Return the error of the certified rule beside that without all limits, then without each alone.
 
-    ``answered`` are fresh rows with the answers of the rule that was found.
+    Without limits the most probable labels answer. Where a score is no probability, the rule that the
+    selecting rows choose without limits answers. With 2 to `MOST_PRICED` limits each is then left out alone.
 
-    Without limits the most probable labels err least. Where a score is no probability, the rule that the
-    selecting rows choose without limits stands for them.
+    ``answered`` are the fresh rows with the answers of the certified rule, ``found``. Both errors of a price
+    are on these rows.
     """
     counts, votes = answered.answered, answered.voting
     y = counts.strata.y[counts.stratum]
-    n_classes = counts.strata.n_classes  # the number of deferral, which is no error
+    n_classes = counts.strata.n_classes  # also the action of deferral, which is no error
 
     def errors(actions: Ints) -> Mask:
         return ((actions != y) & (actions < n_classes))[votes]
@@ -590,26 +593,29 @@ def prices(
     own = errors(counts.actions)
 
     def price(limit: str, actions: Ints, *, chose: bool) -> Price:
-        other = errors(actions)
+        """Return the price of a limit without which the rows would have these answers."""
+        without = errors(actions)
         noise = None
         if not chose:
-            squares = (own * 1.0 - other).var() * len(votes) + 2.0  # with two added rows of ±1
+            squares = (own * 1.0 - without).var() * len(
+                votes
+            ) + 2.0  # with two added rows of ±1
             noise = float(np.sqrt(squares) / len(votes))
-        return Price(limit, float(own.mean()), float(other.mean()), noise)
+        return Price(limit, float(own.mean()), float(without.mean()), noise)
 
     models, table = selection.models, answered.outputs
     if models.score.kind == "number":
-        answers = selection.within([]).answers(table) % n_classes
+        actions = selection.within([]).answers(table) % n_classes
     else:
-        answers = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)
-    priced = [price("", answers, chose=found.chose)]
+        actions = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)
+    priced = [price("", actions, chose=found.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
             rest = [other for other in limits if other is not limit]
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
-                looser, others = certified(selection.within(rest), answered, level)
+                looser, by_looser = certified(selection.within(rest), answered, level)
                 if isinstance(looser, Certified):
                     chose = found.chose or looser.chose
-                    priced.append(price(str(limit), others.answered.actions, chose=chose))
+                    priced.append(price(str(limit), by_looser.answered.actions, chose=chose))
     return tuple(priced)

@@ -157,6 +157,7 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
+        # The rows are read and scored once; then the rule of each point answers them.
         answers = self._loosest.__tailboost__()
         rows = answers.score(X, groups)
         columns = answers.known[0].score_labels
@@ -165,20 +166,23 @@ class Curve:
         assert rows.outputs is not None
         outputs = rows.outputs()
         classes = self._loosest.classes_
-        numbers = []
+        K = len(classes)
+        rates = []
         for _, _, classifier in self:
             classifier._record(record)
-            places = classifier.selection_.answers(outputs)
-            is_deferred = places >= len(classes)
+            numbers = classifier.selection_.answers(
+                outputs
+            )  # of labels; K more for a deferred row
+            is_deferred = numbers >= K
             deferred = is_deferred if is_deferred.any() else None
-            labels = classes[places % len(classes)]
             answered = Counts.answered(
-                y, labels, groups, deferred, None, sample_weight, classes
+                y, classes[numbers % K], groups, deferred, None, sample_weight, classes
             )
             counts = answered.of(answered.actions)
-            for each in (self.limited, self.objective):
-                numbers.append(each.value(each.rate.terms(answered.strata).values(counts)))
-        return np.array(numbers).reshape(-1, 2).T
+            for statistic in (self.limited, self.objective):
+                of_subgroups = statistic.rate.terms(answered.strata).values(counts)
+                rates.append(statistic.value(of_subgroups))
+        return np.array(rates).reshape(-1, 2).T
 
     def to_dict(self) -> Document:
         """Return the curve as plain types, for JSON."""
@@ -276,11 +280,11 @@ def points_along(
     """
     objective = problem.objective
     strata = engine.family.data.strata
+    # Each selection adds the rules of its search to the pool, of which all are compared below.
     pool = first_rules(engine.family, Program(strata, objective, problem.limits))
     least = engine.select(problem, pool)
-    sign = limited.sign
     loosest = limited.value(limited.rate.terms(strata).values(least.counts))
-    tightest = float(sign < 0)
+    tightest = float(limited.form == RATIO)
     if not limited.compares:
         lowest = engine.select(replace(problem, objective=limited), pool)
         tightest = lowest.program.value(lowest.counts)
@@ -290,13 +294,13 @@ def points_along(
 
     counts = np.array(pool.counts)
     reached = [
-        [*map(each.value, each.rate.terms(strata).values(counts))]
-        for each in (limited, objective)
+        [*map(statistic.value, statistic.rate.terms(strata).values(counts))]
+        for statistic in (limited, objective)
     ]
     rates, values = np.array(reached).round(12)
-    keeps = np.array([*map(least.program.keeps, counts)])
-    kept = np.flatnonzero(keeps & ~np.isnan(rates + values))
-    for i in kept[undominated(values[kept], sign * rates[kept])].tolist():
+    is_within = np.array([*map(least.program.keeps, counts)])
+    kept = np.flatnonzero(is_within & ~np.isnan(rates + values))
+    for i in kept[undominated(values[kept], limited.sign * rates[kept])].tolist():
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))
         rule = engine.selected(problem, least.program, pool, i).stated_within(limits)

@@ -6,6 +6,7 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from itertools import product
 from numbers import Real
+from operator import add
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -126,31 +127,36 @@ def is_pair(item: object) -> bool:
 def named_models(models: Model) -> Named:
     """Return fitted models as (name, model) pairs, in forms that neither a fit nor a clone changes.
 
-    What has a ``fit`` is frozen or, if it was fitted outside scikit-learn, a `GivenModel`. A dict and a list
-    of pairs keep their names. Models without a name are called by their class, function or score column, and
-    numbered from 1 if several have the same name.
+    A dict and a list of pairs keep their names. Models without a name are called by their class, function or
+    score column, and numbered from 1 if several have the same name.
     """
     if not isinstance(models, (Mapping, list, tuple)):
         models = [models]
-    is_named = isinstance(models, Mapping)
-    pairs = list(models.items() if is_named else models)
-    if not (is_named or all(map(is_pair, pairs))):
+    if not (isinstance(models, Mapping) or all(map(is_pair, models))):
         kinds = []
-        for model in pairs:
+        for model in models:
             kind = getattr(model, "__name__", type(model).__name__)
             if isinstance(model, Scores) and len(model.column_list) == 1:
                 kind = str(model.column_list[0])
             kinds.append(kind)
-        for i, kind in enumerate(kinds):
-            number = f" {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else ""
-            pairs[i] = (kind + number, pairs[i])
-    for i, (name, model) in enumerate(pairs):
-        may_train = hasattr(model, "fit") or isinstance(model, str)  # a name is a learner's
-        if may_train and not isinstance(model, (Scores, GivenModel, FrozenEstimator)):
-            answers = hasattr(model, "predict_proba")
-            is_foreign = answers and not hasattr(model, "__sklearn_tags__")
-            pairs[i] = (name, GivenModel(model) if is_foreign else FrozenEstimator(model))
-    return pairs
+        numbers = [
+            f" {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else ""
+            for i, kind in enumerate(kinds)
+        ]
+        models = zip(map(add, kinds, numbers), models, strict=True)
+    return [(name, _fixed(model)) for name, model in pairs_of(models)]
+
+
+def _fixed(model: Model) -> Model:
+    """Return a fitted model in a form that neither a fit nor a clone changes.
+
+    What has a ``fit`` is frozen or, if it was fitted outside scikit-learn, a `GivenModel`.
+    """
+    may_train = hasattr(model, "fit") or isinstance(model, str)  # a name is a learner's
+    if not may_train or isinstance(model, (Scores, GivenModel, FrozenEstimator)):
+        return model
+    is_foreign = hasattr(model, "predict_proba") and not hasattr(model, "__sklearn_tags__")
+    return GivenModel(model) if is_foreign else FrozenEstimator(model)
 
 
 def usable(estimators: Named, rows: Rows, *, weighted: bool = False) -> Named:

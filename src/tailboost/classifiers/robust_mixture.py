@@ -142,8 +142,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         limits.
     objective_ : Statistic
         The minimised rate.
-    validation_ : str, int or float
-        The selection data: "cv", a fraction, "X_val", or "frozen" if all rows given to `fit` are used.
+    validation_ : str or float
+        The selection data: "cv", "splits", a fraction, "X_val", "probabilities", or "frozen" if these are all
+        rows given to `fit`.
     n_features_in_ : int
         Columns of X in `fit`.
 

@@ -316,7 +316,7 @@ class TunedClassifier(SelectedClassifier):
         problem: Problem,
         split: Split,
         fits: Fits,
-        given: Sequence[object],
+        estimators: Sequence[object],
         training_rows: Table = None,
         trained: Hashes = NO_HASHES,
     ) -> Selection:
@@ -330,7 +330,7 @@ class TunedClassifier(SelectedClassifier):
             The selection data, and the parts that were held out.
         fits : mapping of str to list of Fit
             The fits of each model by name; the last one answers.
-        given : sequence of pairs of a name and a model
+        estimators : sequence of pairs of a name and a model
             The models as the caller gave them, which may have read rows before.
         training_rows : table, optional
             Rows on which the models were trained before.
@@ -351,17 +351,17 @@ class TunedClassifier(SelectedClassifier):
             )
         identity = identity_of(models.fitted)
         models = scored_on(models, split.selecting, fits, split.parts)
+        # Some models change as they answer: these have no digest.
         identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
 
-        # The rows of the models.
-        inner = [each.records for each in known_within(given)]
-        known = [rows for each in inner for rows in each.tables]
-        complete = all(each.complete for each in inner)
+        # What the models have read: rows known inside them, rows that the caller names, rows of these fits.
+        inside = [known.records for known in known_within(estimators)]
+        complete = all(records.complete for records in inside)
+        attempts = {attempt.key: attempt for each in inside for attempt in each.ledger.attempts}
         named = NO_HASHES
         if training_rows is not None:  # after the models, which refuse an X with other columns
             named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
             complete |= len(named) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
-        attempts = {attempt.key: attempt for each in inner for attempt in each.ledger.attempts}
         hashes = np.concatenate([named, trained])
         records = Records(
             Seen.of(hashes, TRAINED_ON) if len(hashes) else None,
@@ -369,10 +369,11 @@ class TunedClassifier(SelectedClassifier):
             ledger=Ledger(tuple(attempts.values())),
         )
 
-        # The rows of the rule. Held-out rows are among the trained ones.
-        others = [named] if split.parts else [named, trained]
-        known += [Seen.of(each) for each in others if len(each)]
-        models, used = compared(models, known)
+        # The selection data must not be among them, but held-out rows are rows of these fits.
+        forbidden = [named] if split.parts else [named, trained]
+        known_rows = [rows for each in inside for rows in each.tables]
+        known_rows += [Seen.of(hashes) for hashes in forbidden if len(hashes)]
+        models, used = compared(models, known_rows)
         if not split.parts:
             records = records.using(used)
         engine = Engine.of(problem, averaging(models), self._column_read)

@@ -80,7 +80,7 @@ def in_class_numbers(estimator: Any, numbers: ClassNumbers) -> Any:
 
 
 def _in_class_numbers(name: str, value: Any, numbers: ClassNumbers) -> Any:
-    """Return the value of a parameter for class numbers; one that names no label is the same object."""
+    """Return the value of a parameter for class numbers; the same object, but for a grid, without a label."""
     kind = name.split("__")[-1]
     if kind in BY_LABEL and isinstance(value, Mapping):
         return by_class_number(value, numbers, f"{kind}={value!r}")

@@ -69,22 +69,26 @@ class _Writer(pickle.Pickler):
         self.sums.append(crc32(part))
 
     def reducer_override(self, value: Any) -> Any:
-        """Return what a pickle has of a value, which nobody reads again."""
+        """Return what a pickle has of a value: calls of `_part` with its content, which nobody makes."""
+        if value is _part:
+            return NotImplemented  # as pickle writes a function
         kind = type(value)
         name = getattr(value, "__qualname__", kind.__qualname__)
-        if isinstance(value, (*DRAWS, type)):
-            return _part, (name,)
-        if isinstance(value, FunctionType):
-            if not value.__module__.startswith(LIBRARIES):
-                self.unknown[name] = None
-            return NotImplemented if value is _part else (_part, (name,))
+        by_name = _part, (name,)
+        if (
+            isinstance(value, FunctionType)
+            and str(value.__module__).partition(".")[0] not in LIBRARIES
+        ):
+            self.unknown[name] = None
+        if isinstance(value, (*DRAWS, type, FunctionType)):
+            return by_name
         try:
             reduce = copyreg.dispatch_table.get(kind)
             reduced = reduce(value) if reduce else value.__reduce_ex__(5)
         except Exception:  # any library may refuse
             self.unknown[name] = None
-            return _part, (name,)
-        if isinstance(reduced, str):
+            return by_name
+        if isinstance(reduced, str):  # a global name
             return _part, (reduced,)
         make, given, state, items, pairs = (*reduced, None, None, None)[:5]
         if isinstance(state, dict):

@@ -126,14 +126,15 @@ def _answers(
 ) -> Labels:
     """Return the actions of rows with these values of `numbers`, the default for those without one."""
     check_default(default, rule.classes)
-    others = None if default is ... else -1
+    is_strict = default is ...
+    others = None if is_strict else -1
     columns = group_columns(groups, "groups", table)
     place = group_numbers(columns, rule.groups, len(values), rule.group_column, others=others)
     numbers = rule.numbers(values, place)
-    if rule.defers or others:
-        answers = [*rule.classes, HUMAN_REVIEW, default]  # of the number −1 the last one
-        return np.array(answers, dtype=object)[numbers]
-    return np.asarray(rule.classes)[numbers]
+    if is_strict and not rule.defers:
+        return np.asarray(rule.classes)[numbers]
+    actions = [*rule.classes, HUMAN_REVIEW, default]  # of the number −1 the last one
+    return np.array(actions, dtype=object)[numbers]
 
 
 def check_default(default: Any, classes: Sequence[Name]) -> None:

@@ -86,32 +86,35 @@ def counted_rate(
     has_interval : bool, default=True
         Whether an interval can be right. A mean of given costs never has one.
     """
-    n_strata = len(strata.mass)
+    # A rate is a share of the range between the smallest and the largest value of a row.
     terms = rate.terms(strata)
     values = terms.values(counts)
     smallest = terms.low
     width = max(terms.high - smallest, TINY)
-    spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
-    bottom = terms.bottom[:, :n_strata]
-    of_rows = counts[:n_strata]  # without those of costs
-    total = np.tensordot(bottom, of_rows, 2)
-    among = (of_rows * bottom).sum(axis=2)  # the mass by stratum, (m, S)
-    of_one_row = strata.mass / np.maximum(strata.size, TINY)  # the mass of one effective row
-    rows = among.sum(axis=1) ** 2 / np.maximum(among @ of_one_row, TINY)
-
-    # The variance of Σ t / Σ b is the variance of the mean of t − p b, over the squared mean of b (delta
-    # method). One more row has the largest possible variance: values may vary more on new rows.
     share = ((np.nan_to_num(values, nan=smallest) - smallest) / width).clip(0.0, 1.0)
-    mean = (smallest + width * share)[:, None, None]
-    residual = terms.top[:, :n_strata] - mean * bottom
-    squares = np.tensordot(residual**2, of_rows, 2)
-    variance = squares / np.maximum(total, TINY) / width**2
-    most = share * (1.0 - share)
-    n = rows * ((rows + 1.0) * most + TINY) / (rows * variance + most + TINY)
+    known = ~np.isnan(values)
+
+    # The effective rows of a subgroup: its squared weight over that of one row, by stratum.
+    n_strata = len(strata.mass)
+    of_rows, bottom = counts[:n_strata], terms.bottom[:, :n_strata]  # without those of costs
+    by_stratum = (of_rows * bottom).sum(axis=2)  # (m, S)
+    of_one_row = strata.mass / np.maximum(strata.size, TINY)
+    rows = by_stratum.sum(axis=1) ** 2 / np.maximum(by_stratum @ of_one_row, TINY)
+
+    # The variance of Σ t / Σ b is that of the mean of t − p b, over the squared mean of b (delta method).
+    residual = terms.top[:, :n_strata] - (smallest + width * share)[:, None, None] * bottom
+    weight = np.tensordot(bottom, of_rows, 2)
+    variance = np.tensordot(residual**2, of_rows, 2) / np.maximum(weight, TINY) / width**2
+    # One more row has the largest possible variance: values may vary more on new rows.
+    largest = share * (1.0 - share)
+    variance = (rows * variance + largest) / (rows + 1.0)
+
+    # So many rows at the ends of the range have this variance. A refit lengthens the arms.
+    n = rows * (largest + TINY) / (variance + TINY)
     arms = np.array(clopper_pearson_interval(share, n)) - share
+    spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
     arms = np.hypot(arms, NORMAL_975 * spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
-    known = ~np.isnan(values)
     shown = known & (rows >= ROWS_OF_INTERVAL) & (has_interval and not rate.needs_costs)
     low, high = np.where(shown, smallest + width * ends, np.nan)
     errors = width * arms.mean(axis=0) / NORMAL_975 * known

@@ -181,9 +181,14 @@ class Thresholds:
     def best(self, costs: Floats) -> Ints:
         """Return the cuts of least expected cost, shape (m, A − 1), for the costs of actions (S, A)."""
         best = []
-        prices = -np.diff(costs[:, [0, -1, 1]]).T
+        # A row below the high cut is deferred (−1) instead of the second label, and below the low cut it gets
+        # the first label instead of deferral: at these prices.
+        prices = np.diff(costs[:, [1, -1, 0]]).T
         for number, (below, cuts) in enumerate(zip(self.expected, self.cuts, strict=True)):
-            low, high = prices[:, self.places == number] @ below
+            high, low = (
+                prices[:, self.places == number] @ below
+            )  # of the rows below each cut, (T,)
+            # The low cut is at most the high one: each high cut goes with the cheapest low one up to it.
             last = (np.minimum.accumulate(low) + high).argmin()
             best.append(cuts[[low[: last + 1].argmin(), last]])
         # Without deferral nothing is between, and both cuts are one.
@@ -229,22 +234,18 @@ class Thresholds:
             if len(line) > 1:
                 near = np.searchsorted(cuts, rule[place, side]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
-            above, below = (1 + last, 0) if side == 0 else (1, 2)
+            below = 0 if side == 0 else 2  # between two cuts rows are deferred
+            above = 1 if side == last else 2
             rows = np.flatnonzero(self.places[merged.stratum] == place)
             n_passed = np.searchsorted(self.cell[rows], cuts)
-            passed = changes(
-                merged, rows, n_passed, above, np.broadcast_to(below, merged.stratum.shape)
-            )
+            passed = changes(merged, rows, n_passed, above, np.full_like(merged.stratum, below))
             axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
         rules = np.tile(rule, (*map(len, taken), 1, 1))
         for (place, side), cuts in zip(line, np.meshgrid(*taken, indexing="ij"), strict=True):
             rules[..., place, side] = cuts
-
-        def to(*numbers: int) -> Reached:
-            return Reached(rules[numbers])
-
-        return Line(axes, to, np.all(rules[..., 0] <= rules[..., last], axis=-1))
+        is_ordered = np.all(rules[..., 0] <= rules[..., last], axis=-1)
+        return Line(axes, lambda *numbers: Reached(rules[numbers]), is_ordered)
 
     # -- written thresholds ------------------------------------------------------------------------------
 
