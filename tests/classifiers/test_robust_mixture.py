@@ -784,7 +784,6 @@ class TestFrozenAlone:
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()
-        assert np.isnan(mix.seen_share(X[1::2]))  # which rows the frozen ones were fitted on is not known
         with pytest.raises(tb.exceptions.LeakageError, match="selected"):
             tb.certify(mix, X[1::2], Y[1::2])
 
@@ -792,13 +791,6 @@ class TestFrozenAlone:
         mix = RobustMixtureClassifier([("bayes", FrozenEstimator(GaussianNB()))])
         with pytest.raises(ValueError, match="GaussianNB"):
             mix.fit(X, Y)
-
-
-def test_nobody_knows_the_rows_behind_probabilities():
-    _, y, P, _ = printed(3)
-    mix = RobustMixtureClassifier.from_probabilities(P, y)
-    with pytest.raises(AttributeError, match="models"):
-        mix.seen_share(np.zeros((2, 2)))
 
 
 def test_an_estimator_that_cannot_be_fitted_is_named():
@@ -867,7 +859,7 @@ def test_given_probabilities_are_certified_and_calibrated():
     assert [b.upper for b in certificate.bounds] == [b.upper for b in answers.bounds]
     calibrated = tb.calibrate(mix, new, y[~half], limits=limits)
     assert calibrated.certificate_.certified
-    assert np.isnan(mix.seen_share(new))
+    assert not calibrated.certificate_.compared  # nobody knows the rows behind probabilities
 
 
 def test_the_rows_of_a_frozen_learner_of_tailboost_are_unknown():

@@ -111,7 +111,6 @@ def done(clf, trained, X, y):
         warnings.simplefilter("ignore")
         return [
             *said(clf, X),
-            clf.seen_share(trained),
             said(tb.tune(clf, X, y), trained),
             said(clf.reweight(X, y), trained),
             np.asarray(clf.tradeoff().predicted(X, y)).tolist(),

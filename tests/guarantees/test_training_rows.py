@@ -42,8 +42,7 @@ def test_a_tuned_rule_knows_them(tmp_path):
         warnings.simplefilter("error", ResubstitutionWarning)
         clf = tb.tune(MODEL, X[SELECT], y[SELECT], training_rows=X[TRAIN])
     assert clf.rates_.lines[0].low > 0.0
-    assert clf.seen_share(X[TRAIN]) == 1.0
-    assert clf.seen_share(X[FRESH]) == 0.0
+    assert tb.certify(clf, X[FRESH], y[FRESH]).compared
     tb.save_model(clf, tmp_path / "m.model")
     for known in (clf, tb.load_model(tmp_path / "m.model")):
         with pytest.raises(tb.LeakageError, match="trained"):
@@ -78,7 +77,9 @@ def test_models_trained_here_know_both():
     pairs = [("line", LogisticRegression())]
     mix = tb.RobustMixtureClassifier(pairs, random_state=0)
     mix.fit(X[SELECT], y[SELECT], training_rows=X[TRAIN])
-    assert mix.seen_share(X[:2000]) == 1.0
+    for rows in (SELECT, TRAIN):
+        with pytest.raises(tb.LeakageError, match="these"):
+            tb.certify(mix, X[rows], y[rows])
 
 
 def test_rows_equal_by_nature():

@@ -443,42 +443,6 @@ class SelectedClassifier(OfAnyTable):
         """The attempts to calibrate this fit."""
         return self.evidence_.records.ledger
 
-    def seen_share(self, X: Table) -> float:
-        """Return the share of rows equal to training rows; errors on such rows are too small.
-
-        Rows are compared by content, without labels, with the fingerprints in the model and its file
-        (``records_.trained``): of up to 50,000 distinct training rows, or of a sample of this size.
-        Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
-        compared as float32, fractions to 16 significant bits. So rows are recognised after a file, another
-        type or a column of objects, but not after scaling or noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows. In a table with few different values fresh rows equal training rows by chance.
-
-        Returns
-        -------
-        float
-            From 0 to 1, each row counts once; NaN if the sample contains none of the rows.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from tailboost import RobustMixtureClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> clf = RobustMixtureClassifier([("bayes", GaussianNB())]).fit(X[::2], y[::2])
-        >>> clf.seen_share(X[::2])
-        1.0
-        """
-        check_is_fitted(self)
-        models, table = self._read(X)
-        trained = self.records_.trained
-        if trained is None:
-            return float("nan")
-        return Seen.of(models.row_hashes(table)).share_in(trained)
-
     def _record(self, rows: Seen) -> None:
         """Record that the rule was seen on rows: they are no fresh rows of it."""
         self.evidence_ = replace(self.evidence_, records=self.evidence_.records.using(rows))
