@@ -90,8 +90,7 @@ def test_columns_with_numbers_are_read_by_all_or_none():
     assert tb.calibrate(SCORE, X, y, groups=numbered, limits=["miss(1) <= 40%"]).rule_.groups is None
     with pytest.raises(ValueError, match="names in a dict"):
         tb.tune(SCORE, X, y, groups=numbered, by_group=True)
-    named = dict(zip(["age", "sex"], groups.to_numpy().T, strict=True))
-    assert tb.tune(SCORE, X, y, groups=named, by_group="age").rule_.groups == ["old", "young"]
+    assert tb.tune(SCORE, X, y, groups={**groups}, by_group="age").rule_.groups == ["old", "young"]
 
 
 def test_a_group_that_the_rule_does_not_know_is_refused():

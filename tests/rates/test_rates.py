@@ -135,7 +135,7 @@ def test_inequalities_of_limits_have_the_weights_of_rows():
     counts[STRATA.index(("no", "b"))] = [5 / 20, 9 / 20]
     counts[STRATA.index(("yes", "a"))] = [1 / 20, 5 / 20]
     (alarms,), (misses,) = (
-        (rate <= 0.5).rows(rate.terms(strata))
+        (rate <= 0.5).inequalities(rate.terms(strata))
         for rate in (rates.false_alarm("yes", by="g"), rates.miss("yes", by="g"))
     )
     assert (alarms[0] * counts).sum() - alarms[2] == pytest.approx(9 / 14 - 0.5)
@@ -395,9 +395,9 @@ def test_bounds_name_units():
     limit = rates.error(by="class") <= {"yes": 0.3}
     assert np.isnan(limit.levels(["no", "yes"])[0])
     terms = limit.rate.terms(strata)
-    assert len(limit.rows(terms)) == 1
+    assert len(limit.inequalities(terms)) == 1
     with pytest.raises(ValueError, match="subgroup"):
-        (rates.error(by="class") <= {"ja": 0.3}).rows(terms)
+        (rates.error(by="class") <= {"ja": 0.3}).inequalities(terms)
 
 
 def test_a_chain_of_comparisons_is_refused():

@@ -248,8 +248,7 @@ def test_a_stored_rule_defers_the_rows_between_its_thresholds(kind, tmp_path):
     limits = ["miss(ill) <= 10%", "false_alarm(ill) <= 10%", "deferred <= 80%"]
     rule = tb.calibrate(tb.Scores("s", "ill", kind=kind), X[:3000], y[:3000], limits=limits)
     tb.save_rule(rule, tmp_path / "rule.json")
-    bands = json.loads((tmp_path / "rule.json").read_text())["rule"]["bands"][0]
-    _, (lower, _), (upper, _) = bands
+    _, (lower, _), (upper, _) = json.loads((tmp_path / "rule.json").read_text())["rule"]["bands"][0]
     fresh, between = X[3000:], X.s[3000:].between(lower, upper, inclusive="left")
     loaded = tb.load_rule(tmp_path / "rule.json")
     np.testing.assert_array_equal(loaded.predict(fresh) == "human review", between)

@@ -25,12 +25,14 @@ WEIGHT_BITS = 32
 PROBABILITY_ROUNDING = 1e-3
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
-# The methods that compute tables which are not in memory, and what these are.
+# By the method that computes a table that is not in memory: what a message says of the table.
 LAZY = {
-    "compute(), or see the page 'Large tables' of the documentation": "a collection of Dask",
-    "collect()": "a LazyFrame of polars",
-    "result()": "a future",
-    "to_table(), or see the page 'Large tables' of the documentation": "a data set of pyarrow",
+    "compute": "a collection of Dask, whose rows are not in memory: pass its compute(), or see the "
+    "page 'Large tables' of the documentation",
+    "collect": "a LazyFrame of polars, whose rows are not in memory: pass its collect()",
+    "result": "a future, whose rows are not in memory: pass its result()",
+    "to_table": "a data set of pyarrow, whose rows are not in memory: pass its to_table(), or see "
+    "the page 'Large tables' of the documentation",
 }
 GIVE_A_VALUE = "drop their rows or give them a value"
 
@@ -42,9 +44,9 @@ def refuse_lazy(values: Any, name: str) -> None:
     """Raise TypeError for tables of Dask, polars, pyarrow and futures, whose rows are not in memory."""
     if isinstance(values, list) and values:  # one of partitions
         refuse_lazy(values[0], name)
-    for cure, kind in LAZY.items():
-        if hasattr(type(values), cure.partition("(")[0]):
-            raise TypeError(f"{name} is {kind}, whose rows are not in memory: pass its {cure}")
+    for method, words in LAZY.items():
+        if hasattr(type(values), method):
+            raise TypeError(f"{name} is {words}")
 
 
 def as_pandas(table: Table) -> Any:
@@ -314,10 +316,10 @@ def coded(
     values = with_interval_names(values)
     # Of a million rows categories and text of pandas take .02 seconds, objects .1.
     if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
-        rows, distinct = values.factorize()
-        if rows.min(initial=0) >= 0:
-            names, number = coded(np.asarray(distinct), name, target=target)
-            return names, number[rows]
+        code_of_row, distinct = values.factorize()
+        if code_of_row.min(initial=0) >= 0:  # −1 is a missing entry, which is refused below
+            names, place = coded(np.asarray(distinct), name, target=target)
+            return names, place[code_of_row]
     # NumPy would turn 1 beside "a" into "1".
     array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if target and array.ndim > 1:
@@ -330,7 +332,7 @@ def coded(
         )
     if not array.size:
         raise ValueError(f"{name} has no rows (0 samples)")
-    place: Any = slice(None)
+    entry_of_row: Any = slice(None)  # each row has an entry of its own
     missing = np.zeros(len(array), bool)
     n_kinds = 1
     if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
@@ -338,12 +340,11 @@ def coded(
         try:
             number_of = {entry: j for j, entry in enumerate(dict.fromkeys(entries))}
             array = np.array([*number_of])
-        except (TypeError, ValueError):  # no entries of a dict, or rows of several lengths
-            array = np.zeros((0, 0))
-        if array.ndim != 1:
-            raise ValueError(f"{name} must have a number or text in each row")
-        place = np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
-        missing = np.array([*map(is_missing, number_of)])[place]
+            (_,) = array.shape  # entries that are tuples make a table
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must have a number or text in each row") from None
+        entry_of_row = np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
+        missing = np.array([*map(is_missing, number_of)])[entry_of_row]
         n_kinds = len({isinstance(entry, str) for entry in number_of})
     elif array.dtype.kind == "f":
         missing = ~np.isfinite(array)
@@ -359,10 +360,10 @@ def coded(
             f"{name} must hold text or numbers, such as years for dates, got dtype "
             f"{array.dtype}. Complex data not supported"
         )
-    names, number = distinct_and_places(array)
+    names, place = distinct_and_places(array)
     if target and names.dtype.kind == "U" and not np.char.strip(names).all():
         raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
-    return names, number[place]
+    return names, place[entry_of_row]
 
 
 def distinct_and_places(values: Array) -> tuple[Array, Ints]:

@@ -66,11 +66,12 @@ class ScoreKind:
         """
         if self.lower < 0.0:
             return -score
-        farthest = self.upper - score + (score - np.nextafter(score, 0.0)) / 2
-        while self.upper - farthest < score:
-            farthest = np.nextafter(farthest, 0.0)
+        rounded = self.upper - score
         decimal = Decimal(repr(self.upper)) - Decimal(repr(score))
-        return float(max(farthest, self.upper - score, decimal))
+        unrounded = rounded + (score - np.nextafter(score, 0.0)) / 2
+        while self.upper - unrounded < score:
+            unrounded = np.nextafter(unrounded, 0.0)
+        return float(max(rounded, decimal, unrounded))
 
     def checked(self, scores: Column, owner: object, missing: float | None) -> Floats:
         """Return scores as float64 within the range.

@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 
 from tailboost.core.array_types import Document
@@ -19,14 +19,12 @@ PACKAGES = (
 )
 
 
-def versions(*more: str) -> dict[str, str]:
-    """Return the versions of Python and of the installed packages among `PACKAGES` and ``more``."""
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed packages among `PACKAGES`."""
     installed = {"python": platform.python_version()}
-    for package in (*PACKAGES, *more):
-        try:
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
             installed[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return installed
 
 

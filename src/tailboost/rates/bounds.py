@@ -14,7 +14,8 @@ from scipy.stats import binom
 
 from tailboost.core import Array, Floats, Ints
 
-# Powers of √½ from 1 to a thousandth: the stakes of the bets against a bound, with even weights.
+# Powers of √½ from 1 to a thousandth: the stakes of the bets on later rows, with even weights, and the
+# weights of the bets here, whose stakes are their inverses.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 
 

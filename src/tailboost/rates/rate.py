@@ -571,7 +571,7 @@ class Limit(Statistic):
         rest = bound_of.get(None, np.nan)
         return np.array([bound_of.get(name, rest) for name in names], dtype=np.float64)
 
-    def rows(self, terms: Terms) -> list[tuple[Floats, float, float]]:
+    def inequalities(self, terms: Terms) -> list[tuple[Floats, float, float]]:
         """Return the inequalities ``⟨matrix, N⟩ + free z ≤ bound`` of the limit over confusion counts N.
 
         ``terms`` are those of the limited rate. The inequalities are scaled to rates of about 1. Subgroups
@@ -600,8 +600,8 @@ class Limit(Statistic):
 
     def interval(self, lower: Floats, upper: Floats) -> tuple[float, float]:
         """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
-        # Of the nearest rates, then of each pair of a lower and an upper bound.
-        pairs = [(min(upper.min(), lower.max()), lower.max())]
+        highest = lower.max()
+        pairs = [(min(upper.min(), highest), highest)]
         pairs += [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]
         values = [self.value(np.array(pair)) for pair in pairs]
         return (values[0], max(values)) if self.from_above else (min(values), values[0])

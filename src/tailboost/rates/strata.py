@@ -129,15 +129,19 @@ class Strata(Numbers):
         of_class = (self.classes, self.y)
         of_groups = [(groups, self.place(j)) for j, groups in enumerate(self.values)]
         axes = dict(zip(self.columns, of_groups, strict=True))
+        if len(axes) > 1:  # two columns may have the same values: a name has both
+            of_groups = [
+                (tuple(product([title], groups)), place)
+                for title, (groups, place) in axes.items()
+            ]
         axes |= {CLASS: of_class, EVERYTHING: ((EVERYTHING,), self.place(None))}
-        crossed: tuple[Name, ...] = by if isinstance(by, tuple) else (by,)
         if by == GROUP:
             families = [[each] for each in of_groups]
         elif by == CELL:
             families = [[each, of_class] for each in of_groups]
         else:
             try:
-                families = [[axes[name] for name in crossed]]
+                families = [[axes[name] for name in (by if isinstance(by, tuple) else (by,))]]
             except KeyError as unknown:
                 raise ValueError(
                     f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
@@ -146,26 +150,25 @@ class Strata(Numbers):
                 ) from None
         if not families:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        existing: set[Any] = set()
+        existing: set[Any] = set()  # combinations that exist, also without rows
         if isinstance(by, tuple):
             for label, groups in product(self.classes, self.known):
                 stratum = dict(zip((CLASS, *self.columns), (label, *groups), strict=True))
-                existing.add(tuple(map(stratum.get, crossed)))
+                existing.add(tuple(map(stratum.get, by)))
         names: list[Name] = []
         masks = []
-        for j, family in enumerate(families):
+        for family in families:
             values, numbers = zip(*family, strict=True)
             cell_of_stratum = np.ravel_multi_index(numbers, list(map(len, values)))
             for i, cell in enumerate(product(*values)):
                 inside = cell_of_stratum == i
-                if not isinstance(by, tuple) or cell in existing or self.mass[inside].any():
-                    name: Name = cell
-                    if not isinstance(by, tuple):
-                        name = cell[0] if len(families) == 1 else (self.columns[j], cell[0])
-                    if by == CELL:
-                        name = (cell[1], name)
-                    names.append(name)
-                    masks.append(inside)
+                if not isinstance(by, tuple):
+                    names.append(cell[::-1] if by == CELL else cell[0])
+                elif cell in existing or self.mass[inside].any():
+                    names.append(cell)
+                else:
+                    continue
+                masks.append(inside)
         return names, np.array(masks, bool).reshape(len(names), len(self.mass))
 
 

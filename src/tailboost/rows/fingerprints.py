@@ -91,18 +91,16 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
         return np.fromiter(map(word_of_value.__getitem__, values), np.uint64, len(values))
     if hasattr(column, "iloc"):
         column = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if kept_bits is None:
-        x = np.array(column, np.float64) + 0.0  # −0 becomes 0
-        x[np.isnan(x)] = np.nan  # NaN has many bit patterns
-        return x.view(np.uint64)
     with np.errstate(over="ignore"):  # float32 has a smaller range
-        y = np.array(column, np.float32) + 0
-    y[np.isnan(y)] = np.nan
-    bits = y.view(np.uint32)
+        numbers = np.array(column, np.float32 if kept_bits else np.float64) + 0  # −0 becomes 0
+    numbers[np.isnan(numbers)] = np.nan  # NaN has many bit patterns
+    if kept_bits is None:
+        return numbers.view(np.uint64)
+    bits = numbers.view(np.uint32)
     n_dropped = 24 - kept_bits
     half = 1 << (n_dropped - 1)
     rounded = ((bits + half) >> n_dropped) << n_dropped
-    return np.where(np.rint(y) == y, bits, rounded).astype(np.uint64)
+    return np.where(np.rint(numbers) == numbers, bits, rounded).astype(np.uint64)
 
 
 def _word(value: Any, kept_bits: int | None) -> int:

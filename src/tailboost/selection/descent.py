@@ -14,7 +14,7 @@ from tailboost.rates import Counts, Limit, Statistic, Terms
 
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
 # is better.
-BROKEN = 10.0
+PENALTY = 10.0
 # Smaller violations of a limit by one rule are rounding, and so are smaller sums along a line.
 SLIGHT = 1e-9
 ROUNDING = 1e-13
@@ -71,13 +71,13 @@ class Family(Protocol):
         """Return the confusion counts of a rule, shape (W, A)."""
 
     def lines(self, *, compares: bool) -> list[Any]:
-        """Return what moves on each line of a descent, also beside limits that compare subgroups."""
+        """Return the moves of a descent, one for each line, also beside limits that compare subgroups."""
 
     def reached(self, rule: Array) -> Any:
         """Return a rule on its way, as `line` reads it, with the attribute ``rule``."""
 
-    def line(self, reached: Any, line: Any) -> Line:
-        """Return the rules on a line through the one that is reached."""
+    def line(self, reached: Any, move: Any) -> Line:
+        """Return the rules on the line of a move through the one that is reached."""
 
 
 # -- rates along lines -------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class RunningRates:
             else:
                 violation = self.limits[number - 1].violation(largest, smallest) / scale
                 violations = np.maximum(violations, violation)
-        broken = np.where(violations <= SLIGHT, 0.0, BROKEN * (1.0 + violations))
+        broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
 
     def _beyond(self, sums: Floats, rates: Mask | slice) -> Floats:
@@ -172,13 +172,13 @@ class RunningRates:
 
 def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
     """Return the rule after moves to the best rule on each line in turn."""
-    lines = family.lines(compares=any(limit.compares for limit in rates.limits))
+    moves = family.lines(compares=any(limit.compares for limit in rates.limits))
     reached = family.reached(rule)
     sums = family.counts(rule).ravel() @ rates.table
     least = np.inf
     n_kept = 0  # lines since the last move
-    for each in lines * PASSES:
-        line = family.line(reached, each)
+    for move in moves * PASSES:
+        line = family.line(reached, move)
         charges, moving, moved = rates.along(sums, line.axes)
         charges = np.where(line.allowed, charges, np.inf)
         n_kept += 1
@@ -188,6 +188,6 @@ def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
             sums[moving] = moved[place]
             reached = line.to(*place)
             n_kept = 0
-        if n_kept == len(lines):
+        if n_kept == len(moves):
             break
     return reached.rule

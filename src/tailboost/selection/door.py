@@ -274,33 +274,37 @@ def known_within(
     is_ours = isinstance(model, Answers)
     if is_frozen and (pipelines or not is_ours):
         yield Known(Records())
-    if not is_ours:  # the parts of a collection or a call, or the attributes of a model
-        parts: Iterable[Any] = getattr(model, "__dict__", {}).values()
-        if isinstance(model, (list, tuple)):
-            parts = model
-        elif isinstance(model, dict):
-            parts = model.values()
-        elif isinstance(model, partial):
-            parts = model.func, *model.args, *model.keywords.values()
-        for part in list(parts):
-            if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
-                yield from known_within(part, steps, around)
+    if is_ours:
+        with suppress(NotFittedError):
+            decided = model.__tailboost__()
+            for each in decided.known:
+                hashes = each.hashes or partial(_content, decided)
+                records = replace(each.records, complete=decided.known[0].records.complete)
+                yield _behind(replace(each, records=records, hashes=hashes), steps)
         return
-    with suppress(NotFittedError):
-        found = model.__tailboost__()
-        for each in found.known:
-            hashes = each.hashes or partial(_content, found)
-            records = replace(each.records, complete=found.known[0].records.complete)
-            yield _behind(replace(each, records=records, hashes=hashes), steps)
+    for part in _parts(model):
+        if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
+            yield from known_within(part, steps, around)
 
 
-def _content(found: Decided, X: Table) -> Hashes:
+def _parts(model: Any) -> Iterable[Any]:
+    """Return the parts of a collection or a call, or the attributes of a model."""
+    if isinstance(model, partial):
+        return model.func, *model.args, *model.keywords.values()
+    if isinstance(model, (list, tuple)):
+        return model
+    if not isinstance(model, dict):
+        model = getattr(model, "__dict__", {})
+    return list(model.values())
+
+
+def _content(decided: Decided, X: Table) -> Hashes:
     """Return the hashes of rows as a model reads them; none if they are no rows of this model.
 
     A model may stand on outputs of other models, or on some of the columns.
     """
     try:
-        return found.score(X).content()
+        return decided.score(X).content()
     except (TypeError, ValueError):
         return np.zeros(0, np.uint64)
 
@@ -344,9 +348,9 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
 
     @cache
     def shares() -> Floats | None:
-        final, _ = inside(model)
-        is_drawn = hasattr(final, "predict_distribution")  # of boosting
-        return answer_shares(model, X) if is_drawn else None
+        if hasattr(inside(model)[0], "predict_distribution"):  # of boosting
+            return answer_shares(model, X)
+        return None
 
     content = cache(partial(hashes_of_table, model, X))
     no_row = np.zeros(n_rows_of(X), bool)

@@ -47,7 +47,7 @@ SAME_WEIGHT = 1e-12
 # Rows of a block, for arrays that take little memory.
 BLOCK = 1 << 17
 # Decimals of the log-odds of an average of models.
-DECIMALS = 9
+LOG_ODDS_DECIMALS = 9
 #: The log-odds of the second label by the average of several models, as a score.
 LOG_ODDS = Scores("log-odds", kind="logit")
 
@@ -88,7 +88,7 @@ class LogProbabilities:
         if self.scores is not None:
             return self.scores
         if not self.models.have_score:
-            return np.round(self.pooled[:, 1] - self.pooled[:, 0], DECIMALS)
+            return np.round(self.pooled[:, 1] - self.pooled[:, 0], LOG_ODDS_DECIMALS)
         score = self.models.score
         return score.scores_at(np.exp(self.logs(0)[:, score.positive_]))
 
@@ -100,9 +100,7 @@ class WhatModelsRead(Derived):
     scores_read: list[Scores]
     #: Whether all models are columns of scores.
     reads_scores: bool
-    #: Whether they are scores or given probabilities: then equal rows count as different rows.
-    of_scores: bool
-    #: Then the labels of these columns or, on selection data, of the probabilities; otherwise none.
+    #: The labels of these columns or, on selection data, of given probabilities; otherwise none.
     score_labels: list[Any]
     #: Whether rules are functions of a single score: a column, or P(second class) of a single model.
     have_score: bool
@@ -181,7 +179,6 @@ class Models(WhatModelsRead):
         vars(self).update(
             scores_read=scores_read,
             reads_scores=reads_scores,
-            of_scores=reads_scores or not fitted,
             score_labels=labels,
             have_score=have_score,
             score=score,
@@ -210,7 +207,7 @@ class Models(WhatModelsRead):
         different rows. Equal weights of any scale become 1.
         """
         hashes, weight = None, rows.weight
-        if not self.of_scores:
+        if self.fitted and not self.reads_scores:
             hashes = hash_rows(rows.units)
             if rows.clusters is None:
                 hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hashes)

@@ -126,15 +126,15 @@ def _answers(
 ) -> Labels:
     """Return the actions of rows with these values of `numbers`, the default for those without one."""
     check_default(default, rule.classes)
-    is_strict = default is ...
-    others = None if is_strict else -1
+    has_default = default is not ...
     columns = group_columns(groups, "groups", table)
+    others = -1 if has_default else None
     place = group_numbers(columns, rule.groups, len(values), rule.group_column, others=others)
     numbers = rule.numbers(values, place)
-    if is_strict and not rule.defers:
-        return np.asarray(rule.classes)[numbers]
-    actions = [*rule.classes, HUMAN_REVIEW, default]  # of the number −1 the last one
-    return np.array(actions, dtype=object)[numbers]
+    if rule.defers or has_default:
+        answers = [*rule.classes, HUMAN_REVIEW, default]  # of the number −1 the last one
+        return np.array(answers, dtype=object)[numbers]
+    return np.asarray(rule.classes)[numbers]
 
 
 def check_default(default: Any, classes: Sequence[Name]) -> None:
@@ -293,7 +293,7 @@ class ThresholdRule(StoredRule):
         """
         actions = [*self.classes, HUMAN_REVIEW]  # a class "human review" replaces deferral
         numbers = np.full(len(scores), -1, least_type(2 * len(actions)))
-        ranges, _ = self._ranges(None, is_needed=False)
+        ranges, _ = self._ranges(self.label)
         for group_number, of_group in enumerate(ranges.values()):
             rows = np.flatnonzero(place == group_number)
             for least, _, action in reversed(of_group):
@@ -320,20 +320,18 @@ class ThresholdRule(StoredRule):
         if self.label is not None and high - {self.label}:
             raise ValueError(f"label={self.label!r} is not the label of high scores")
 
-    def _ranges(
-        self, label: Name | None, *, is_needed: bool
-    ) -> tuple[dict[Name, list[Range]], float | None]:
+    def _ranges(self, label: Name | None) -> tuple[dict[Name, list[Range]], float | None]:
         """Return the ranges of the scores of a label by group, and the score of rows without one.
 
         The only group of a group-blind rule is None. The rule's highest range is first. Two neighbours share
         an end, which belongs to the first of them. Of the other one of two labels scores fall where the
-        rule's grow, so ranges are turned. Raise ValueError if the label is needed and not stated, or if its
-        scores do not decide.
+        rule's grow, so ranges are turned. Raise ValueError if the label is not stated, or if its scores do
+        not decide.
         """
         kind, missing = SCORE_KINDS[self.kind], self.missing
         read: Callable[[Any], float] = float
         highest, lowest = kind.most, kind.least
-        if label != self.label and (is_needed or label is not None):
+        if label != self.label:
             if label not in self.classes:
                 raise ValueError(
                     f"label={label!r}: state the label whose probability the score is, one of "
@@ -396,7 +394,9 @@ class ThresholdRule(StoredRule):
             column = self.column
         if group is None:
             group = self.group_column
-        ranges, missing = self._ranges(label, is_needed=column != self.column)
+        if label is None and column == self.column:
+            label = self.label
+        ranges, missing = self._ranges(label)
         score = sql_column(column, table)
         if missing is not None:
             score = f"COALESCE({score}, {missing!r})"
@@ -421,9 +421,11 @@ class ThresholdRule(StoredRule):
         """
         if not name.isidentifier() or iskeyword(name):
             raise ValueError(f"name={name!r} is no name of a function")
-        ranges, missing = self._ranges(label, is_needed=self.model is not None)
+        if label is None and self.model is None:
+            label = self.label
+        ranges, missing = self._ranges(label)
         words = str(self)
-        if label not in (None, self.label):
+        if label != self.label:
             words += f"\nscore is that of {label}"
         return SOURCE.format(
             name=name,

@@ -33,7 +33,7 @@ from tailboost.rates import (
     error,
     largest,
 )
-from tailboost.selection.descent import BROKEN, DECIMALS, Family, RunningRates, descended
+from tailboost.selection.descent import DECIMALS, PENALTY, Family, RunningRates, descended
 from tailboost.selection.table import RateTable
 
 # Named objectives.
@@ -236,7 +236,7 @@ class Program(Derived):
             cost = TIE_PRICE * self.errors
             rows = [Inequality(-1, each, -1.0, 0.0) for each in reached]
         for i, limit in enumerate(self.limits):
-            rows += [Inequality(i, *row) for row in limit.rows(limited[i])]
+            rows += [Inequality(i, *row) for row in limit.inequalities(limited[i])]
         self.cost = cost.ravel()
         self.matrix = np.reshape([row.matrix for row in rows], (len(rows), cost.size))
         self.bound = np.array([row.bound for row in rows])
@@ -269,8 +269,8 @@ class Program(Derived):
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""
-        sums = counts.ravel() @ self.rates.table
-        return bool(self.rates.charged(sums, sums) < BROKEN / 2)
+        (charge,) = self.charged([counts])
+        return bool(charge < PENALTY / 2)  # no objective is as large
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
@@ -338,19 +338,22 @@ def first_rules(family: Family, program: Program) -> Pool:
     error_costs = program.errors[: len(strata.mass)].copy()
     dear = 2.0 * np.abs(error_costs).max()
     error_costs[:, strata.n_classes :] = dear  # deferral costs more than any error
-    worst = program.limit_of_row == -1
-    duals = np.zeros(len(worst))
+    duals = np.zeros(len(program.bound))
     plain = program.action_costs(duals)
-    constants = np.eye(strata.n_actions, dtype=bool)  # deferred rows get labels by errors
-    for costs in [error_costs, plain, *np.where(constants[:, None], -dear, error_costs)]:
+    # One action for all rows; deferred rows get labels by errors.
+    constants = np.where(np.eye(strata.n_actions)[:, None], -dear, error_costs)
+    for costs in [error_costs, plain, *constants]:
         pool.add(family.best(costs))
-    for share in ERROR_SHARES * program.objective.worst:
-        losses = np.zeros(worst.sum())
+    if not program.objective.worst:
+        return pool
+    of_objective = program.limit_of_row == -1
+    for share in ERROR_SHARES:
+        losses = np.zeros(of_objective.sum())
         for hedge_round in range(HEDGE_ROUNDS):
-            duals[worst] = softmax(losses)
+            duals[of_objective] = softmax(losses)
             weighted = program.action_costs(duals) - plain
             rule = family.best((1.0 - share) * weighted + share * error_costs)
-            losses += program.matrix[worst] @ family.counts(rule).ravel()
+            losses += program.matrix[of_objective] @ family.counts(rule).ravel()
             if hedge_round % 2:
                 pool.add(rule)
     return pool
@@ -364,7 +367,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
     """
     caps = [limit for limit in program.limits if limit.rate.needs_deferral]
     of_error = Program(program.strata, OVERALL_ERROR, caps)
-    select(pool, of_error)
+    select(pool, of_error)  # adds the most accurate rules
     most = float(of_error.charged(pool.counts).min()) + error_budget
     return replace(program, limits=[*program.limits, error() <= min(1.0, most)])
 

@@ -152,11 +152,7 @@ class Engine:
             chance = np.exp(table.pooled[:, 1])
             del table.pooled
             family = Thresholds(data, table.score, chance, column, sign)
-            if models.have_score and not (rows.fitted or rows.refit):
-                scores = family.signed(table.score)
-                direction = Direction.of(scores, strata.y[data.stratum], place)
-                direction.refuse_falling(models, rows.classes)
-        return cls(
+        engine = cls(
             problem,
             replace(models, rows=replace(rows, X=None, costs=None)),
             group_column,
@@ -164,6 +160,10 @@ class Engine:
             REFIT * (rows.refit or infers),
             rows.words + ", with groups estimated by models of other rows" * infers,
         )
+        if not (rows.fitted or rows.refit):
+            direction = engine.direction(data, table, np.arange(len(place)))
+            direction.refuse_falling(models, rows.classes)
+        return engine
 
     def __setstate__(self, state: Document) -> None:
         # Earlier versions called the column told.

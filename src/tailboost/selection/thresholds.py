@@ -24,10 +24,10 @@ FEW = 200
 # Steps of iterative proportional fitting.
 SCALINGS = 30
 # The least share of a label in a place, so that its rows keep their order, and the least cost of an answer.
-TINY = 1e-9
+LEAST_SHARE = 1e-9
 # Distances of two cuts that are moved together from where they are.
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
-NO_ROWS: Any = np.zeros(0)
+NO_NUMBERS: Any = np.zeros(0)
 
 #: A cut that moves: its place and side.
 Cut = tuple[int, ...]
@@ -137,10 +137,15 @@ class Thresholds:
         self.merged = Counts(strata, stratum, weights, costs)
 
         # A cell has a chance of the second label in each place.
-        rows = np.eye(self.n_places)[self.places].T @ counted + TINY  # (m, V)
-        self.cuts = [np.append(0, 1 + np.flatnonzero(in_place > TINY)) for in_place in rows]
+        rows = np.eye(self.n_places)[self.places].T @ counted + LEAST_SHARE  # (m, V)
+        self.cuts = [
+            np.append(0, 1 + np.flatnonzero(in_place > LEAST_SHARE)) for in_place in rows
+        ]
         mean = np.bincount(cell, data.weights * self.chance, n_cells) / rows.sum(axis=0)
-        mass = np.bincount(np.intp(self.n_places) * strata.y + self.places, strata.mass) + TINY
+        mass = (
+            np.bincount(np.intp(self.n_places) * strata.y + self.places, strata.mass)
+            + LEAST_SHARE
+        )
         self.chances = chances_within(rows, mean, mass.reshape(2, -1, 1))
 
         # Expected rows have the label by its chance: in each stratum as many as were counted.
@@ -219,7 +224,7 @@ class Thresholds:
         """Return a rule as the first one of a descent."""
         return Reached(cuts)
 
-    def line(self, reached: Reached, line: list[Cut]) -> Line:
+    def line(self, reached: Reached, move: list[Cut]) -> Line:
         """Return the rules with other cuts on a line.
 
         One cut takes all cuts of its place, two together those at some distances from them. The first cut is
@@ -229,9 +234,9 @@ class Thresholds:
         rule, merged = reached.rule, self.merged
         last = rule.shape[1] - 1
         axes, taken = [], []
-        for place, side in line:
+        for place, side in move:
             cuts = self.cuts[place]
-            if len(line) > 1:
+            if len(move) > 1:
                 near = np.searchsorted(cuts, rule[place, side]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
             below = 0 if side == 0 else 2  # between two cuts rows are deferred
@@ -242,7 +247,7 @@ class Thresholds:
             axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
         rules = np.tile(rule, (*map(len, taken), 1, 1))
-        for (place, side), cuts in zip(line, np.meshgrid(*taken, indexing="ij"), strict=True):
+        for (place, side), cuts in zip(move, np.meshgrid(*taken, indexing="ij"), strict=True):
             rules[..., place, side] = cuts
         is_ordered = np.all(rules[..., 0] <= rules[..., last], axis=-1)
         return Line(axes, lambda *numbers: Reached(rules[numbers]), is_ordered)
@@ -250,7 +255,7 @@ class Thresholds:
     # -- written thresholds ------------------------------------------------------------------------------
 
     def written(
-        self, thresholds: Floats, scores: Floats = NO_ROWS, place: Ints = NO_ROWS
+        self, thresholds: Floats, scores: Floats = NO_NUMBERS, place: Ints = NO_NUMBERS
     ) -> Floats:
         """Return the shortest decimals that part these rows and further ones as thresholds do, (m, …).
 
@@ -292,7 +297,7 @@ def chances_within(rows: Floats, mean: Floats, mass: Any) -> Floats:
     expected rows by label, place and cell until they sum to the ``rows`` of each cell, (m, V), and to the
     ``mass`` of each label in each place, (2, m, 1).
     """
-    mean = mean.clip(TINY, 1.0 - TINY)
+    mean = mean.clip(LEAST_SHARE, 1.0 - LEAST_SHARE)
     expected = np.stack([1.0 - mean, mean])[:, None] * rows  # (2, m, V)
     for _ in range(SCALINGS):
         expected *= mass / expected.sum(axis=2, keepdims=True)

@@ -141,12 +141,12 @@ class ClassWeights:
         """Growth of the cost of an action that is moved in all strata, shape (n,)."""
         return np.ones(len(self.probabilities)) @ self.probabilities
 
-    def line(self, reached: Reached, line: tuple[int, Floats]) -> Line:
+    def line(self, reached: Reached, move: tuple[int, Floats]) -> Line:
         """Return the rules with other costs of one action in some strata.
 
         A row changes its action once as the cost grows: from this action to the best other one.
         """
-        action, strata = line
+        action, in_strata = move
         cost = reached.costs[action]
         has_it = np.flatnonzero(reached.actions == action)
         rest = np.array([each[has_it] for each in reached.costs])
@@ -155,8 +155,8 @@ class ClassWeights:
         other[has_it] = rest.argmin(axis=0)
         least[has_it] = rest.min(axis=0)
         growth = self._total
-        if not strata.all():
-            growth = self.probabilities[strata > 0].sum(axis=0, dtype=np.float64)
+        if not in_strata.all():
+            growth = self.probabilities[in_strata > 0].sum(axis=0, dtype=np.float64)
         # A row changes as the cost of the action reaches the least other one, or never.
         change = np.where(reached.actions == action, np.inf, -np.inf)
         np.divide(least - cost, growth, out=change, where=growth > 0)
@@ -168,7 +168,7 @@ class ClassWeights:
 
         def to(number: int) -> Reached:
             rule, costs = reached.rule.copy(), list(reached.costs)
-            rule[:, action] += moves[number] * strata
+            rule[:, action] += moves[number] * in_strata
             costs[action] = cost + moves[number] * growth
             answers = np.where(change > moves[number], action, other)
             return Reached(rule, costs, answers, np.minimum(costs[action], least))
