@@ -165,6 +165,8 @@ def newton(
         gap = lam @ g - g.min()
         if gap < best.gap:
             best = NewtonResult(lam, response, gap)
+        elif gap < 100 * tol:  # no step gains more digits
+            break
         if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
             break
         # Newton's method doubles the digits only if each step is solved about as exactly.
