@@ -106,6 +106,7 @@ def test_a_regressor_is_not_a_learner():
     refused(lambda: tb.calibrate(fitted, X, Y, limits=["error <= .5"]), "regressor", TypeError)
     frozen = tb.RobustMixtureClassifier([("trees", FrozenEstimator(fitted))])
     refused(lambda: frozen.fit(X, Y), "regressor", TypeError)
+    refused(lambda: tb.certify(lambda X: np.c_[1 - X[:, 0], X[:, 0]], X, Y), "function")
 
 
 @pytest.mark.parametrize("name", MIXTURES)

@@ -83,7 +83,6 @@ def test_another_column_is_refused_before_any_work(by_group, message):
 
 
 def test_columns_with_numbers_are_read_by_all_or_none():
-    """False is no name of column 0, and True none of column 1."""
     X, y, groups, _ = people(2000)
     numbered = groups.to_numpy()
     numbered[:1, 0] = "rare"  # a group of one row is refused where the rule reads it

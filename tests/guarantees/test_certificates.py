@@ -7,6 +7,7 @@ from scipy.stats import beta, binom, binomtest
 import tailboost as tb
 from tailboost.guarantees import certify
 from tailboost.guarantees.bets import Wealth
+from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Counts
 from tailboost.rates.bounds import (
@@ -192,10 +193,19 @@ def test_rows_needed_are_near_those_of_the_exact_test(missed, n):
         tb.rows_needed("miss(1) <= 10%", missed / n, shares=0)
 
 
-def test_a_function_has_no_answers_to_bound():
-    X, y = np.random.default_rng(0).random((50, 2)), np.arange(50) % 2
-    with pytest.raises(ValueError, match="function"):
-        tb.certify(lambda X: np.c_[1 - X[:, 0], X[:, 0]], X, y, limits=["error() <= 50%"])
+@pytest.mark.parametrize(
+    ("limit", "rate"), [("gap(error(by=g)) <= 5%", 0.2), ("ratio(miss(1, by=g)) >= .8", 0.5)]
+)
+def test_rows_needed_of_pairs_have_the_power_of_the_test(limit, rate):
+    needed = tb.rows_needed(limit, {"a": rate, "b": rate})
+    n, rng = needed.rows[0]["a"], np.random.default_rng(0)
+
+    def power(n, draws=200):
+        wrong = rng.binomial(n, rate, (draws, 2)).tolist()
+        return np.mean([all_pairs_pass([(x, n) for x in of], needed.limits[0].pair, 0.045) for of in wrong])
+
+    assert power(n) > 0.7  # .8 asked
+    assert power(int(0.6 * n)) < 0.7
 
 
 @pytest.mark.parametrize(("estimate", "target"), [(0.1 + 0.2, 0.3), (0.3, 0.1 + 0.2), (0.7, 1 - 0.3 + 1e-16)])

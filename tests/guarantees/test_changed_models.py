@@ -1,7 +1,6 @@
 """A certificate is about the fitted models that had it: a later fit of them is seen wherever it is used."""
 
 import copy
-import json
 import pickle
 import threading
 import zipfile
@@ -210,7 +209,6 @@ def test_edited_numbers_of_a_model_file_are_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "edited.model", "w") as archive:
         for name, content in parts.items():
             archive.writestr(name, content)
-    json.loads(parts["schema.json"])
     with pytest.raises(ValueError, match="changed after it was written"):
         tb.load_model(tmp_path / "edited.model")
 

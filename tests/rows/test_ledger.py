@@ -130,10 +130,8 @@ def test_given_probabilities_stay_used_up_in_another_order_of_the_models():
     X, y = scored(1, 1500)
     P = {name: np.column_stack([1 - p, p]) for name, p in (("a", X["s"]), ("b", X["s"] ** 2))}
     parts = [{name: P[name][rows] for name in "ab"} for rows in (slice(700), slice(700, None))]
-    first, again = (
-        tb.RobustMixtureClassifier.from_probabilities({name: parts[0][name] for name in order}, y[:700])
-        for order in ("ab", "ba")
-    )
+    make = tb.RobustMixtureClassifier.from_probabilities
+    first, again = (make({name: parts[0][name] for name in order}, y[:700]) for order in ("ab", "ba"))
     first = tb.calibrate(first, parts[1], y[700:], limits=["miss(yes) <= 60%"])
     with pytest.raises(tb.LeakageError, match="attempt"):
         tb.calibrate(again, parts[1], y[700:], limits=["miss(yes) <= 60%"], previous=first)

@@ -1,1 +1,1 @@
-"""Summaries of a fit, certificates, calibration and monitoring."""
+"""Certificates of rates on fresh rows, a theorem for each procedure of `calibrate`, plans, the monitor."""

@@ -429,12 +429,16 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
             continue
         counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
         compared = bounds.pop()
-        by_pairs = compared.at_target(PAIRS)
-        if not all_pairs_pass(counts, limit.pair, level):  # beyond the limit, as printed
-            lower = min(compared.lower, limit.bound - VISIBLE)
-            upper = max(compared.upper, limit.bound + VISIBLE)
-            by_pairs = replace(by_pairs, lower=lower, upper=upper)
-        bounds.append(by_pairs)
+        if all_pairs_pass(counts, limit.pair, level):
+            compared = compared.at_target(PAIRS)
+        else:  # beyond the limit, as printed
+            compared = replace(
+                compared,
+                lower=min(compared.lower, limit.bound - VISIBLE),
+                upper=max(compared.upper, limit.bound + VISIBLE),
+                method=PAIRS,
+            )
+        bounds.append(compared)
     return bounds
 
 

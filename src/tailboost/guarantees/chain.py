@@ -70,27 +70,32 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
 
     Theorem. All rules that pass keep all limits, except with a probability of at most the level.
 
-    *Proof.* The ranks keep their limits, except with a probability of at most .8 of the level. Given the
-    labels, rows of both labels are independent, so for the tests the chain with its stops is fixed. Order it
+    *Proof.* The ranks keep their limits, except with a probability of at most .8 of the level. The
+    strata of ranks and of tests differ. Given their strata, rows are independent, so for the tests the chain
+    with its stops is fixed. Order it
     so that the errors of the tested limits grow. Let r be the first rule that breaks one of these limits. A
     rule that breaks one is r or follows r, so it has no fewer errors than r in the rows of each test. If it
     passes all tests, r passes the test of the limit that r breaks: with a probability of at most .2 of the
     level. ∎
     """
-    selecting, fresh = case.selecting, case.certifying
-    tested, is_tested = selecting.shares_of(~has_ranks), ~has_ranks
+    selecting, certifying = case.selecting, case.certifying
+    is_tested = ~has_ranks
+    tested = selecting.shares_of(is_tested)
     read = np.array([test.strata.any(axis=0) for test in selecting.tests])
     overlap = read[has_ranks].any(axis=0) & read[is_tested].any(axis=0)
     are_apart = has_ranks.any() and not overlap.any() and case.fresh.votes.clusters is None
     if not are_apart or len({share.answer for share in tested}) != 1:
         return None
-    shares = fresh.shares_of(has_ranks)
-    level_of_each = (1.0 - PART) * level / n_stops(shares)
-    stops = stops_of(shares, fresh.below(shares), fresh.n_places, level_of_each)
-    largest, least = stops.T
+    # 1. The stops.
+    ranked = certifying.shares_of(has_ranks)
+    level_of_stop = (1.0 - PART) * level / n_stops(ranked)
+    below = certifying.below(ranked)
+    largest, least = stops_of(ranked, below, certifying.n_places, level_of_stop).T
+    # 2. The chain.
     prices = np.unique([*selecting.chances.ravel(), 0.0, 2.0])
     rules = one_cut(selecting.at_prices(prices).clip(least, largest))
-    passes = fresh.passes(compress(fresh.tests, is_tested), rules, PART * level)
+    # 3. The tests.
+    passes = certifying.passes(compress(certifying.tests, is_tested), rules, PART * level)
     if (least > largest).any() or not passes.any():
         likeliest = rules[0 if tested[0].answer == FIRST else -1]
         return Refused(case.rule(likeliest), PART * level, NONE)
@@ -124,12 +129,12 @@ def beside_deferral(
 
     *Proof.* The level is divided between (a) the stops of limits on errors and (b) the tests of deferral.
 
-    (a) Let k be the first step of the free chain that breaks a limit on errors. The selecting rows alone fix
-    k, so its test passes with a probability of at most its level. Where it fails, the limit stops all its
-    thresholds before step k, because errors can only grow along the chain. There the limit is kept, and other
-    stops, or another answer to a cell that has got both, only take errors away. The argument for one
-    threshold is the same, with the values of the threshold as steps. The union bound adds the levels of all
-    stops.
+    (a) For each limit on errors let k be the first step of the free chain that breaks it. The selecting rows
+    alone fix k, so its test passes with a probability of at most its level. Where it fails, the limit stops
+    all its thresholds before step k, because errors can only grow along the chain. There the limit is kept,
+    and other stops, or another answer to a cell that has got both, only take errors away. The argument for
+    one threshold is the same, with the values of the threshold as steps. The union bound adds the levels of
+    all stops.
 
     (b) The rows that test deferral are independent of those with the ranks, so for them the chain with its
     stops is fixed. Along it the deferred rows can only become fewer. Let r be the last rule that breaks a
@@ -145,9 +150,12 @@ def beside_deferral(
     on_deferral = np.array([test.shares[0].answer == DEFERRED for test in case.selecting.tests])
     if on_deferral.all():
         return None
-    part = PART_OF_DEFERRAL * bool(on_deferral.any())
-    is_testing = drawn_to_test(case.fresh, TESTING * (part > 0.0))
+    part = fraction = 0.0
+    if on_deferral.any():
+        part, fraction = PART_OF_DEFERRAL, TESTING
+    is_testing = drawn_to_test(case.fresh, fraction)
     ranked, testing = case.counted(~is_testing), case.counted(is_testing)
+    # (a) The stops.
     rules = stopped(
         chain_of(case.selecting),
         ranked,
@@ -155,6 +163,7 @@ def beside_deferral(
         ranked.shares_of(~has_ranks & ~on_deferral),
         level * (1.0 - part),
     )
+    # (b) The tests.
     parts = parts_of(case.selecting)
     level_of_test = level * part / len(parts)
     chosen = rules[-1].copy()
@@ -209,7 +218,9 @@ def stopped(
     return np.stack([first, last], axis=2)
 
 
-def passing(rules: Ints, fresh: CountTable, testing: CountTable, level: float) -> Mask:
+def passing(rules: Ints, certifying: CountTable, testing: CountTable, level: float) -> Mask:
     """Return which rules are about within limits on all fresh rows, and pass the tests of deferral, (K,)."""
-    on_deferral = [test for test in testing.tests if test.wrong[..., DEFERRED].any()]
-    return fresh.passes(fresh.tests, rules, WITHIN) & testing.passes(on_deferral, rules, level)
+    of_deferral = [test for test in testing.tests if test.wrong[..., DEFERRED].any()]
+    return certifying.passes(certifying.tests, rules, WITHIN) & testing.passes(
+        of_deferral, rules, level
+    )

@@ -222,22 +222,25 @@ class LimitTests:
         """
         wrong, rows = self.counts(answered)
         if self.limit.compares:
+            # A pair passes if its room on the fresh rows is at least −Φ⁻¹(level) of their deviations.
             shares = (wrong + 0.5) / (rows + 1.0)
-            deviations = self.limit.deviations(shares * (1.0 - shares) / np.maximum(rows, 1.0))
-            on_fresh = deviations / np.sqrt(ratio)
-            rooms = self.limit.rooms(shares, shares) + ndtri(level) * on_fresh
-            of_pairs = rooms / np.maximum(np.hypot(deviations, on_fresh), 1e-12)
-            of_pairs[..., np.eye(rows.shape[1], dtype=bool)] = np.inf
-            probits = of_pairs.min(axis=(-2, -1))[:, None]
+            noise = self.limit.deviations(shares * (1.0 - shares) / np.maximum(rows, 1.0))
+            of_fresh = noise / np.sqrt(ratio)
+            rooms = self.limit.rooms(shares, shares) + ndtri(level) * of_fresh
+            z = rooms / np.maximum(np.hypot(noise, of_fresh), 1e-12)
+            z[..., np.eye(rows.shape[1], dtype=bool)] = np.inf
+            probits = z.min(axis=(-2, -1))[:, None]
         else:
             shares = ((wrong.sum(axis=1) + 0.5) / (rows.sum(axis=1) + 1.0))[:, None]
             if rows.shape[1] > 1:
                 shares = (wrong + PRIOR * shares) / (rows + PRIOR)
-            expected = ratio * rows
-            fresh = expected + QUANTILES * np.sqrt(expected * (1.0 + ratio))
+            # A number on ratio · n fresh rows, predicted from n rows, has the variance of such a number on
+            # known rates times 1 + ratio: so do the rows of a subgroup (Poisson), and the wrong ones.
+            expected, both = ratio * rows, 1.0 + ratio
+            fresh = expected + QUANTILES * np.sqrt(expected * both)
             fresh = np.maximum(fresh, 0.0).astype(np.intp)
             most = self.most(fresh, level)
-            variances = fresh * shares * (1.0 - shares) * (1.0 + ratio)
+            variances = fresh * shares * (1.0 - shares) * both
             z = (most + 0.5 - fresh * shares) / np.sqrt(np.maximum(variances, 1e-12))
             probits = ndtri(np.where(most < 0, 0.0, ndtr(z)).mean(axis=0))
         return np.where(self.kept(possible), ALWAYS, probits.clip(NEVER, ALWAYS))

@@ -68,8 +68,8 @@ class Votes:
     clusters : ndarray of shape (n,) or None
         Cluster of each row; None if each row has a vote.
     draws : ndarray of shape (n,)
-        A random number of each row; that with the smallest one has the vote of its cluster. It is an ideal
-        hash of all rows in any order, so votes are independent draws within the clusters.
+        A random number of each row; that with the smallest one has the vote of its cluster. The numbers are
+        an ideal hash of all rows in any order, so votes are independent draws within the clusters.
     same_everywhere : bool
         Whether only one row of a cluster may ever have its vote. Otherwise it is drawn anew in each subgroup.
         If rules may defer, rows with votes are then independent for limits on errors and deferral together.

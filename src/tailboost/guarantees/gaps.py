@@ -1,8 +1,8 @@
 """Ranks of a lone gap or ratio of shares of one answer, between groups with a threshold each.
 
 Theorem. Let S₁, …, Sₙ be independent scores of one population, and U₍ⱼ₎ the probability that a new score is
-at least the j-th largest of them. If the population is continuous, U₍ⱼ₎ ~ Beta(j, n + 1 − j), whatever the
-population is ([1]_, [2]_). A threshold between the k-th and the (k + 1)-th largest score therefore has a
+at least the j-th largest of them. U₍ⱼ₎ ~ Beta(j, n + 1 − j), whichever continuous population it is
+([1]_, [2]_). A threshold between the k-th and the (k + 1)-th largest score therefore has a
 share between U₍ₖ₎ and U₍ₖ₊₁₎. The selecting rows alone choose the ranks, and `probability_within` bounds the
 probability that all shares are close. Fresh rows only place the thresholds. Let ties be broken by independent
 uniform numbers: exactly k scores then are above the threshold, and a tie at this place counts as a failure.
@@ -181,7 +181,7 @@ def probability_within(
     In each group between ``least`` and ``most`` of n scores are above the threshold, so its rate is between
     the rates L ~ Beta(least, n + 1 − least) and V ~ Beta(most + 1, n − most). Conditional on the smallest
     L, of group i and value u, another group has L > u and V ≤ h(u) with a probability of at least F_V(h) −
-    F_L(u). Group i itself has V ≤ h(u) with a probability that follows from the n − least scores below u.
+    F_L(u). Group i itself has V ≤ h(u) with a probability that follows from the n − least lower scores.
     The result is the sum over i of the integrals of the products of these probabilities.
 
     Parameters
@@ -207,28 +207,26 @@ def probability_within(
     """
     low, high, n = np.array([least, most, sizes], dtype=np.float64)[..., None]
 
-    def largest(u: Floats) -> Floats:
-        """Return h(u), the largest rate that is allowed beside a smallest rate u."""
+    def h(u: Floats) -> Floats:
+        """Return the largest rate that is allowed beside a smallest rate u."""
         return np.minimum((u + gap) / max(factor, 1e-300), 1.0)  # a ratio of 0 allows all rates
 
-    def at_most(k: Floats, n: Floats, x: Floats) -> Floats:
+    def beta_cdf(k: Floats, n: Floats, x: Floats) -> Floats:
         """Return P(Beta(k + 1, n − k) ≤ x), which is P(Bin(n, x) > k); for k = n the variable is 1."""
         return np.where(x < 1.0, binom.sf(k, n, x), 1.0)
 
     if (low == 0).any():  # the smallest L is 0
-        inside = at_most(high, n, largest(np.zeros(1)))
+        inside = beta_cdf(high, n, h(np.zeros(1)))
         return max(0.0, float(inside.prod()) - QUADRATURE_ERROR)
     # Gauss–Legendre nodes in [−1, 1], with weights of sum 2.
     nodes, weights = leggauss(NODES)
     total = 0.0
     for i in range(len(n)):  # the group of the smallest L
         u = beta.ppf((nodes + 1.0) / 2.0, low[i], n[i] + 1.0 - low[i])  # quantiles of L
-        h = largest(u)
-        # V − u over 1 − u is a Beta variable too, from the n − least scores below u.
-        room = np.clip((h - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
-        above = np.maximum(
-            at_most(high, n, h) - at_most(low - 1.0, n, u), 0.0
-        )  # F_V(h) − F_L(u)
-        above[i] = at_most(high[i] - low[i], n[i] - low[i], room)
-        total += float(above.prod(axis=0) @ weights) / 2.0
+        # F_V(h) − F_L(u) of each other group.
+        within = np.maximum(beta_cdf(high, n, h(u)) - beta_cdf(low - 1.0, n, u), 0.0)
+        # Given L = u, (V − u)/(1 − u) is a Beta variable too, by the n − least lower scores.
+        room = np.clip((h(u) - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
+        within[i] = beta_cdf(high[i] - low[i], n[i] - low[i], room)
+        total += float(within.prod(axis=0) @ weights) / 2.0
     return max(0.0, total - QUADRATURE_ERROR)

@@ -7,9 +7,10 @@ Theorem. Whichever thresholds pass the tests of their limits, they keep all limi
 of at most the level, also if the same rows choose among them.
 
 *Proof.* Take a place and an answer, and move the threshold so that this answer grows. Let t* be the first
-threshold that breaks a limit: it depends on the population, not on the rows. The test of this limit passes at
-t* with a probability of at most its level. Where it fails at t*, it fails at all further thresholds, which
-have no fewer errors in the same rows; and all thresholds before t* keep the limits of this place and answer.
+number of a computer that breaks a limit: it depends on the population, not on the rows. The test of this
+limit passes at t* with a probability of at most its level. Where it fails at t*, it fails at all further
+thresholds, which have no fewer errors in the same rows; and all thresholds before t* keep the limits of this
+place and answer.
 The union bound adds the levels of places and answers. Limits of one place and answer share one t*, so they do
 not divide the level. ∎
 

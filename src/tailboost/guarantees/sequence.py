@@ -200,7 +200,7 @@ def rules_within_tighter(
     yield plain
 
 
-def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
+def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     """Return a limit tightened by standard errors of the rates of a rule on new rows.
 
     A refit shifts all subgroups alike, so compared rates have no such noise.
@@ -209,7 +209,7 @@ def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
     counted = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
     if not limit.compares:
         bounds = limit.levels(counted.names)
-        bounds = bounds - limit.sign * np.nan_to_num(n_errors * counted.errors)
+        bounds = bounds - limit.sign * np.nan_to_num(n_deviations * counted.errors)
         each = zip(counted.names, bounds.tolist(), strict=True)
         return replace(limit, bound=tuple(pair for pair in each if not np.isnan(pair[1])))
     of_pairs = limit.deviations(counted.errors**2)
@@ -217,5 +217,5 @@ def _tightened(limit: Limit, rule: Selection, n_errors: float) -> Limit:
     noise = of_pairs.max()
     if limit.form == RATIO:  # over the largest rate
         noise /= max(np.fmax.reduce(counted.values), TINY)
-    bound = limit.bound - limit.sign * np.nan_to_num(n_errors * noise)
+    bound = limit.bound - limit.sign * np.nan_to_num(n_deviations * noise)
     return replace(limit, bound=float(np.clip(bound, 0.0, limit.most)))
