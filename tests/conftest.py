@@ -49,6 +49,11 @@ MIXTURES = {name: cls for name, cls in OURS.items() if hasattr(cls, "reweight")}
 ADDITIVE = {name: cls for name, cls in OURS.items() if name not in MIXTURES}
 
 
+def refused(call, match, error=ValueError):
+    with pytest.raises(error, match=match):
+        call()
+
+
 def errors_of(clf):
     """Return the errors of `predict` on the subgroups as an array."""
     return np.array(list(clf.subgroup_errors_.values()))

@@ -1,5 +1,7 @@
 """Persons with several rows have one vote each in a certificate."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,6 +9,10 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.guarantees import certify, chain, sequence
+from tailboost.guarantees.exact_tests import all_pairs_pass
+from tailboost.guarantees.fresh import Fresh
+from tailboost.rows import Rows
 from tailboost.rows.fingerprints import random_numbers
 
 RNG = np.random.default_rng(0)
@@ -184,3 +190,38 @@ def test_the_share_deferred_counts_clusters_as_its_limit_does():
     rule = tb.calibrate(tb.Scores(0, 1), p[:, None], y, clusters=person, limits=limits)
     bound = rule.certificate_.bounds[1]
     assert rule.certificate_.deferred == pytest.approx(bound.estimate)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("is_across", [False, True])
+def test_pairs_are_tested_where_no_cluster_is_in_two_groups(is_across, monkeypatch):
+    rng, n, found = np.random.default_rng(0), 3000, []
+    y, g, cluster = rng.integers(0, 2, n), rng.integers(0, 2, n), np.arange(n) // 2
+    cluster += 0 if is_across else n * g
+    p = np.clip(0.5 * y + 0.5 * rng.random(n), 0, 1)[:, None]
+    limits, own = [tb.rates.parse("gap(error(by=g)) <= 20%")], sequence.certified
+    monkeypatch.setattr(sequence, "certified", lambda *given: found.append(own(*given)) or found[-1])
+    tb.calibrate(tb.Scores(0, 1), p, y, groups={"g": g}, clusters=cluster, limits=limits)
+    assert (found[0] is None) == is_across
+    given = Rows.read(y=y, groups={"g": g}, clusters=cluster)
+    answered = Fresh.of_answers((p[:, 0] > 0.5).astype(int), given, [limits[0].rate])
+    bound = certify.tested_bounds(limits, answered, 0.05)[-1]
+    assert (bound.method == certify.PAIRS) == (not is_across)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ranks_and_tests_count_a_vote_for_each_cluster(monkeypatch):
+    rng, cases, own = np.random.default_rng(0), [], chain.beside_deferral
+    monkeypatch.setattr(chain, "beside_deferral", lambda *given: cases.append(given[0]) or own(*given))
+    y = rng.integers(0, 2, 2000)
+    p = np.clip(0.4 * y + 0.6 * rng.random(2000), 0, 1)[:, None]
+    limits = ["miss(1) <= 20%", "deferred <= 50%"]
+    rule = tb.calibrate(tb.Scores(0, 1), p, y, clusters=np.arange(2000) // 4, limits=limits)
+    counted = cases[0].counted(np.ones(len(cases[0].fresh), bool)).rows
+    assert counted.sum() == rule.certificate_.n_clusters
+
+
+def test_each_pair_of_groups_is_tested():
+    counts, pair = [(50, 500), (50, 500), (150, 500)], tb.rates.parse("gap(error(by=g)) <= 10%").pair
+    assert not any(all_pairs_pass(order, pair, 0.05) for order in permutations(counts))
+    assert all_pairs_pass(counts[:1] * 3, pair, 0.05)
