@@ -309,7 +309,7 @@ class CountTable:
     Attributes
     ----------
     rows : ndarray of shape (S, V)
-        Numbers of rows by stratum and cell.
+        Numbers of rows by stratum and cell; those of selecting rows are smoothed, see `Thresholds`.
     place : ndarray of shape (S,)
         The place of each stratum.
     losses : ndarray of shape (S, 3)
