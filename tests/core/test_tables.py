@@ -37,6 +37,15 @@ def test_a_query_of_polars_is_refused(monkeypatch):
             call()
 
 
+def test_a_masked_array_is_refused():
+    """Its masked entries would be read as values: in rows, labels, groups, weights and scores."""
+    X = np.ma.masked_greater(np.linspace(0.0, 1.0, 40)[:, None], 0.9)
+    y, s = np.repeat([0, 1], 20), tb.Scores("s", 1)
+    for given in ({"X": X}, {"y": X[:, 0]}, {"groups": X[:, 0]}, {"sample_weight": X[:, 0]}):
+        with pytest.raises(TypeError, match="mask is not read"):
+            tb.tune(s, **{"X": pd.DataFrame({"s": X.data[:, 0]}), "y": y, **given})
+
+
 @pytest.mark.parametrize("kind", ["array", "frame", "delayed"])
 def test_a_collection_of_dask_is_refused(kind):
     """Its rows may not fit into memory, so no call loads them by itself; ``compute()`` does."""

@@ -25,14 +25,16 @@ WEIGHT_BITS = 32
 PROBABILITY_ROUNDING = 1e-3
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
-# By the method that computes a table that is not in memory: what a message says of the table.
-LAZY = {
+# By a method of their type: values that nothing here reads as they are, in words of a message.
+UNREAD = {
     "compute": "a collection of Dask, whose rows are not in memory: pass its compute(), or see the "
     "page 'Large tables' of the documentation",
     "collect": "a LazyFrame of polars, whose rows are not in memory: pass its collect()",
     "result": "a future, whose rows are not in memory: pass its result()",
     "to_table": "a data set of pyarrow, whose rows are not in memory: pass its to_table(), or see "
     "the page 'Large tables' of the documentation",
+    "filled": "a masked array, whose mask is not read: pass astype(float).filled(numpy.nan) for missing "
+    "numbers, or leave their rows out",
 }
 GIVE_A_VALUE = "drop their rows or give them a value"
 
@@ -40,11 +42,11 @@ GIVE_A_VALUE = "drop their rows or give them a value"
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def refuse_lazy(values: Any, name: str) -> None:
-    """Raise TypeError for tables of Dask, polars, pyarrow and futures, whose rows are not in memory."""
+def refuse_unread(values: Any, name: str) -> None:
+    """Raise TypeError for values whose rows are not in memory, and for masked arrays."""
     if isinstance(values, list) and values:  # one of partitions
-        refuse_lazy(values[0], name)
-    for method, words in LAZY.items():
+        refuse_unread(values[0], name)
+    for method, words in UNREAD.items():
         if hasattr(type(values), method):
             raise TypeError(f"{name} is {words}")
 
@@ -55,7 +57,7 @@ def as_pandas(table: Table) -> Any:
     Other tables are unchanged. SciPy and scikit-learn sum entries of the same place in place, so a matrix
     that needs it is copied.
     """
-    refuse_lazy(table, "the table")
+    refuse_unread(table, "the table")
     if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
         return table.to_pandas()
     if not hasattr(table, "tocsr") or table.ndim != 2:
@@ -273,7 +275,7 @@ y.to_numpy() if they are in the same order
         if isinstance(values, Mapping):
             columns = {f"{argument}[{key!r}]": column for key, column in values.items()}
         for name, column in columns.items():
-            refuse_lazy(column, name)
+            refuse_unread(column, name)
             if not hasattr(column, "iloc"):
                 continue
             if reference is None:

@@ -96,8 +96,9 @@ class ScoreKind:
             values[lacks_score] = missing
         elif lacks_score.any():
             raise ValueError(
-                f"{owner}: rows have no score; drop them, state the score of such rows by "
-                "missing=, or their answer by default= of predict"
+                f"{owner}: rows have no score, the first is row {np.argwhere(lacks_score)[0, 0]} of "
+                "the table, counted from 0; drop them, state the score of such rows by missing=, "
+                "or their answer by default= of predict"
             )
         if ((values < self.least) | (values > self.most)).any():
             others = ", ".join(repr(name) for name in SCORE_KINDS if name != self.name)
