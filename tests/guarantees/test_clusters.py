@@ -15,6 +15,7 @@ from tailboost.guarantees.fresh import Fresh
 from tailboost.rows import Rows
 from tailboost.rows.fingerprints import random_numbers
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 RNG = np.random.default_rng(0)
 PERSONS = 400
 LABEL = RNG.integers(2, size=PERSONS)
@@ -49,7 +50,6 @@ def few_valued(rng, low, clusters=200, rows=10, continuous=False):
     return X, np.where(wrong, 1 - z[:, 0], z[:, 0]).astype(int), np.repeat(np.arange(clusters), rows)
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_no_content_wins_the_votes():
     """Votes are fair draws for any coding: votes and rows have the same error."""
     rng = np.random.default_rng(0)
@@ -84,8 +84,21 @@ def test_random_numbers_belong_to_rows():
     assert 70 < sum(least) < 130
 
 
+def test_the_order_of_rows_draws_no_other_votes():
+    """The two rows of a person have the scores p and 1 - p, or one answer with different costs."""
+    rng = np.random.default_rng(0)
+    p, Q, rows = rng.random(PERSONS), rng.dirichlet([1, 1], 900), rng.permutation(2 * PERSONS)
+    P, y, person = np.c_[p, 1 - p, 1 - p, p].reshape(-1, 2), np.repeat(LABEL, 2), np.arange(2 * PERSONS) // 2
+    rule, costs = tb.tune(tb.Scores([0, 1], [0, 1]), Q, Q.argmax(axis=1)), rng.random((2 * PERSONS, 2))
+    asked = {"rates": [rates.cost()], "cost_range": (0, 1)}
+    first, second = (
+        [tb.certify(rule, P[o], y[o], clusters=person[o]).bounds,
+         tb.certify(y[o], None, y[o], clusters=person[o], costs=costs[o], **asked).bounds]
+        for o in (rows, rows[::-1]))  # fmt: skip
+    assert first == second
+
+
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize(("clusters", "rows"), [(12, 2), (60, 5), (200, 10)])
 def test_bounds_by_clusters_rarely_fail(clusters, rows, continuous):
@@ -98,8 +111,6 @@ def test_bounds_by_clusters_rarely_fail(clusters, rows, continuous):
         failed += any(bound.upper < 0.3 for bound in cert.bounds)
     assert failed <= times * (0.05 + 2 * np.sqrt(0.05 * 0.95 / times))
 
-
-# -- rates -------------------------------------------------------------------------------------------------
 
 NAMES = np.array(["no", "yes"])
 ASKED = [
@@ -141,7 +152,6 @@ def test_false_limits_of_persons_are_rarely_certified(limit):
     assert found[False] / times > delta + 2 * np.sqrt(delta * (1 - delta) / times)
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.slow
 def test_calibrated_limits_count_persons():
     rng = np.random.default_rng(4)
@@ -150,8 +160,7 @@ def test_calibrated_limits_count_persons():
         y = rng.integers(2, size=n)
         return (rng.normal(size=n) + 2.0 * y)[:, None], NAMES[y]
 
-    model = LogisticRegression().fit(*rows(300))
-    mix = tb.tune(model, *rows(600), limits=[rates.error(by="class") <= 0.3])
+    mix = tb.tune(LogisticRegression().fit(*rows(300)), *rows(600), limits=[rates.error(by="class") <= 0.3])
     many, y = rows(400)
     person = np.repeat(np.arange(400), 5)
     point = tb.calibrate(mix, many[person], y[person], clusters=person)
@@ -162,10 +171,6 @@ def test_calibrated_limits_count_persons():
         tb.calibrate(mix.reweight(), few[person], y[person], clusters=person)
 
 
-# -- the interval of a share of rows -----------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_certificate_names_the_persons_that_count_before_their_rows():
     """400 persons with three rows each: the bound is that of 400 rows."""
     rows = np.repeat(X, 3, axis=0) + RNG.normal(scale=0.1, size=(3 * PERSONS, 2))
@@ -175,11 +180,9 @@ def test_a_certificate_names_the_persons_that_count_before_their_rows():
     k = round(bound.estimate * PERSONS)
     assert bound.estimate == pytest.approx(k / PERSONS)
     assert bound.upper == pytest.approx(stats.beta.ppf(0.95, k + 1, PERSONS - k))
-    stored = tb.Certificate.from_dict(by_person.to_dict())
-    assert stored.title == by_person.title
+    assert tb.Certificate.from_dict(by_person.to_dict()).title == by_person.title
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_the_share_deferred_counts_clusters_as_its_limit_does():
     """Only persons with ten rows have scores that are deferred."""
     rng = np.random.default_rng(0)

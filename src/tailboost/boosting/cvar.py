@@ -243,8 +243,7 @@ class LP(Player[Solved]):
             solution = minimize_cvar_mixture(past, self.alpha, p, start=start)
         else:
             solution = entropic_weights(past, self.alpha, self.beta, p, start=start)
-        w = solution.unit_weights
-        return Solved(p, past, w, solution.mixture, solution.dual_value)
+        return Solved(p, past, solution.unit_weights, solution.mixture, solution.dual_value)
 
     def bounds(self, game: Game) -> list[Bound]:
         """Return bounds on the CVaR of the best mixture of all rounds, by the largest g of ⟨w, ℓ⟩.

@@ -554,9 +554,11 @@ class SelectedClassifier(OfAnyTable):
             )
 
         content = cache(partial(models.row_hashes, table))
-        lacking = cache(partial(models.without_score, table))
-        selected = self._selected
-        return Scored(groups, content, content, lacking, outputs=outputs, selected=selected)
+        voting = partial(models.row_hashes, table, as_stated=True)
+        lacking = partial(models.without_score, table)
+        return Scored(
+            groups, content, content, voting, lacking, outputs=outputs, selected=self._selected
+        )
 
     # -- scikit-learn ----------------------------------------------------------------------------------
 

@@ -29,8 +29,6 @@ from tailboost.core import (
     Stated,
     Table,
     UselessRuleWarning,
-    as_table,
-    columns_of,
     distinct_and_places,
     frozen_object,
     listed,
@@ -50,14 +48,13 @@ from tailboost.rows import (
     Rows,
     attempts_of,
     digest,
-    hash_rows,
     kept_together,
     reads_groups,
     selecting_numbers,
     share_of_copies,
 )
 from tailboost.selection.direction import FELL
-from tailboost.selection.door import Decided
+from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
 from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import Places
@@ -380,14 +377,12 @@ def selected_on_part(
             )
             return replace(parts, answers=answers)
     # The order of the columns has no effect.
-    in_order = as_table(given.X, sorted(columns_of(given.X), key=str))
-    hashes = given.hashes(hash_rows(in_order, rounded=True))
+    hashes = given.hashes(hashes_of_table(None, given.X))
     units = given.clusters
     if units is None:
         share_of_copies(hashes, given.y)
         units = kept_together(hashes)
-    numbers = selecting_numbers(hashes, units)
-    selects = drawn_part(numbers, share, needed=needed)
+    selects = drawn_part(selecting_numbers(hashes, units), share, needed=needed)
     selecting, certifying = given.part(selects).occurring(), given.part(~selects)
     _refuse_absent(given, selecting, limits, by_group)
     try:
@@ -517,8 +512,9 @@ def recorded(
     )
     if few_rows.is_free(max(lacking.values()), stated, fresh):
         raise NotCertifiedError(f"{too_few} {ONLY_COUNTED}", attempts=earlier)
-    attempts = ledger.record(attempt, earlier)
-    raise NotCertifiedError(f"{too_few} {COUNTED}. {USED_UP}", attempts=attempts)
+    raise NotCertifiedError(
+        f"{too_few} {COUNTED}. {USED_UP}", attempts=ledger.record(attempt, earlier)
+    )
 
 
 def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statistic) -> None:

@@ -105,8 +105,7 @@ def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> Named:
     n_columns : int
         Number of columns. Tables of more than 300 get logistic regression alone.
     """
-    logistic = LogisticRegression(max_iter=1_000)
-    linear = ("linear", make_pipeline(TableNumbers(), logistic))
+    linear = ("linear", make_pipeline(TableNumbers(), LogisticRegression(max_iter=1_000)))
     if n_columns > MOST_COLUMNS:
         return [linear]
     n_trees = "auto" if n_rows > FIVE_FOLDS_UP_TO else 50

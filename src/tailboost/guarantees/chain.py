@@ -193,8 +193,7 @@ def chain_of(selecting: CountTable) -> Ints:
     """
     chances = selecting.chances.ravel()
     prices = np.unique([*chances, *(1.0 - chances), 0.0, 2.0])
-    cuts = [selecting.at_prices(each) for each in (prices, 1.0 - prices)]
-    return np.stack(cuts, axis=2)
+    return np.stack([selecting.at_prices(each) for each in (prices, 1.0 - prices)], axis=2)
 
 
 def stopped(

@@ -280,8 +280,7 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
         return np.asarray(n)
     sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
     counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
-    most = counts - (bdtr(counts, sizes, bound) > level)
-    return most.astype(np.intp)[size_number]
+    return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
 
 
 def all_pairs_pass(

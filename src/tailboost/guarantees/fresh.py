@@ -298,9 +298,10 @@ class Fresh:
                 )
         rows = _counted(given, rule, classes, cost_range)
         compared = Compared.of(model, scored, given, equal_rows, training_rows)
+        contents = scored.content() if given.clusters is None else scored.voting()
         return cls(
             replace(rows, actions=scored.numbers(classes)),
-            Votes.of(given, scored.content(), same_everywhere=rule.defers),
+            Votes.of(given, contents, same_everywhere=rule.defers),
             Seen.of(scored.given(), CALIBRATED_ON, given, model.known[0].score_labels),
             compared,
             rule,
@@ -330,9 +331,8 @@ class Fresh:
         if deferred is not None:
             actions[check_deferred(deferred, len(given))] = len(classes)
         rule = Decision(defers=deferred is not None)
-        rows = _counted(given, rule, classes, cost_range)
         return cls(
-            replace(rows, actions=actions),
+            replace(_counted(given, rule, classes, cost_range), actions=actions),
             Votes.of(given, hash_rows(actions[:, None]), same_everywhere=rule.defers),
             compared=Compared(equal_rows),
         )

@@ -474,7 +474,7 @@ def _answered_rows(answers: Decided, given: dict[str, Table]) -> dict[str, Any]:
     """
     X, rule = given["X"], answers.rule
     scored = answers.score(X, group_columns(given["groups"], "groups", X))
-    given |= {"groups": scored.groups or None}
+    given["groups"] = scored.groups or None
     columns = {argument: as_pandas(column) for argument, column in given.items()}
     n = n_rows_of(columns["X"])
     if not n:

@@ -145,8 +145,7 @@ def rows_needed(
         rows = expected.shares * rows_of(expected, level_of_each, power)
         sizes = np.floor(rows + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
-    total = None if shares is None else max(totals)
-    return RowsNeeded(stated, rows_by_limit, total, power)
+    return RowsNeeded(stated, rows_by_limit, None if shares is None else max(totals), power)
 
 
 class Expected(NamedTuple):

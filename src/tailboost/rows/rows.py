@@ -50,7 +50,7 @@ from tailboost.core import (
     warn_user,
     with_interval_names,
 )
-from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
+from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
 
 MISSING_GROUP = "missing"  # name of the group of rows without a group
 GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
@@ -370,14 +370,16 @@ class Rows:
         return {title: values[numbers] for title, values, numbers in self._by_column}
 
     def hashes(self, contents: Hashes) -> Hashes:
-        """Return the hashes of the rows with their labels and groups, shape (n,).
+        """Return the hashes of the rows with their labels, groups and costs, shape (n,).
 
         ``contents`` are hashes of their values. The order of the columns of groups has no effect.
         """
         hashes = hashes_of_pairs(contents, hashes_of_names(self.classes)[self.y])
         for title, values, numbers in self._by_column:
             of_title = hashes_of_names(np.array([str(title)]))
-            hashes = hashes + hashes_of_pairs(hashes_of_names(values), of_title)[numbers]
+            hashes += hashes_of_pairs(hashes_of_names(values), of_title)[numbers]
+        if self.costs is not None:
+            hashes = hashes_of_pairs(hashes, hash_rows(self.costs))
         return hashes
 
     @property

@@ -102,9 +102,8 @@ class Seen:
         named = None
         of_scores: Any = False
         if len(score_labels) and len(hashes):
-            of_rows = hashes_of_names(rows.classes)[rows.y]
-            by_name = cls.of(hashes_of_pairs(hashes, of_rows), use)
-            named = replace(by_name, of_scores=True)
+            by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
+            named = replace(cls.of(by_name, use), of_scores=True)
             is_other = [name not in score_labels for name in rows.classes.tolist()]
             hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
             of_scores = "columns"
@@ -119,7 +118,7 @@ class Seen:
 
     def up_to(self, limit: int) -> Self:
         """Return the rows with a digest of at most a limit."""
-        n = int(np.searchsorted(self.digests, limit, side="right"))
+        n = np.searchsorted(self.digests, limit, side="right")
         return replace(self, digests=self.digests[:n].copy(), limit=min(self.limit, limit))
 
     @property

@@ -32,6 +32,7 @@ from tailboost.core import (
     UncertifiedGroupsWarning,
     as_table,
     check_answers,
+    columns_of,
     frozen_object,
     label_column,
     n_rows_of,
@@ -119,6 +120,8 @@ class Scored:
         Returns the hashes of what the classifier behind the steps of a pipeline reads, shape (n,).
     given : callable
         Returns the hashes of the rows as the caller gave them, shape (n,).
+    voting : callable
+        Returns the hashes that draw the votes of clusters, shape (n,): rows with one hash have one answer.
     lacking : callable
         Returns which rows lack a score that the rule reads, shape (n,).
     answers : callable, optional
@@ -134,6 +137,7 @@ class Scored:
     groups: Groups
     content: Callable[[], Hashes]
     given: Callable[[], Hashes]
+    voting: Callable[[], Hashes]
     lacking: Callable[[], Mask]
     answers: Callable[[], Labels] = lambda: np.array([])
     outputs: Callable[[], LogProbabilities] | None = None
@@ -354,7 +358,7 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
 
     content = cache(partial(hashes_of_table, model, X))
     no_row = np.zeros(n_rows_of(X), bool)
-    return Scored(groups, content, content, lambda: no_row, answers, shares=shares)
+    return Scored(groups, content, content, content, lambda: no_row, answers, shares=shares)
 
 
 def hashes_of_table(model: Model, X: Table) -> Hashes:
@@ -367,5 +371,5 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
     names = getattr(model, "feature_names_in_", None)
     # Without a number of features the model reads columns by name.
     if names is None and not hasattr(model, "n_features_in_"):
-        names = sorted(getattr(table, "columns", ()), key=str)
+        names = sorted(columns_of(table), key=str)
     return hash_rows(as_table(table, names), rounded=True)

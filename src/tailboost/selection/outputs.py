@@ -224,14 +224,15 @@ class Models(WhatModelsRead):
                 lacking |= scores.without_score(X)
         return lacking
 
-    def row_hashes(self, X: Table) -> Hashes:
+    def row_hashes(self, X: Table, *, as_stated: bool = False) -> Hashes:
         """Return the hashes of rows: of the scores that the models read, or of the checked table.
 
-        The order in which models, columns of scores and their labels are stated has no effect.
+        The order in which models, columns of scores and their labels are stated has no effect, unless the
+        hashes are of rows ``as_stated``. Then rows with the same scores in other columns are different rows.
         """
         if self.reads_scores:
-            X = np.sort(np.hstack([scores.values(X) for scores in self.scores_read]))
-        elif self.read_stacked:
+            X = np.hstack([scores.values(X) for scores in self.scores_read])
+        if not as_stated and (self.reads_scores or self.read_stacked):
             X = np.sort(X.reshape(len(X), -1))
         return hash_rows(X, rounded=True)
 

@@ -180,13 +180,11 @@ def fit(
     check_output(out, [MODEL], data)
     roles = Roles(target).given(groups=aims.groups, cluster=cluster, drop=drop)
     rows = reader.read(data, roles)
-    labels = rows.labels
     features = rows.features
     reader.refuse_odd(features)
     model = tb.RobustMixtureClassifier(**aims.settings(), random_state=seed)
-    model.fit(features, labels, **rows.beside)
-    trained = f"{rows.words}, {len(features.columns):,} columns"
-    facts = [("training data", trained), *about]
+    model.fit(features, rows.labels, **rows.beside)
+    facts = [("training data", f"{rows.words}, {len(features.columns):,} columns"), *about]
     write(model, out, rows.roles.given(features=tuple(features), about=facts))
     yield model.rates_
 

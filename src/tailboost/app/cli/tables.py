@@ -115,8 +115,7 @@ class Reader:
 
         if path.suffix in _PARQUET:
             return pd.read_parquet(path, columns=list(names))
-        missing = ["", *self.na]
-        options = {"dtype": str, "keep_default_na": False, "na_values": missing}
+        options = {"dtype": str, "keep_default_na": False, "na_values": ["", *self.na]}
         return pd.read_csv(path, usecols=list(names), **options, **self._form)[list(names)]
 
     def _table(self, path: Path, texts: set[Any], known: bool) -> tuple[Any, set[str]]:
