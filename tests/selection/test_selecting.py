@@ -211,12 +211,12 @@ def test_the_master_is_the_linear_program_of_its_columns():
     v = np.array([counts.ravel() for counts in pool.counts])
     rows = np.column_stack([program.matrix @ v.T, program.free])
     found = linprog(
-        np.r_[v @ program.cost, 0.0],
+        np.r_[v @ program.cost, 0.0, 0.0],  # no cost of the variables of objective and limit
         A_ub=rows,
         b_ub=program.bound,
-        A_eq=np.r_[np.ones(T), 0.0][None],
+        A_eq=np.r_[np.ones(T), 0.0, 0.0][None],
         b_eq=[1.0],
-        bounds=[(0, None)] * T + [(None, None)],
+        bounds=[(0, None)] * T + [(None, None)] * 2,
     )
     assert again.value == pytest.approx(found.fun, abs=1e-8)
     assert counted.value == pytest.approx(found.fun, abs=1e-6)

@@ -49,14 +49,16 @@ from tailboost.rows import (
     Seen,
     group_columns,
     group_numbers,
+    stacked,
     warn_of_other_groups,
     with_missing_group,
 )
 from tailboost.selection.door import Decided, Decision, Known, Scored, known_within
 from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.rule import Rule, ThresholdRule, check_default, stacked
+from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Engine, Selection, StoredSelection
+from tailboost.selection.stored_rule import check_default
 from tailboost.selection.table import RateTable
 
 # Maximum number of rows in a batch of a prediction, which limits memory.
@@ -225,7 +227,7 @@ class SelectedClassifier(OfAnyTable):
     def _rows_of(self, X: Table) -> Table:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
         X, _ = unpack(X)
-        if not self._models.reads_scores:
+        if not self._models.columns_read:
             return X
         if has_named_columns(X):
             return {name: np.atleast_1d(column) for name, column in X.items()}
@@ -250,7 +252,7 @@ class SelectedClassifier(OfAnyTable):
         labels = self.classes_[numbers % len(classes)]
         evidence = self.evidence_
         is_final = evidence.certificate or isinstance(evidence.selection, StoredSelection)
-        answers_as_file = is_final and self._models.reads_scores
+        answers_as_file = is_final and bool(self._models.columns_read)
         if deferred is None and answers_as_file and HUMAN_REVIEW not in classes:
             deferred = HUMAN_REVIEW
         if deferred is None:
@@ -293,7 +295,7 @@ class SelectedClassifier(OfAnyTable):
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""
         columns = group_columns(groups, "groups", X)
-        if not self._models.reads_scores:
+        if not self._models.columns_read:
             return columns
         if not columns:
             columns = {
@@ -307,7 +309,7 @@ class SelectedClassifier(OfAnyTable):
         Given probabilities of the models become an array of shape (n, M, K).
         """
         models = self._models
-        if models.reads_scores:  # each of its own column
+        if models.columns_read:  # each of its own column
             return models, X
         if has_named_columns(X):
             models = replace(models, read_stacked=True)
@@ -387,8 +389,8 @@ class SelectedClassifier(OfAnyTable):
     @property
     def scores_(self) -> Scores | None:
         """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
-        columns = self._models.scores_read
-        return columns[0] if len(columns) == len(self._models.names) == 1 else None
+        columns = self._models.columns_read
+        return columns[0] if len(columns) == 1 else None
 
     @property
     def named_estimators_(self) -> Bunch:
@@ -473,7 +475,10 @@ class SelectedClassifier(OfAnyTable):
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
         """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
-        return {line.subgroup: line.value for line in self.selection_.errors}
+        selection = self.selection_
+        kinds = (rate.by for rate in selection.problem.rates if rate.by is not None)
+        lines = selection.rates([error(by=next(kinds, "class"))])
+        return {line.subgroup: line.value for line in lines}
 
     # -- in print ---------------------------------------------------------------------------------------
 
@@ -518,7 +523,6 @@ class SelectedClassifier(OfAnyTable):
         evidence = self.evidence_
         evidence.refuse_changed()
         models = selection.models
-        scores = models.scores_read if models.reads_scores else []
         groups = zip(self._group_names.titles, self._group_names.values, strict=True)
         rule = Decision(
             selection.written,
@@ -526,7 +530,7 @@ class SelectedClassifier(OfAnyTable):
             self.by_group,
             {title: values.tolist() for title, values in groups},
             self.group_combinations_,
-            [[s.column_list, s.label_list, s.kind, s.missing] for s in scores],
+            [[s.column_list, s.label_list, s.kind, s.missing] for s in models.columns_read],
             models.logs,
         )
         own = Known(evidence.records, score_labels=models.score_labels)

@@ -232,7 +232,7 @@ def calibrate(
         selection = selection.within(stated)
     models = selection.models
     direction = selection.engine.direction(fresh.answered, fresh.outputs, fresh.voting)
-    direction.refuse_falling(models, models.rows.classes)
+    direction.refuse_falling(models)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
@@ -600,7 +600,8 @@ def prices(
         return Price(limit, float(own.mean()), float(without.mean()), noise)
 
     models, table = selection.models, answered.outputs
-    if models.score.kind == "number":
+    column = models.score_column
+    if column is not None and column.kind == "number":
         actions = selection.within([]).answers(table) % n_classes
     else:
         actions = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)

@@ -57,10 +57,10 @@ from tailboost.rows import (
     crossed,
     first_repeated,
     hash_rows,
+    logs_of,
     stratified_places,
 )
 from tailboost.selection.outputs import Models
-from tailboost.selection.rule import logs_of
 
 # Classifiers with their names.
 Named = list[tuple[str, Model]]
@@ -600,7 +600,7 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
     hashes = models.row_hashes(rows.X)
     if known:
         # Known rows of fits are whole tables, and not the scores alone.
-        given = Seen.of(hash_rows(rows.X, rounded=True) if models.reads_scores else hashes)
+        given = Seen.of(hash_rows(rows.X, rounded=True) if models.columns_read else hashes)
         repeated = first_repeated(given, known, "copies")
         if repeated is not None:
             share = 100 * given.share_in(repeated)

@@ -44,10 +44,9 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.learners.foreign import first_step
-from tailboost.rows import Records, Rows, hash_rows, hashes_of_pairs
+from tailboost.rows import Records, Rows, hash_rows, hashes_of_pairs, stacked
 from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.rule import stacked
 from tailboost.selection.search import Program
 from tailboost.selection.selection import Engine, Selection, counted
 

@@ -344,7 +344,7 @@ class TunedClassifier(SelectedClassifier):
             [fit.model for fit in final],
             [fit.columns for fit in final],
         )
-        if self.infer_groups and models.reads_scores:
+        if self.infer_groups and models.columns_read:
             raise ValueError(
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"

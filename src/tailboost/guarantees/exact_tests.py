@@ -472,7 +472,7 @@ class OneScore:
         family, selecting = selection.thresholds, CountTable.selecting(selection)
         if family is None or selecting is None:
             return None
-        scores, places = family.signed(fresh.outputs.score), fresh.outputs.groups
+        scores, places = family.sign * fresh.outputs.score, fresh.outputs.groups
         cell = family.cells(scores, places)
         rows = _counted(fresh, cell, fresh.voting, family.weights.shape[1])
         certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)

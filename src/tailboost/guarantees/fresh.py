@@ -244,7 +244,8 @@ class Fresh:
         """Return the same rows with the answers of another selection of the same candidates."""
         actions = selection.answers(self.outputs).clip(max=self.answered.strata.n_classes)
         answered = replace(self.answered, actions=actions)
-        return replace(self, answered=answered, rule=self.rule.by(selection))
+        rule = replace(self.rule, written=selection.written, defers=selection.defers)
+        return replace(self, answered=answered, rule=rule)
 
     # -- the doors -------------------------------------------------------------------------------------
 

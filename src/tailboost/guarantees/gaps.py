@@ -102,7 +102,7 @@ class Curve:
     def of(cls, case: OneScore, place: int, share: Share) -> Curve:
         """Return the curve of a place."""
         family = case.family
-        scores = family.signed(family.score[share.strata[family.data.stratum]])
+        scores = family.sign * family.score[share.strata[family.data.stratum]]
         ends, counted = counted_at(scores, share.answer)
         losses = case.selecting.loss_of_place(place)[np.searchsorted(family.edges, ends)]
         order = slice(None, None, 1 if share.answer == FIRST else -1)

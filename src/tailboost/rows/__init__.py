@@ -2,5 +2,6 @@
 
 from tailboost.rows.fingerprints import *
 from tailboost.rows.judged import *
+from tailboost.rows.probabilities import *
 from tailboost.rows.rows import *
 from tailboost.rows.seen import *

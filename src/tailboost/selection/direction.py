@@ -24,7 +24,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from tailboost.core import Floats, Ints, Labels, warn_user
+from tailboost.core import Floats, Ints, warn_user
 from tailboost.selection.outputs import Models
 
 FALLS = 6.1
@@ -55,16 +55,17 @@ class Direction(NamedTuple):
                 n_pairs += n
         return cls(total / n_pairs, n_pairs) if n_pairs else cls()
 
-    def refuse_falling(self, models: Models, classes: Labels) -> None:
+    def refuse_falling(self, models: Models) -> None:
         """Raise ValueError if the score of one of two classes falls with its label beyond chance, or warn."""
         evidence = (0.5 - self.share) * self.n_pairs**0.5
         if evidence < DOUBTFUL:
             return
-        score = models.score
-        label, other = classes[[score.positive_, 1 - score.positive_]].tolist()
-        name, cure = repr(score), f"State label={other!r}, unless the labels are exchanged"
-        if models.single is not None:
-            name = f"P({label}) of {models.single}"
+        column = models.score_column
+        assert column is not None  # of another score no label is stated
+        label, other = models.rows.classes[[column.positive_, 1 - column.positive_]].tolist()
+        name, cure = repr(column), f"State label={other!r}, unless the labels are exchanged"
+        if not models.columns_read:
+            name = f"P({label}) of {models.names[0]}"
             cure = (
                 f"Check that its probabilities have the order of the labels {[other, label]}, "
                 "and that rows and labels belong together"

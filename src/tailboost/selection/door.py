@@ -4,8 +4,6 @@ A `Decided` rule scores rows (`Scored`), has a `Decision`, and names the rows th
 have read (`Known`). Certificates, monitors and model files read these alone.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -88,10 +86,6 @@ class Decision:
     combinations: Sequence[tuple[Any, ...]] = ()
     scores: Sequence[object] = ()
     outputs: Sequence[Floats] = ()
-
-    def by(self, selection: Selection) -> Decision:
-        """Return another rule on the same scores."""
-        return replace(self, written=selection.written, defers=selection.defers)
 
     @cached_property
     def digest(self) -> str | None:
@@ -223,21 +217,21 @@ def answering(model: Model) -> Decided:
         )
     final, steps = inside(model)
     if isinstance(final, Answers):
-        found = final.__tailboost__()
+        decided = final.__tailboost__()
         if not _change(steps):
-            return found
+            return decided
 
         def read(X: Table, groups: Groups = None) -> Scored:
-            scored = found.score(transformed(X, steps), groups)
+            scored = decided.score(transformed(X, steps), groups)
             return replace(scored, given=cache(partial(hashes_of_table, model, X)))
 
         return replace(
-            found,
+            decided,
             # A certificate is about the rows as the rule reads them.
             certificate=None,
-            known=tuple(_behind(each, steps) for each in found.known),
+            known=tuple(_behind(each, steps) for each in decided.known),
             score=read,
-            identity=lambda: identity_of(steps).beside(found.identity().unknown),
+            identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
     classes = getattr(model, "classes_", None)
     labels = model.label_list if isinstance(model, Scores) else ()
@@ -269,8 +263,8 @@ def known_within(
     model, pipelines = inside(model)
     around = (*passed, model)
     for pipeline in pipelines:
-        for place, (_, step) in enumerate(pipeline.steps):
-            before = (*steps, pipeline[:place]) if place else steps
+        for number, (_, step) in enumerate(pipeline.steps):
+            before = (*steps, pipeline[:number]) if number else steps
             yield from known_within(step, before, around)
         steps = (*steps, pipeline)
     if any(model is each for each in passed):
@@ -342,8 +336,8 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
                 "certify(tune(scores, X, y, limits=…), X_fresh, y_fresh)"
             )
         with warnings.catch_warnings():  # of deferred rows, or uncertified groups
-            warnings.simplefilter("ignore", DeferredRowsWarning)
-            warnings.simplefilter("ignore", UncertifiedGroupsWarning)
+            for kind in (DeferredRowsWarning, UncertifiedGroupsWarning):
+                warnings.simplefilter("ignore", kind)
             labels = np.asarray(model.predict(X))
         check_answers(labels, X, f"predict of {type(model).__name__}")
         if labels.shape[1:] == (1,):  # CatBoost: shape (n, 1)

@@ -6,9 +6,6 @@ from typing import Any
 
 from tailboost.rows import MISSING_GROUP, unit_name
 
-#: The groups of a rule; None for a rule that reads no group.
-GroupsOfRule = Sequence[Any] | None
-
 #: A function of a score and a group, without imports.
 SOURCE = """\
 def {name}(score, group=None):
@@ -49,8 +46,8 @@ def range_words(score: str, band: Sequence[tuple[Any, Any]]) -> str:
     return "; ".join([*reversed(words), f"else {lowest_action}"])
 
 
-def words_of_groups(groups: GroupsOfRule, texts: Sequence[str]) -> str:
-    """Return a text for each group as lines that begin with its name."""
+def words_of_groups(groups: Sequence[Any] | None, texts: Sequence[str]) -> str:
+    """Return a text for each group as lines that begin with its name; of a group-blind rule the only text."""
     if groups is None:
         return texts[0]
     lines = (f"{unit_name(group)}: {text}" for group, text in zip(groups, texts, strict=True))

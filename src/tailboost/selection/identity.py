@@ -1,13 +1,11 @@
 """What a fitted model consists of, so that a later fit is seen."""
 
-from __future__ import annotations
-
 import copyreg
 import pickle
 from collections.abc import Iterable
 from functools import cached_property
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
@@ -26,11 +24,11 @@ class Identity(NamedTuple):
     digest: str = ""  # empty if there is nothing to compare
     unknown: tuple[str, ...] = ()
 
-    def beside(self, names: Iterable[str]) -> Identity:
+    def beside(self, names: Iterable[str]) -> Self:
         """Return the content with further unknown parts."""
         return self._replace(unknown=tuple(dict.fromkeys((*self.unknown, *names))))
 
-    def after_answers(self, later: Identity, name: str) -> Identity:
+    def after_answers(self, later: Self, name: str) -> Self:
         """Return the content, without a digest if models, called ``name``, have changed as they answered."""
         if later.digest == self.digest:
             return self
@@ -90,16 +88,14 @@ class _Writer(pickle.Pickler):
             return by_name
         if isinstance(reduced, str):  # a global name
             return _part, (reduced,)
-        make, given, state, items, pairs = (*reduced, None, None, None)[:5]
+        make, given, state, *entries = (*reduced, None)[:5]
         if isinstance(state, dict):
             state = {
                 name: part
                 for name, part in state.items()
                 if not isinstance(getattr(kind, str(name), None), cached_property)
             }
-        entries = [list(each or ()) for each in (items, pairs)]
-        # A state, unlike arguments, may refer to the value itself.
-        return _part, (make.__qualname__, given), (state, entries)
+        return _part, (make.__qualname__, given), state, *entries
 
 
 def _part(*content: object) -> None:

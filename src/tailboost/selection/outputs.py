@@ -8,13 +8,12 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
+from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from tailboost.core import (
     NARROW,
     ROUNDED,
-    Derived,
     Floats,
     Hashes,
     Ints,
@@ -29,8 +28,7 @@ from tailboost.core import (
     shortest_decimals,
 )
 from tailboost.learners.scores import Scores
-from tailboost.rows import Rows, hash_rows, hashes_of_pairs
-from tailboost.selection.rule import logs_of
+from tailboost.rows import Rows, hash_rows, hashes_of_pairs, logs_of
 
 # Pseudo-rows that shrink the weights towards equal ones and the offsets towards 0. With 10 instead of 1 the
 # preference-weighted error is .0037 ± .0031 lower for 300 rows of selection data (33 tables). With all rows
@@ -78,7 +76,7 @@ class LogProbabilities:
     @property
     def probabilities(self) -> Floats:
         """P(y | x), shape (n, K): those of a single model of two labels, of others the average."""
-        if self.models.single is None:
+        if self.models.score_column is None or self.models.columns_read:
             return softmax(self.pooled, axis=1)
         return np.column_stack([1.0 - self.score, self.score])
 
@@ -87,33 +85,14 @@ class LogProbabilities:
         """The score of which rules are functions, shape (n,): the single one, or the log-odds."""
         if self.scores is not None:
             return self.scores
-        if not self.models.have_score:
+        column = self.models.score_column
+        if column is None:
             return np.round(self.pooled[:, 1] - self.pooled[:, 0], LOG_ODDS_DECIMALS)
-        score = self.models.score
-        return score.scores_at(np.exp(self.logs(0)[:, score.positive_]))
-
-
-class WhatModelsRead(Derived):
-    """What follows from the kinds of models."""
-
-    #: The columns of scores among the models.
-    scores_read: list[Scores]
-    #: Whether all models are columns of scores.
-    reads_scores: bool
-    #: The labels of these columns or, on selection data, of given probabilities; otherwise none.
-    score_labels: list[Any]
-    #: Whether rules are functions of a single score: a column, or P(second class) of a single model.
-    have_score: bool
-    #: The single score of which rules are functions; `LOG_ODDS` if there is none.
-    score: Scores
-    #: The name of the model whose P(second class) is the single score; None for other scores.
-    single: str | None
-    #: Numbers of the models with positive weight; all models if no weight is positive.
-    used: Ints
+        return column.scores_at(np.exp(self.logs(0)[:, column.positive_]))
 
 
 @frozen_object
-class Models(WhatModelsRead):
+class Models:
     """The models, and the logarithms of their average, ``softmax(Σ_i w_i log p_i + b)``.
 
     Weights learned on the selection data lower the preference-weighted error by .0043 ± .0029 compared with
@@ -138,9 +117,9 @@ class Models(WhatModelsRead):
     rows : Rows
         The selection data.
     scores : ndarray of shape (n,) or None
-        The single score of these rows, if the counted models answer.
+        The values of `score_column` in these rows, if the counted models answer.
     read_stacked : bool
-        Whether the place of X has an array of their probabilities, see `tailboost.selection.rule.stacked`.
+        Whether X is an array of their probabilities, see `tailboost.rows.stacked`.
     """
 
     names: list[str]
@@ -154,37 +133,48 @@ class Models(WhatModelsRead):
     scores: Floats | None = None
     read_stacked: bool = False
 
-    def __post_init__(self) -> None:
-        fitted = self.fitted
-        scores_read = [
-            model.estimator
-            for model in fitted
-            if isinstance(getattr(model, "estimator", None), Scores)
-        ]
-        reads_scores = 0 < len(scores_read) == len(fitted)
-        labels = scores_read[0].label_list if reads_scores else []
-        if not fitted and self.rows is not None:
-            labels = self.rows.classes.tolist()
-        have_score = len(fitted) == 1 and self.n_classes == 2 and len(labels) < 2
-        score, single = LOG_ODDS, None
-        if have_score and reads_scores:
-            score = scores_read[0]
-        elif have_score:
-            # The models of our learners answer class numbers, without a list of them.
-            classes = getattr(fitted[0], "classes_", self.columns[0])
-            (label,) = classes[self.columns[0] == 1].tolist()
-            single = self.names[0]
-            score = Scores(f"{single}_{label}")
+    # -- what kind of models they are --------------------------------------------------------------------
+
+    @cached_property
+    def columns_read(self) -> list[Scores]:
+        """The columns of scores, if all models are such columns; otherwise none."""
+        estimators = [getattr(model, "estimator", None) for model in self.fitted]
+        columns = [estimator for estimator in estimators if isinstance(estimator, Scores)]
+        return columns if len(columns) == len(estimators) else []
+
+    @property
+    def score_labels(self) -> list[Any]:
+        """The labels of these columns or, on selection data, of given probabilities; otherwise none."""
+        if self.columns_read:
+            return self.columns_read[0].label_list
+        if self.fitted or self.rows is None:
+            return []
+        labels: list[Any] = self.rows.classes.tolist()
+        return labels
+
+    @cached_property
+    def score_column(self) -> Scores | None:
+        """The single score of which rules of two labels are functions; None for an average of models.
+
+        It is a column of scores, or the probability of the second label by a single model.
+        """
+        if len(self.fitted) != 1 or self.n_classes != 2:
+            return None
+        if self.columns_read:
+            (scores,) = self.columns_read
+            return scores if len(scores.column_list) == 1 else None
+        # The models of our learners answer class numbers, without a list of them.
+        classes = getattr(self.fitted[0], "classes_", self.columns[0])
+        (label,) = classes[self.columns[0] == 1].tolist()
+        return Scores(f"{self.names[0]}_{label}")
+
+    @cached_property
+    def used(self) -> Ints:
+        """Numbers of the models with positive weight; all models if no weight is positive."""
         is_used = np.greater(self.weights, 0.0)
-        vars(self).update(
-            scores_read=scores_read,
-            reads_scores=reads_scores,
-            score_labels=labels,
-            have_score=have_score,
-            score=score,
-            single=single,
-            used=np.flatnonzero(is_used | ~is_used.any()),
-        )
+        return np.flatnonzero(is_used | ~is_used.any())
+
+    # -- outputs -----------------------------------------------------------------------------------------
 
     def transform(self, X: Table, groups: Any = None) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read.
@@ -193,12 +183,15 @@ class Models(WhatModelsRead):
         """
         probabilities = cache(partial(self.probabilities, X))
         logs = cache(lambda i: logs_of(probabilities(i)))
-        scores = None
-        if self.single is not None:  # not exp(log(p)), which a threshold may tell from p
-            scores = probabilities(0)[:, 1]
-        elif self.have_score:
-            scores = self.score.values(X)[:, 0]
+        scores, column = None, self.score_column
+        if column is not None:  # not exp(log(p)), which a threshold may tell from p
+            scores = column.values(X)[:, 0] if self.columns_read else probabilities(0)[:, 1]
         return LogProbabilities(logs, self, groups, X, scores)
+
+    def selecting(self, groups: Ints) -> LogProbabilities:
+        """Return the log-probabilities of the selection data, with the numbers of their groups."""
+        logs = self.logs.__getitem__
+        return LogProbabilities(logs, self, groups, self.rows.X, self.scores)
 
     def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
@@ -207,7 +200,7 @@ class Models(WhatModelsRead):
         different rows. Equal weights of any scale become 1.
         """
         hashes, weight = None, rows.weight
-        if self.fitted and not self.reads_scores:
+        if self.fitted and not self.columns_read:
             hashes = hash_rows(rows.units)
             if rows.clusters is None:
                 hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hashes)
@@ -220,8 +213,9 @@ class Models(WhatModelsRead):
         """Return which rows lack a score that the models read; given probabilities are no scores."""
         lacking = np.zeros(n_rows_of(X), bool)
         if not self.read_stacked:
-            for scores in self.scores_read:
-                lacking |= scores.without_score(X)
+            for model in self.fitted:
+                if isinstance(getattr(model, "estimator", None), Scores):
+                    lacking |= model.estimator.without_score(X)
         return lacking
 
     def row_hashes(self, X: Table, *, as_stated: bool = False) -> Hashes:
@@ -230,9 +224,9 @@ class Models(WhatModelsRead):
         The order in which models, columns of scores and their labels are stated has no effect, unless the
         hashes are of rows ``as_stated``. Then rows with the same scores in other columns are different rows.
         """
-        if self.reads_scores:
-            X = np.hstack([scores.values(X) for scores in self.scores_read])
-        if not as_stated and (self.reads_scores or self.read_stacked):
+        if self.columns_read:
+            X = np.hstack([scores.values(X) for scores in self.columns_read])
+        if not as_stated and (self.columns_read or self.read_stacked):
             X = np.sort(X.reshape(len(X), -1))
         return hash_rows(X, rounded=True)
 
@@ -299,18 +293,17 @@ def averaging(models: Models) -> Models:
 
     options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
-    lower = np.repeat([0.0, -np.inf], [M, K])
     is_used = np.full(M, True)
     least = np.inf
     while is_used.any():
-        bounds = Bounds(lower, np.where(np.append(is_used, [True] * K), np.inf, 0.0))
-        found = minimize(
+        bounds = [(0.0, None if used else 0.0) for used in is_used] + [(None, None)] * K
+        solution = minimize(
             loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
         )
-        if found.fun > (1.0 + IDLE) * least:
+        if solution.fun > (1.0 + IDLE) * least:
             break
-        least = min(least, found.fun)
-        t = found.x
+        least = min(least, solution.fun)
+        t = solution.x
         is_used = t[:M] > 0.0
         # Next without the model of the smallest effect.
         is_used[np.where(is_used, t[:M] * spread, np.inf).argmin()] = False

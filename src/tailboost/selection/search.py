@@ -7,6 +7,7 @@ from the best rules follows. Rules within the limits come before all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +22,6 @@ from tailboost.core import (
     one_blas_thread,
 )
 from tailboost.rates import (
-    EACH,
     InfeasibleLimitsError,
     Limit,
     Rate,
@@ -37,13 +37,11 @@ from tailboost.selection.descent import DECIMALS, PENALTY, Family, RunningRates,
 from tailboost.selection.table import RateTable
 
 # Named objectives.
-OVERALL_ERROR = Statistic(EACH, error())
+OVERALL_ERROR = as_objective(error())
 NAMED = {
     "error": OVERALL_ERROR,
-    "worst_class": largest(error(by="class")),
-    "worst_group": largest(error(by="group")),
-    "worst_cell": largest(error(by="cell")),
-    "deferred": Statistic(EACH, deferred()),
+    **{f"worst_{by}": largest(error(by=by)) for by in ("class", "group", "cell")},
+    "deferred": as_objective(deferred()),
 }
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
 # accurate one is best. Weight of deferral added to the overall error: of equal ones the least is best.
@@ -73,32 +71,36 @@ STARTS = 3
 # -- the problem ---------------------------------------------------------------------------------------------
 
 
-class ProblemFacts(Derived):
-    """What follows from the objective and the limits."""
-
-    rates: list[Rate]  # of both
-    needs_costs: bool  # whether a rate is about given costs of the rows
-    needs_deferral: bool  # whether a rate charges for deferral
-
-
 @frozen_value
-class Problem(ProblemFacts):
-    """An objective within limits, and the kind of the selected rule."""
+class Problem:
+    """An objective within limits, and the kind of the selected rule.
 
-    objective: Statistic  # a rate, or the largest rate of a family
+    Attributes
+    ----------
+    objective : Statistic
+        A rate, or the largest rate of a family.
+    limits : tuple of Limit
+        The limits.
+    error_budget : float or None
+        The largest increase of the overall error; None for no limit.
+    infer_groups : bool
+        Whether rules weigh an estimate of the group of a row: not if they read it.
+    """
+
+    objective: Statistic
     limits: tuple[Limit, ...] = ()
-    # Largest increase of the overall error; None for no limit.
     error_budget: float | None = None
-    # Whether rules weigh an estimate of the group of a row: not if they read it.
     infer_groups: bool = False
 
-    def __post_init__(self) -> None:
-        rates = [self.objective.rate, *(limit.rate for limit in self.limits)]
-        vars(self).update(
-            rates=rates,
-            needs_costs=any(rate.needs_costs for rate in rates),
-            needs_deferral=any(rate.needs_deferral for rate in rates),
-        )
+    @cached_property
+    def rates(self) -> list[Rate]:
+        """The rates of the objective and the limits."""
+        return [each.rate for each in (self.objective, *self.limits)]
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether a rate is about given costs of the rows."""
+        return any(rate.needs_costs for rate in self.rates)
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the problem with other limits."""
@@ -199,7 +201,7 @@ class Program(Derived):
     matrix, bound : ndarray of shape (J, W × A), (J,)
         M and b.
     free : ndarray of shape (J, F)
-        f, coefficients of the free variables, one for each limit that has any.
+        f, coefficients of the free variables: one for the objective, and one for each limit.
     limit_of_row : ndarray of shape (J,)
         Number of the limit behind each row, −1 for the objective.
     rates : RunningRates
@@ -225,26 +227,25 @@ class Program(Derived):
             tie = TIE_PRICE * deferred().terms(strata).top
             minimised = replace(minimised, top=minimised.top + tie)
         self.terms = [minimised, *limited]
-        reached = minimised.beyond(self.level * objective.rate.is_ratio)
-        reached = reached[minimised.mass > 0] / minimised.scale
-        if not len(reached):
+        level = self.level if objective.rate.is_ratio else 0.0
+        above_level = minimised.beyond(level)[minimised.mass > 0] / minimised.scale
+        if not len(above_level):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
-        cost, rows = reached[0], []
+        cost, rows = above_level[0], []
         if objective.worst:
             cost = TIE_PRICE * self.errors
-            rows = [Inequality(-1, each, -1.0, 0.0) for each in reached]
+            rows = [Inequality(-1, rate, -1.0, 0.0) for rate in above_level]
         for i, limit in enumerate(self.limits):
             rows += [Inequality(i, *row) for row in limit.inequalities(limited[i])]
         self.cost = cost.ravel()
         self.matrix = np.reshape([row.matrix for row in rows], (len(rows), cost.size))
         self.bound = np.array([row.bound for row in rows])
         self.limit_of_row = np.array([row.limit for row in rows], dtype=np.intp)
-        free = np.array([row.free for row in rows])
-        # One free variable serves all rows of a limit that have one.
-        with_free = np.unique(self.limit_of_row[free != 0.0])
-        self.free = free[:, None] * (self.limit_of_row[:, None] == with_free)
+        # One free variable serves all rows of the objective, and one all rows of each limit.
+        served = self.limit_of_row[:, None] == np.arange(-1, len(self.limits))
+        self.free = np.array([row.free for row in rows])[:, None] * served
         self.rates = RunningRates(objective, self.limits, self.terms)
 
     def action_costs(self, duals: Floats) -> Floats:
@@ -264,8 +265,7 @@ class Program(Derived):
 
     def charged(self, counts: Sequence[Floats]) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
-        sums = np.reshape(counts, (len(counts), -1)) @ self.rates.table
-        return self.rates.charged(sums, sums[0])
+        return self.rates.charged(np.reshape(counts, (len(counts), -1)) @ self.rates.table)
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""
@@ -298,21 +298,22 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
     flat = np.reshape(counts, (len(counts), -1))
     n_rows, n_free = program.free.shape
     is_weight = np.repeat([0.0, 1.0], [n_free + n_rows, len(flat)])
-    first = (np.arange(n_free) == 0) * program.objective.worst  # z_0 is the largest rate
+    of_free = np.zeros(n_free)
+    of_free[0] = program.objective.worst  # z_0 is the largest rate
     for _ in range(LEVELS_TRIED):
-        found = linprog(
-            np.concatenate([first, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
+        solution = linprog(
+            np.concatenate([of_free, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
             A_ub=np.hstack([program.free, -np.eye(n_rows), program.matrix @ flat.T]),
             b_ub=program.bound,
             A_eq=is_weight[None],
             b_eq=[1.0],
             bounds=[(None, None)] * n_free + [(0.0, None)] * (n_rows + len(flat)),
         )
-        _, slack, weights = np.split(found.x, [n_free, n_free + n_rows])
+        _, slack, weights = np.split(solution.x, [n_free, n_free + n_rows])
         weights = np.maximum(weights, 0.0)
         mixed = np.tensordot(weights / weights.sum(), counts, axes=1)
-        duals = np.maximum(-found.ineqlin.marginals, 0.0)
-        mixture = Mixture(program, found.fun, duals, mixed, slack.sum() <= SOLVED)
+        duals = np.maximum(-solution.ineqlin.marginals, 0.0)
+        mixture = Mixture(program, solution.fun, duals, mixed, slack.sum() <= SOLVED)
         if not program.objective.rate.is_ratio:
             break
         level = program.value(mixed)

@@ -1,6 +1,7 @@
 """The engine, which selects among the rules of a family on selection data without a fit, and its selections.
 
-A selection is a rule for a problem, with its rates and warnings.
+A selection is a rule for a problem, with its rates and warnings. A family is all rules of one form:
+`Thresholds` on a score of two labels, or `ClassWeights`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 
 from tailboost.core import (
     BoundNotMetWarning,
-    Derived,
     Document,
     Floats,
     Ints,
@@ -25,11 +25,11 @@ from tailboost.core import (
     joined,
     warn_user,
 )
-from tailboost.rates import Counts, Limit, Rate, error
+from tailboost.rates import Counts, Limit, Rate
 from tailboost.rows import HUMAN_REVIEW, GroupNames, Rows, unit_name
 from tailboost.selection.direction import Direction
-from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.rule import Band, Rule, ThresholdRule
+from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
+from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
     Pool,
     Problem,
@@ -56,10 +56,10 @@ GroupsRead = tuple[list[Name] | None, Name]
 """The groups of a group-aware rule and the name of their column; None and None for a group-blind rule."""
 
 
-def counted(problem: Problem, rows: Rows, group_column: int | None) -> Counts:
+def counted(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
     """Return the rows to be counted for a problem.
 
-    Groups make strata if a rate is about them, or if rules read their column, number ``group_column``.
+    Groups make strata if a rate is about them, or if rules read their column, number ``column_read``.
 
     Raises
     ------
@@ -68,9 +68,9 @@ def counted(problem: Problem, rows: Rows, group_column: int | None) -> Counts:
     """
     names = rows.names
     used = problem.columns(names.titles)
-    if group_column is not None:
-        used = sorted({*used, group_column})
-        absent = np.delete(names.values[group_column], rows.groups[:, group_column])
+    if column_read is not None:
+        used = sorted({*used, column_read})
+        absent = np.delete(names.values[column_read], rows.groups[:, column_read])
         if len(absent):
             raise ValueError(
                 f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
@@ -79,17 +79,42 @@ def counted(problem: Problem, rows: Rows, group_column: int | None) -> Counts:
     if any(rate.needs_groups for rate in problem.rates) and not used:
         # Of an unknown column the terms raise the error.
         used = [*range(len(names.titles))]
-    found = Counts.stratified(
+    data = Counts.stratified(
         rows.y,
         list(rows.groups[:, used].T),
         rows.weight,
         rows.classes,
         GroupNames(tuple(names.values[j] for j in used), tuple(names.titles[j] for j in used)),
-        defers=problem.needs_deferral,
+        defers=any(rate.needs_deferral for rate in problem.rates),
         costs=rows.costs if problem.needs_costs else None,
     )
-    size = rows.sizes(found.stratum, len(found.strata.mass))
-    return replace(found, strata=replace(found.strata, size=size))
+    size = rows.sizes(data.stratum, len(data.strata.mass))
+    return replace(data, strata=replace(data.strata, size=size))
+
+
+def family_of(
+    problem: Problem, data: Counts, table: LogProbabilities, group_column: int | None
+) -> Thresholds | ClassWeights:
+    """Return the rules on outputs of models: thresholds on a score of two labels, or weights of classes.
+
+    Of two labels there are weights where an estimate of groups is asked for, and is better than their
+    frequencies.
+    """
+    models, strata = table.models, data.strata
+    infers = problem.infer_groups and strata.n_combinations > 1 and not models.columns_read
+    if infers or strata.n_classes > 2:
+        weights = ClassWeights(data, group_column)
+        weights = replace(weights, probabilities=weights.predict(table))
+        if infers:
+            weights = weights.with_groups(table, models.rows.weight)
+        if weights.models or strata.n_classes > 2:
+            return weights
+    column = models.score_column or LOG_ODDS
+    sign = 2.0 * column.positive_ - 1.0  # −1.0 of a score for the first label
+    # Without the average, which is most of the memory of a large table.
+    chance = np.exp(table.pooled[:, 1])
+    del table.pooled
+    return Thresholds(data, table.score, chance, group_column, sign)
 
 
 @frozen_object
@@ -103,8 +128,8 @@ class Engine:
     models : Models
         The models with their log-probabilities, their average, and the selection data. The features of these
         rows, from which groups are estimated, and their costs are not kept.
-    group_column : int or None
-        Number of the group column that rules read; None for group-blind rules.
+    column_read : int or None
+        Number of the group column that rules read, among the given ones; None for group-blind rules.
     family : Thresholds or ClassWeights
         The rules, on the selection data.
     spread : float
@@ -115,13 +140,13 @@ class Engine:
 
     problem: Problem
     models: Models
-    group_column: int | None
+    column_read: int | None
     family: Thresholds | ClassWeights
     spread: float
     words: str
 
     @classmethod
-    def of(cls, problem: Problem, models: Models, group_column: int | None) -> Self:
+    def of(cls, problem: Problem, models: Models, column_read: int | None) -> Self:
         """Return the rules for a problem on the outputs of models.
 
         Raises
@@ -130,58 +155,43 @@ class Engine:
             If a group that rules read has no row, or a score falls with the label that is stated for it.
         """
         rows = models.rows
-        data = counted(problem, rows, group_column)
+        data = counted(problem, rows, column_read)
         strata = data.strata
-        column = None
-        if group_column is not None and len(rows.names.values[group_column]) > 1:
-            column = strata.columns.index(rows.names.titles[group_column])
-        place = strata.place(column)[data.stratum]
-        logs = models.logs.__getitem__
-        table = LogProbabilities(logs, models, place, rows.X, models.scores)
-        infers = problem.infer_groups and strata.n_combinations > 1 and not models.reads_scores
-        family: Thresholds | ClassWeights
-        if infers or strata.n_classes > 2:
-            weights = ClassWeights(data, column)
-            family = replace(weights, probabilities=weights.predict(table))
-            if infers:
-                family = family.with_groups(table, rows.weight)
-            infers = bool(family.models)
-        if strata.n_classes == 2 and not infers:
-            sign = 2.0 * models.score.positive_ - 1.0
-            # Without the average, which is most of the memory of a large table.
-            chance = np.exp(table.pooled[:, 1])
-            del table.pooled
-            family = Thresholds(data, table.score, chance, column, sign)
-        engine = cls(
-            problem,
-            replace(models, rows=replace(rows, X=None, costs=None)),
-            group_column,
-            family,
-            REFIT * (rows.refit or infers),
-            rows.words + ", with groups estimated by models of other rows" * infers,
-        )
+        group_column = None  # among the columns of the strata
+        if column_read is not None and len(rows.names.values[column_read]) > 1:
+            group_column = strata.columns.index(rows.names.titles[column_read])
+        table = models.selecting(strata.place(group_column)[data.stratum])
+        family = family_of(problem, data, table, group_column)
+        words, by_other_models = rows.words, rows.refit
+        if family.models:
+            words += ", with groups estimated by models of other rows"
+            by_other_models = True
+        spread = REFIT if by_other_models else 0.0
+        models = replace(models, rows=replace(rows, X=None, costs=None))
+        engine = cls(problem, models, column_read, family, spread, words)
         if not (rows.fitted or rows.refit):
-            direction = engine.direction(data, table, np.arange(len(place)))
-            direction.refuse_falling(models, rows.classes)
+            direction = engine.direction(data, table, np.arange(len(data.stratum)))
+            direction.refuse_falling(models)
         return engine
 
     def __setstate__(self, state: Document) -> None:
-        # Earlier versions called the column told.
-        vars(self).update({"group_column": state.get("told"), **state})
+        # Earlier versions called the column told, and then group_column.
+        earlier = state.get("group_column", state.get("told"))
+        vars(self).update({"column_read": earlier, **state})
 
     def outputs(self) -> LogProbabilities:
         """Return the outputs of the models on the selection data."""
-        models, data = self.models, self.family.data
-        place = data.strata.place(self.family.group_column)[data.stratum]
-        return LogProbabilities(models.logs.__getitem__, models, place, scores=models.scores)
+        data = self.family.data
+        groups = data.strata.place(self.family.group_column)[data.stratum]
+        return self.models.selecting(groups)
 
     def direction(self, data: Counts, table: LogProbabilities, among: Ints) -> Direction:
         """Return whether the single score of some rows grows with the label that it is stated for."""
         family = self.family
-        if not isinstance(family, Thresholds) or not self.models.have_score:
+        if not isinstance(family, Thresholds) or self.models.score_column is None:
             return Direction()
         y = data.strata.y[data.stratum[among]]
-        return Direction.of(family.signed(table.score[among]), y, table.groups[among])
+        return Direction.of(family.sign * table.score[among], y, table.groups[among])
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -195,11 +205,11 @@ class Engine:
         titles = self.models.rows.names.titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
-            and problem.needs_deferral == strata.defers
+            and any(rate.needs_deferral for rate in problem.rates) == strata.defers
             and problem.needs_costs <= self.problem.needs_costs
             and problem.infer_groups <= self.problem.infer_groups
         )
-        return self if covers else Engine.of(problem, self.models, self.group_column)
+        return self if covers else Engine.of(problem, self.models, self.column_read)
 
     # -- selection -------------------------------------------------------------------------------------
 
@@ -236,21 +246,8 @@ class Engine:
         return Selection(self, problem, program, rule, pool.counts[number])
 
 
-class WhatARuleReads(Derived):
-    """What a selected rule has of its engine."""
-
-    #: The models that make the scores.
-    models: Models
-    #: Whether it may defer rows.
-    defers: bool
-    #: The groups that it reads, and their column.
-    groups_read: GroupsRead
-    #: Number of selection rows; of weighted rows the effective number.
-    n_rows: float
-
-
 @frozen_object
-class Selection(WhatARuleReads):
+class Selection:
     """The rule selected for a problem among the candidates on selection data, with its rates there.
 
     Another problem gives another selection: no model is fitted, no classifier is needed, and nothing warns.
@@ -278,19 +275,29 @@ class Selection(WhatARuleReads):
 
     notes: ClassVar[None] = None  # a file has some
 
-    def __post_init__(self) -> None:
-        models, column = self.engine.models, self.engine.group_column
-        groups_read = None, None
-        if column is not None:
-            names = models.rows.names
-            groups_read = names.values[column].tolist(), names.titles[column]
-        strata = self.program.strata
-        vars(self).update(
-            models=models,
-            defers=strata.defers,
-            groups_read=groups_read,
-            n_rows=float(strata.size.sum()),
-        )
+    @cached_property
+    def models(self) -> Models:
+        """The models that make the scores."""
+        return self.engine.models
+
+    @property
+    def defers(self) -> bool:
+        """Whether the rule may defer rows."""
+        return self.program.strata.defers
+
+    @cached_property
+    def groups_read(self) -> GroupsRead:
+        """The groups of a group-aware rule, and the name of their column."""
+        column = self.engine.column_read
+        if column is None:
+            return None, None
+        names = self.models.rows.names
+        return names.values[column].tolist(), names.titles[column]
+
+    @property
+    def n_rows(self) -> float:
+        """Number of selection rows; of weighted rows the effective number."""
+        return float(self.program.strata.size.sum())
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits; raises as `Engine.select`."""
@@ -307,26 +314,26 @@ class Selection(WhatARuleReads):
     @cached_property
     def on_score(self) -> ThresholdRule:
         """The rule of thresholds on the score; of several models on the log-odds of their average."""
-        score, family = self.models.score, self.engine.family
+        family = self.engine.family
         assert isinstance(family, Thresholds)
-        sign = int(family.sign)
+        column = self.models.score_column or LOG_ODDS
         classes = list(self.program.strata.classes)
-        first, last = classes[::sign]
-        bands: list[Band] = []
-        for low, high in np.sort(sign * self.rule, axis=1)[:, [0, -1]].tolist():
+        first, last = classes[:: int(family.sign)]
+        bands = []
+        for low, high in np.sort(family.sign * self.rule, axis=1)[:, [0, -1]].tolist():
             ranges = (-np.inf, low, first), (low, high, HUMAN_REVIEW), (high, np.inf, last)
             band = [(lower, action) for lower, upper, action in ranges if lower < upper]
             bands.append([(None, band[0][1]), *band[1:]])
-        groups, column = self.groups_read
+        groups, group_column = self.groups_read
         return ThresholdRule(
-            score.column_list[0],
+            column.column_list[0],
             classes,
             groups,
             bands,
-            score.kind,
-            score.missing,
-            self.models.single,
-            column,
+            column.kind,
+            column.missing,
+            None if self.models.columns_read else self.models.names[0],
+            group_column,
             last,
         )
 
@@ -334,7 +341,7 @@ class Selection(WhatARuleReads):
     def written(self) -> ThresholdRule | Rule:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
         models, family = self.models, self.engine.family
-        if isinstance(family, Thresholds) and models.have_score:
+        if isinstance(family, Thresholds) and models.score_column is not None:
             return self.on_score
         return Rule(
             list(self.program.strata.classes),
@@ -342,7 +349,7 @@ class Selection(WhatARuleReads):
             {models.names[i]: float(models.weights[i]) for i in models.used},
             models.offset.tolist(),
             family.costs(self.rule).tolist(),
-            isinstance(family, ClassWeights) and bool(family.models),
+            bool(family.models),
         )
 
     def answers(self, table: LogProbabilities) -> Ints:
@@ -350,7 +357,8 @@ class Selection(WhatARuleReads):
         family, K = self.engine.family, self.program.strata.n_classes
         if isinstance(family, ClassWeights):
             costs = expected_costs(family.predict(table), self.rule)
-            return costs[:K].argmin(axis=0) + K * (costs.argmin(axis=0) == K)
+            labels = costs[:K].argmin(axis=0)
+            return np.where(costs.argmin(axis=0) == K, K + labels, labels)
         numbers = self.on_score.numbers(table.score, table.groups)
         deferred = np.flatnonzero(numbers == K)
         if len(deferred):
@@ -377,12 +385,6 @@ class Selection(WhatARuleReads):
     def estimates(self) -> RateTable:
         """The rates of the objective and the limits by subgroup."""
         return self.rates([self.program.objective.rate, *self.program.limits])
-
-    @cached_property
-    def errors(self) -> RateTable:
-        """The errors of the subgroups of the problem."""
-        kinds = (rate.by for rate in self.problem.rates if rate.by is not None)
-        return self.rates([error(by=next(kinds, "class"))])
 
     # -- warnings ----------------------------------------------------------------------------------------
 
@@ -436,9 +438,9 @@ class Selection(WhatARuleReads):
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
         family = self.engine.family
         assert isinstance(family, Thresholds)
-        place = family.places[family.data.stratum]
         moved = replace(self, rule=ends)
-        counts = family.data.of(moved.on_score.numbers(family.score, place))
+        groups = family.places[family.data.stratum]
+        counts = family.data.of(moved.on_score.numbers(family.score, groups))
         return replace(moved, counts=counts)
 
 
@@ -469,7 +471,7 @@ class StoredSelection:
     @property
     def defers(self) -> bool:
         """Whether the rule may defer rows."""
-        return self.written.defers or self.problem.needs_deferral
+        return self.written.defers or any(rate.needs_deferral for rate in self.problem.rates)
 
     def answers(self, table: LogProbabilities) -> Ints:
         """Return class numbers, and K of a deferred row: a file does not know the label it would get."""

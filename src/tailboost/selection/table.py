@@ -1,10 +1,8 @@
 """Counted rates with intervals for new rows, and their tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -210,7 +208,7 @@ class RateTable:
         *,
         spread: float = 0.0,
         has_interval: Callable[[Rate], bool] = lambda rate: True,
-    ) -> RateTable:
+    ) -> Self:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
         A rate has no interval where the selection finds favourable rows: a ratio, whose denominator depends
@@ -237,26 +235,27 @@ class RateTable:
         lines: list[RateLine] = []
         for each in statistics:
             rate = each.rate
-            found = counted_rate(rate, strata, counts, spread, has_interval=has_interval(rate))
-            bounds = np.full(len(found.names), np.nan)
+            counted = counted_rate(
+                rate, strata, counts, spread, has_interval=has_interval(rate)
+            )
+            bounds = np.full(len(counted.names), np.nan)
             line = partial(RateLine, str(rate), in_percent=in_percent and not rate.in_costs)
             if isinstance(each, Limit):
                 line = partial(
                     line, limit=str(each), sense=each.sense, in_percent=each.in_percent
                 )
                 if not each.compares:
-                    bounds = each.levels(found.names)
-            numbers = np.array(
-                [found.values, found.low, found.high, found.rows, bounds]
-            ).tolist()
-            for name, value, low, high, n, bound in zip(found.names, *numbers, strict=True):
+                    bounds = each.levels(counted.names)
+            numbers = [counted.values, counted.low, counted.high, counted.rows, bounds]
+            columns = np.array(numbers).tolist()
+            for name, value, low, high, n, bound in zip(counted.names, *columns, strict=True):
                 lines.append(line(name, value, low, high, n, bound, each.keeps(value, bound)))
             if isinstance(each, Limit) and each.compares:
                 value = low = high = np.nan
-                if np.isfinite(found.values).all():  # of all subgroups
-                    value = each.value(found.values)
-                if np.isfinite(found.low).all():
-                    low, high = each.interval(found.low, found.high)
+                if np.isfinite(counted.values).all():  # of all subgroups
+                    value = each.value(counted.values)
+                if np.isfinite(counted.low).all():
+                    low, high = each.interval(counted.low, counted.high)
                 met = each.keeps(value, each.bound)
                 lines.append(line(each.form, value, low, high, np.nan, each.bound, met))
         return cls(tuple(lines), words)

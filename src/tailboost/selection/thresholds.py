@@ -8,7 +8,7 @@ Axes: m places, V cells, S strata, A actions, and W entries of the counts of an 
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -69,11 +69,11 @@ class Thresholds:
     group_column : int or None
         Column of groups whose values are the places; None for one place.
     sign : float
-        −1 if scores fall with the probability of the second label: thresholds are on `signed` scores.
+        −1 if scores fall with the probability of the second label: thresholds are on scores times this sign.
     most : int
         The most thresholds for each label.
     ascending : tuple of ndarray, optional
-        The sorted signed scores of the rows of each place, if they are known.
+        The sorted scores of the rows, with the sign, of each place, if they are known.
 
     Attributes
     ----------
@@ -105,8 +105,10 @@ class Thresholds:
     most: int = MOST
     ascending: tuple[Floats, ...] = ()
 
+    models: ClassVar[tuple[()]] = ()  # no group is estimated
+
     def __post_init__(self) -> None:
-        data, scores = self.data, self.signed(self.score)
+        data, scores = self.data, self.sign * self.score
         strata = data.strata
         n_strata = len(strata.mass)
         self.places = strata.place(self.group_column)
@@ -162,12 +164,8 @@ class Thresholds:
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
         if "scores" in state:  # in files of earlier versions, with the sign
-            self.score = self.signed(state["scores"])
+            self.score = self.sign * state["scores"]
             self.__post_init__()
-
-    def signed(self, scores: Floats) -> Floats:
-        """Return scores with the sign: they grow with the probability of the second label."""
-        return scores if self.sign > 0 else -scores
 
     def places_of(self, strata: Strata) -> Places:
         """Return the places of other strata."""
@@ -189,10 +187,9 @@ class Thresholds:
         # A row below the high cut is deferred (−1) instead of the second label, and below the low cut it gets
         # the first label instead of deferral: at these prices.
         prices = np.diff(costs[:, [1, -1, 0]]).T
-        for number, (below, cuts) in enumerate(zip(self.expected, self.cuts, strict=True)):
-            high, low = (
-                prices[:, self.places == number] @ below
-            )  # of the rows below each cut, (T,)
+        for number, cuts in enumerate(self.cuts):
+            # The prices of all rows below each cut, (T,).
+            high, low = prices[:, self.places == number] @ self.expected[number]
             # The low cut is at most the high one: each high cut goes with the cheapest low one up to it.
             last = (np.minimum.accumulate(low) + high).argmin()
             best.append(cuts[[low[: last + 1].argmin(), last]])

@@ -1,0 +1,71 @@
+"""Given probabilities of models: tables of them as one array, and their logarithms."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tailboost.core import (
+    ROUNDED,
+    Array,
+    Floats,
+    Table,
+    check_indexes,
+    check_length,
+    check_probabilities,
+    has_named_columns,
+    in_class_order,
+    n_rows_of,
+)
+
+# Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
+LEAST_PROBABILITY = 1e-6
+
+
+def stacked(
+    probabilities: Mapping[str, Table], classes: Array, names: Sequence[str] | None = None
+) -> Floats:
+    """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
+
+    ``names`` are those of all M models, by default the given ones. The columns of a data frame are found by
+    label.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
+    """
+    if not has_named_columns(probabilities):
+        raise TypeError(
+            "probabilities must be a dict of arrays by name of a model, got "
+            f"{probabilities!r:.80}"
+        )
+    names = names or list(probabilities)
+    unknown = [name for name in probabilities if name not in names]
+    if unknown:
+        raise ValueError(
+            f"probabilities: no model is called {unknown}; there are {names}. Columns of a "
+            "table are given as a data frame, pd.DataFrame(columns)"
+        )
+    if not probabilities:
+        raise ValueError("probabilities must be a dict of at least one model, got {}")
+    check_indexes(probabilities=probabilities)
+    n_rows = n_rows_of(probabilities)
+    P = np.full((n_rows, len(names), len(classes)), np.nan)
+    for name, given in probabilities.items():
+        argument = f"probabilities[{name!r}]"
+        of_model = in_class_order(given, argument, classes)
+        n_columns = np.shape(of_model)[1] if np.ndim(of_model) == 2 else 2
+        if n_columns != len(classes):
+            raise ValueError(
+                f"{argument} has {n_columns} columns, but there are {len(classes)} classes: "
+                "one column for each, in the order of `classes`"
+            )
+        check_length(of_model, argument, n_rows, "the table")
+        P[:, names.index(name)] = check_probabilities(of_model, argument, ROUNDED)
+    return P
+
+
+def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Floats:
+    """Return the logarithms of probabilities, shape (…, K); smaller ones are raised to ``smallest``."""
+    P = probabilities.clip(min=0.0)
+    return np.log(np.maximum(P / P.sum(axis=-1, keepdims=True), smallest))
