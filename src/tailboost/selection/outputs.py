@@ -135,7 +135,7 @@ class Models:
 
     # -- what kind of models they are --------------------------------------------------------------------
 
-    @cached_property
+    @property
     def columns_read(self) -> list[Scores]:
         """The columns of scores, if all models are such columns; otherwise none."""
         estimators = [getattr(model, "estimator", None) for model in self.fitted]
@@ -152,7 +152,7 @@ class Models:
         labels: list[Any] = self.rows.classes.tolist()
         return labels
 
-    @cached_property
+    @property
     def score_column(self) -> Scores | None:
         """The single score of which rules of two labels are functions; None for an average of models.
 
@@ -168,7 +168,7 @@ class Models:
         (label,) = classes[self.columns[0] == 1].tolist()
         return Scores(f"{self.names[0]}_{label}")
 
-    @cached_property
+    @property
     def used(self) -> Ints:
         """Numbers of the models with positive weight; all models if no weight is positive."""
         is_used = np.greater(self.weights, 0.0)

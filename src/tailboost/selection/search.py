@@ -7,7 +7,6 @@ from the best rules follows. Rules within the limits come before all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -92,7 +91,7 @@ class Problem:
     error_budget: float | None = None
     infer_groups: bool = False
 
-    @cached_property
+    @property
     def rates(self) -> list[Rate]:
         """The rates of the objective and the limits."""
         return [each.rate for each in (self.objective, *self.limits)]

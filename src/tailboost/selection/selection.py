@@ -275,7 +275,7 @@ class Selection:
 
     notes: ClassVar[None] = None  # a file has some
 
-    @cached_property
+    @property
     def models(self) -> Models:
         """The models that make the scores."""
         return self.engine.models
@@ -285,7 +285,7 @@ class Selection:
         """Whether the rule may defer rows."""
         return self.program.strata.defers
 
-    @cached_property
+    @property
     def groups_read(self) -> GroupsRead:
         """The groups of a group-aware rule, and the name of their column."""
         column = self.engine.column_read
