@@ -31,7 +31,8 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import check_alpha
 from tailboost.rates import error, measure
-from tailboost.rows import answer_shares, group_columns
+from tailboost.rows import group_columns
+from tailboost.selection.door import answer_shares
 from tailboost.solvers.tail import loss_vector
 
 __all__ = [

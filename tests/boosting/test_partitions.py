@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import tailboost as tb
 from tailboost import published
-from tailboost.core.partitions import streamed
+from tailboost.core.frames import streamed
 
 pytest.importorskip("xgboost")
 dask = pytest.importorskip("dask", reason="needs the extra dask")

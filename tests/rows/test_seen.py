@@ -9,9 +9,9 @@ from scipy.special import expit
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.rows import Rows
+from tailboost.rows import Rows, kept_together
 from tailboost.rows.fingerprints import hash_rows, random_numbers, selecting_numbers, voting_numbers
-from tailboost.rows.seen import MOST_DIGESTS, Seen, kept_together
+from tailboost.rows.seen import MOST_DIGESTS, Seen
 
 
 def scored(seed, n, decimals, shift=0.0):

@@ -41,6 +41,7 @@ Label = str | float | np.generic
 By = str | int | Sequence[str | int] | None
 #: The name of a subgroup, a label, a group or a column of groups: text, a number, None, or a tuple of names.
 Name = Hashable
+Names = tuple[Name, ...]
 #: Values of scikit-learn's ``random_state``.
 Seed = int | np.random.RandomState | None
 #: Plain types for JSON, by the names of fields.

@@ -1,11 +1,8 @@
-"""Tables of any library, and checks of labels, numbers, weights and costs, each with one sentence.
+"""Checks of labels, numbers, weights, probabilities and costs, each with one sentence.
 
 A message has the name of the argument, the expected value and the actual one.
 """
 
-import sys
-from collections.abc import Mapping, Sequence
-from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -13,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Table
+from tailboost.core.frames import as_pandas
 from tailboost.core.spelling import did_you_mean, joined
 
-# The most known labels or groups in a message.
-NAMES_SHOWN = 10
+# The most names in a message.
+NAMES_SHOWN = 20
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
 LARGEST_MEAN_WEIGHT = 1e9
 # Significant bits of weights, fewer than the 53 of float64 and more than the 24 of float32.
@@ -25,151 +23,7 @@ WEIGHT_BITS = 32
 PROBABILITY_ROUNDING = 1e-3
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
-# By a method of their type: values that nothing here reads as they are, in words of a message.
-UNREAD = {
-    "compute": "a collection of Dask, whose rows are not in memory: pass its compute(), or see the "
-    "page 'Large tables' of the documentation",
-    "collect": "a LazyFrame of polars, whose rows are not in memory: pass its collect()",
-    "result": "a future, whose rows are not in memory: pass its result()",
-    "to_table": "a data set of pyarrow, whose rows are not in memory: pass its to_table(), or see "
-    "the page 'Large tables' of the documentation",
-    "filled": "a masked array, whose mask is not read: pass astype(float).filled(numpy.nan) for missing "
-    "numbers, or leave their rows out",
-}
 GIVE_A_VALUE = "drop their rows or give them a value"
-
-
-# -- tables ----------------------------------------------------------------------------------------
-
-
-def refuse_unread(values: Any, name: str) -> None:
-    """Raise TypeError for values whose rows are not in memory, and for masked arrays."""
-    if isinstance(values, list) and values:  # one of partitions
-        refuse_unread(values[0], name)
-    for method, words in UNREAD.items():
-        if hasattr(type(values), method):
-            raise TypeError(f"{name} is {words}")
-
-
-def as_pandas(table: Table) -> Any:
-    """Return a table of polars or pyarrow as a data frame of pandas, a sparse one as canonical csr or csc.
-
-    Other tables are unchanged. SciPy and scikit-learn sum entries of the same place in place, so a matrix
-    that needs it is copied.
-    """
-    refuse_unread(table, "the table")
-    if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
-        return table.to_pandas()
-    if not hasattr(table, "tocsr") or table.ndim != 2:
-        return table
-    if table.format in ("csr", "csc") and table.has_canonical_format:
-        return table
-    matrix = table.tocsr(copy=True)
-    matrix.sum_duplicates()
-    return matrix
-
-
-def has_named_columns(X: Table) -> bool:
-    """Return whether a table is a dict of columns; SciPy's DOK arrays derive from dict, but are tables."""
-    return isinstance(X, Mapping) and not hasattr(X, "tocsr")
-
-
-def columns_of(X: Table) -> list[Any]:
-    """Return the names of the columns of a data frame or a dict; empty for other tables."""
-    return list(X if has_named_columns(X) else getattr(X, "columns", ()))
-
-
-def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
-    """Return rows as an object with a shape; an object with one is returned unchanged.
-
-    Parameters
-    ----------
-    X : table
-        A dict of arrays becomes a table of their columns, in the order of their names.
-    names : sequence, optional
-        The order of the columns of a data frame with all of them.
-    """
-    X = as_pandas(X)
-    if names is not None and hasattr(X, "columns") and set(names) <= set(X.columns):
-        return X[list(names)]
-    if hasattr(X, "shape"):
-        return X
-    if isinstance(X, Mapping):
-        return np.column_stack([np.asarray(X[name]) for name in sorted(X, key=str)])
-    return np.asarray(X)
-
-
-def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
-    """Return a table as `as_pandas`, and labels; a torch Dataset as arrays, with its labels if ``y`` is None.
-
-    PyTorch is not imported here: a user with a Dataset has imported torch.
-    """
-    data = sys.modules.get("torch.utils.data")
-    if data is None or not isinstance(X, data.Dataset):
-        return as_pandas(X), y
-    rows, labels = read_dataset(X)
-    if y is None:
-        y = labels
-    return rows, y
-
-
-def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
-    """Return rows and labels of a dataset, read once from beginning to end.
-
-    An item is a row, or a row and its label. Images are arrays or pictures of shape H×W or H×W×C, or tensors
-    of shape C×H×W; the channels move last. Labels are None if items have none.
-    """
-    if not hasattr(dataset, "__len__") or not len(dataset):
-        raise ValueError(f"the {type(dataset).__name__} has no length or no rows")
-    items: Sequence[Any] = [dataset[i] for i in range(len(dataset))]
-    labels: Sequence[Any] = ()
-    if isinstance(items[0], (tuple, list)):
-        items, *others = zip(*items, strict=True)
-        labels = [np.asarray(label).item() for label in chain(*others[:1])]
-    rows = np.stack([*map(np.asarray, items)])
-    if hasattr(items[0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
-        rows = np.moveaxis(rows, 1, -1)
-    return rows, np.array(labels) if labels else None
-
-
-def n_rows_of(X: Table) -> int:
-    """Return the number of rows of a table, or of a dict of columns."""
-    if hasattr(X, "shape"):
-        return int(X.shape[0])
-    if isinstance(X, Mapping):
-        X = next(iter(X.values()), ())
-    return len(X if hasattr(X, "__len__") else np.atleast_1d(np.asarray(X)))
-
-
-def take(X: Table, rows: Array) -> Any:
-    """Return rows of a table or of a dict of columns, by numbers or a mask (n,); None for None."""
-    from sklearn.utils import _safe_indexing  # a rule of a file answers without it
-
-    if X is None:
-        return None
-    if has_named_columns(X):
-        return {name: take(column, rows) for name, column in X.items()}
-    if hasattr(X, "tocsr"):
-        X = X.tocsr()  # some formats have no row indexing
-    if rows.dtype == np.bool_:  # some tables take no mask
-        rows = np.flatnonzero(rows)
-    return _safe_indexing(X, rows)
-
-
-def check_table(frame: Table) -> None:
-    """Raise ValueError unless a data frame is a table with rows, columns, and different names of these."""
-    if frame.ndim != 2:
-        raise ValueError(
-            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a "
-            "data frame give X.iloc[[i]], for one column X[[name]]"
-        )
-    repeated = frame.columns[frame.columns.duplicated()].tolist()
-    if repeated:
-        raise ValueError(
-            f"X has more than one column called {repeated[0]!r}; names must differ"
-        )
-    if not frame.size:
-        raise ValueError(f"X has no rows or no columns: its shape is {frame.shape}")
 
 
 # -- numbers and weights ---------------------------------------------------------------------------
@@ -231,61 +85,6 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
 
 
 # -- columns: labels, groups, clusters -------------------------------------------------------------
-
-
-def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
-    """Raise unless there is one entry for each of the n rows of ``of``."""
-    if n_rows_of(values) != n:
-        raise ValueError(f"{name} has {n_rows_of(values):,} rows, {of} has {n:,}")
-
-
-def check_answers(answers: Array, X: Table, name: str) -> None:
-    """Raise unless a model has given one answer for each row of a table."""
-    n, n_rows = n_rows_of(answers), n_rows_of(X)
-    if n != n_rows:
-        cure = ""
-        if n == len(columns_of(X)):  # as a vectoriser iterates over a data frame
-            cure = f": a model of texts reads the column itself, X[{columns_of(X)[0]!r}]"
-        raise ValueError(f"{name} has {n:,} rows, the table has {n_rows:,}{cure}")
-
-
-def check_indexes(**of_rows: Any) -> None:
-    """Raise if pandas objects about the same rows have different indexes: rows are matched by position.
-
-    Raise also if rows are not in memory.
-
-    Arguments without an index, and of another length, are left to other checks. Entries of a dict are
-    compared one by one; the first index is the reference of the others.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from tailboost.core.checks import check_indexes
-    >>> X, y = pd.DataFrame({"age": [30, 40]}, index=[7, 3]), pd.Series([0, 1], index=[3, 7])
-    >>> check_indexes(X=X, y=y)
-    Traceback (most recent call last):
-    ...
-    ValueError: y and X have different pandas indexes. Give y.loc[X.index] to match the rows, or \
-y.to_numpy() if they are in the same order
-    """
-    first = ""
-    reference: Any = None
-    for argument, values in of_rows.items():
-        columns = {argument: values}
-        if isinstance(values, Mapping):
-            columns = {f"{argument}[{key!r}]": column for key, column in values.items()}
-        for name, column in columns.items():
-            refuse_unread(column, name)
-            if not hasattr(column, "iloc"):
-                continue
-            if reference is None:
-                first, reference = name, column.index
-            if len(column) == len(reference) and not column.index.equals(reference):
-                raise ValueError(
-                    f"{name} and {first} have different pandas indexes. Give "
-                    f"{name}.loc[{first}.index] to match the rows, or {name}.to_numpy() if they "
-                    "are in the same order"
-                )
 
 
 def is_missing(value: object) -> bool:
@@ -406,9 +205,11 @@ def positions(
     entries = np.asarray(values).tolist()
     unknown = sorted(set(entries) - place_of_value.keys(), key=str)
     if unknown:
-        near = did_you_mean(str(unknown[0]), map(str, known_values))
-        listing = joined(list(map(repr, known_values)), NAMES_SHOWN)
-        raise ValueError(f"{name} holds {fault}: {unknown[:5]}; {near}known are {listing}")
+        raise ValueError(
+            f"{name} holds {fault}: {unknown[:5]}; "
+            f"{did_you_mean(str(unknown[0]), map(str, known_values))}known are "
+            f"{joined(list(map(repr, known_values)), NAMES_SHOWN)}"
+        )
     return np.fromiter(map(place_of_value.__getitem__, entries), np.intp, len(entries))
 
 

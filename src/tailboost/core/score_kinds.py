@@ -139,7 +139,7 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
         if odd:
             fault = f"got {odd[0]!r}"
             try:
-                np.array(odd, np.float64)
+                np.array(odd, float)
             except ValueError as failure:  # names the first that reads as no number
                 fault = str(failure)
             raise ValueError(f"{owner}: scores must be numbers: {fault}")
@@ -149,7 +149,7 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
         return shortest_decimals(array)
     if array.dtype.kind in "iufO":
         with suppress(OverflowError, TypeError, ValueError):
-            return array.astype(np.float64)
+            return array.astype(float)
     raise ValueError(f"{owner}: scores must be numbers, got the type {array.dtype}")
 
 
@@ -159,7 +159,7 @@ def shortest_decimals(numbers: Array) -> Floats:
     The result has the shape of ``numbers``. Text files and databases hold such a number as this decimal, so
     all of them agree on a threshold.
     """
-    exact = numbers.astype(np.float64)
+    exact = numbers.astype(float)
     decimals = exact.copy()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         magnitude = np.floor(np.log10(np.abs(exact)))  # not finite for 0, NaN and infinity
@@ -174,7 +174,7 @@ def shortest_decimals(numbers: Array) -> Floats:
     # The power of ten of such numbers is rounded itself, so their text decides; it is slower.
     others = (magnitude > MOST_DIGITS_BEFORE) | (magnitude < -MOST_ZEROS_BEHIND)
     others &= np.isfinite(magnitude)
-    decimals[others] = numbers[others].astype(str).astype(np.float64)
+    decimals[others] = numbers[others].astype(str).astype(float)
     return decimals
 
 
@@ -190,7 +190,7 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
         The pairs of numbers. For equal numbers the result is this number.
     """
     middle = low / 2 + high / 2
-    result = high.astype(np.float64)
+    result = high.astype(float)
     is_open = low < high
     largest = np.abs([low, high]).max(initial=1.0)
     for digits in range(-int(np.log10(largest)) - 1, MOST_DECIMALS):

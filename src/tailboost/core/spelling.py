@@ -34,8 +34,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name.strip().casefold(), by_lower_case)
     if not near:
         return ""
-    quoted = [repr(by_lower_case[known_name]) for known_name in near]
-    return f"did you mean {' or '.join(quoted)}? "
+    return f"did you mean {' or '.join(repr(by_lower_case[each]) for each in near)}? "
 
 
 def how_many(n: int, one: str, several: str = "") -> str:

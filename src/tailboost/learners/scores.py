@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core import (
+    NAMES_SHOWN,
     NARROW,
     ROUNDED,
     Array,
@@ -36,8 +37,6 @@ from tailboost.core.ranges import parameters
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
-# The most names in a message.
-NAMES_SHOWN = 20
 
 
 class OfAnyTable(ClassifierMixin, BaseEstimator):

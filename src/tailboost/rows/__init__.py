@@ -1,7 +1,7 @@
 """Rows: what they are, how they are checked and recognised, and what has used them."""
 
 from tailboost.rows.fingerprints import *
-from tailboost.rows.judged import *
+from tailboost.rows.groups import *
 from tailboost.rows.probabilities import *
 from tailboost.rows.rows import *
 from tailboost.rows.seen import *

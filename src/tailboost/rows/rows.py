@@ -1,20 +1,12 @@
-"""Rows, read once with their labels and groups as numbers; columns of groups, and rows in groups.
+"""Rows, read once with their labels and groups as numbers."""
 
-Groups have names in print, and rows may be in groups that a rule or a certificate does not know.
-"""
-
-from __future__ import annotations
-
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import compress
 from typing import Any, Self
 
 import numpy as np
 
 from tailboost.core import (
-    Array,
     Column,
     Document,
     Floats,
@@ -23,209 +15,30 @@ from tailboost.core import (
     Ints,
     Labels,
     Mask,
-    Name,
     Table,
-    UncertifiedGroupsWarning,
-    as_pandas,
     check_costs,
     check_indexes,
     check_length,
     coded,
-    columns_of,
-    did_you_mean,
     distinct_and_places,
     frozen_object,
-    frozen_value,
-    is_missing,
-    joined,
-    label_column,
     least_type,
-    listed,
     n_rows_of,
     positions,
     row_weights,
     take,
-    text,
     unpack,
-    warn_user,
-    with_interval_names,
 )
 from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
-
-MISSING_GROUP = "missing"  # name of the group of rows without a group
-GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
+from tailboost.rows.groups import NO_GROUPS, GroupNames, column_words, group_columns
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
-
-# The most groups in a warning.
-GROUPS_SHOWN = 5
-
-# Printed name of a group or class with an empty text as its name.
-EMPTY_NAME = "(empty)"
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
 # A column of groups may have so many different numbers, or more with so many rows on average.
 MOST_NUMBERS = 20
 FEWEST_OF_A_NUMBER = 10
-
-
-# -- columns of groups -------------------------------------------------------------------------------------
-
-
-def group_columns(groups: Groups, name: str, X: Table = None) -> dict[Any, Any]:
-    """Return the columns of a groups argument by name; a single column without a name has the name None.
-
-    The name of a column of a data frame ``X``, or a list of names, are these columns. The columns of a table
-    are sorted by name, so their order has no effect. Columns of an array are numbered. Raise ValueError if
-    the name of a column has another meaning in ``by=``: "class", "cell", and "group" if there are several
-    columns; such a name of a Series does not count. Raise it also if the groups have another index than X.
-    """
-    check_indexes(X=X, **{name: groups})
-    if groups is None or (isinstance(groups, Mapping) and not groups):
-        return {}
-    if isinstance(groups, (str, list, tuple)):
-        groups = _columns_of_X(groups, name, X)
-    groups = as_pandas(groups)
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        names = list(groups)
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"{name} must have columns with different names, got {names}")
-        for column in names:
-            if column in ("class", "cell") or (column == "group" and len(names) > 1):
-                raise ValueError(
-                    f"{name}: a column is named {column!r}, which has another meaning in by=; "
-                    "give the column another name"
-                )
-        names.sort(key=str)
-        return {column: with_interval_names(groups[column]) for column in names}
-    groups = with_interval_names(groups)
-    # NumPy would turn 1 beside "a" into "1".
-    array = groups if hasattr(groups, "dtype") else np.asarray(groups, object)
-    if array.ndim == 1:
-        title = getattr(groups, "name", None)
-        if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):
-            title = None
-        return {title: array}
-    if array.ndim != 2:
-        raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
-    if array.shape[1] == 1:
-        return {None: array[:, 0]}
-    return dict(enumerate(array.T))
-
-
-def _columns_of_X(groups: str | Sequence[Any], name: str, X: Table) -> Groups:
-    """Return the columns of a data frame that ``groups`` names, by one name or a list; other lists stay."""
-    known = list(getattr(X, "columns", ()))
-    if isinstance(groups, str):
-        if groups not in known:
-            near = did_you_mean(groups, map(str, known))
-            raise ValueError(
-                f"{name}={groups!r}: {near}X has the columns {listed(known)}; give one of "
-                f"these, or the column itself, as in {name}=X[{groups!r}]"
-            )
-        return as_pandas(X)[[groups]]
-    # A list with an entry for each row has groups, even if these are called like columns.
-    has_names = known and len(groups) != n_rows_of(X)
-    if has_names and all(isinstance(each, str) and each in known for each in groups):
-        return as_pandas(X)[list(groups)]
-    return groups
-
-
-def reads_groups(by_group: bool | str, title: Name) -> bool:
-    """Return whether a rule reads a column of groups; False and True are no numbers of columns."""
-    return by_group == title if isinstance(by_group, str) else bool(by_group)
-
-
-def column_words(argument: str, title: Name) -> str:
-    """Return what messages call a column of groups."""
-    return argument if title is None else f"{argument} column {title!r}"
-
-
-# -- names and numbers of the groups of a fit -----------------------------------------------------------
-
-
-@frozen_value
-class GroupNames:
-    """Names of groups: the values of each column."""
-
-    # Distinct values of each column, sorted or in the order of categories.
-    values: tuple[Array, ...]
-    titles: tuple[Any, ...]  # name of each column; None for a column without a name
-
-    @classmethod
-    def of(
-        cls, columns: Mapping[Any, Column], argument: str, n: int, of: str
-    ) -> tuple[Self, Ints]:
-        """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c).
-
-        Groups are sorted, or in the order of pandas' categories. The ``columns`` are those of
-        `tailboost.rows.rows.group_columns`. Messages call the groups ``argument`` and the table ``of``.
-        """
-        values = []
-        numbers = np.empty((len(columns), n), np.intp)
-        for j, (title, column) in enumerate(columns.items()):
-            words = column_words(argument, title)
-            check_length(column, words, n, of)
-            names, place = coded(column, words, GROUP_OF_MISSING)
-            dtype: Any = getattr(column, "dtype", None)
-            if getattr(dtype, "ordered", False):
-                order = dtype.categories.get_indexer(names).argsort()
-                names = names[order]
-                place = order.argsort()[place]
-            values.append(names)
-            numbers[j] = place
-        return cls(tuple(values), tuple(columns)), numbers.T
-
-    @property
-    def names(self) -> Array:
-        """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
-        if self.titles == (None,):
-            return self.values[0]
-        columns = zip(self.titles, self.values, strict=True)
-        pairs = [(column, value) for column, values in columns for value in values.tolist()]
-        return np.fromiter(pairs, object)  # np.array would make a table of two columns
-
-    def numbers_in(self, known: GroupNames, numbers: Ints, argument: str) -> Ints:
-        """Return the numbers of rows, shape (n, c), among the known names of a fit.
-
-        Raises
-        ------
-        ValueError
-            If columns differ from the columns in fit, or a value did not occur in fit.
-        """
-        titles = self.titles
-        if len(titles) == len(known.titles) == 1 and None in titles + known.titles:
-            titles = known.titles  # a single column needs no name
-        if set(titles) != set(known.titles):
-            raise ValueError(
-                f"{argument} has the columns {list(titles)}, but the groups in fit had "
-                f"{list(known.titles)}: give these under these names, None for a column "
-                "without a name"
-            )
-        found = np.empty_like(numbers)
-        for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
-            given = titles.index(title)
-            words = column_words(argument, title)
-            places = positions(self.values[given], values, words, "groups not seen in fit")
-            found[:, j] = places[numbers[:, given]]
-        return found
-
-
-#: The names of the groups of rows without any.
-NO_GROUPS = GroupNames((), ())
-
-
-def crossed(columns: Iterable[Ints], n: int) -> Ints:
-    """Return the number of each of n rows' combination of numbers, in their order by column, shape (n,)."""
-    combination = np.zeros(n, np.intp)
-    for column in columns:  # the number of the row's first columns and of this one
-        numbers = combination * (column.max(initial=0) + 1) + column
-        _, combination = distinct_and_places(numbers)
-    return combination
-
-
-# -- rows ------------------------------------------------------------------------------------------------
 
 
 @frozen_object
@@ -463,138 +276,3 @@ class Rows:
         sums = np.bincount(stratum, weight, n_strata)
         squares = np.bincount(stratum, weight**2, n_strata)
         return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
-
-
-# -- groups of a rule -------------------------------------------------------------------------------------
-
-
-def with_missing_group(
-    columns: Mapping[Any, Column], known: Sequence[Name]
-) -> Mapping[Any, Column]:
-    """Return columns of groups with 'missing' for missing entries, if this is a known group."""
-    if MISSING_GROUP not in known:
-        return columns
-    filled = {}
-    for title, column in columns.items():
-        array = np.array(column, object)
-        array[list(map(is_missing, array.tolist()))] = MISSING_GROUP
-        filled[title] = array
-    return filled
-
-
-def group_numbers(
-    columns: Mapping[Any, Column],
-    rule_groups: Sequence[Name] | None,
-    n: int,
-    column: Any,
-    *,
-    others: int | None,
-) -> Ints:
-    """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
-
-    Parameters
-    ----------
-    columns : dict
-        The groups of the rows by column, see `group_columns`. Missing entries are the group 'missing' if the
-        rule has a group of this name.
-    rule_groups : sequence or None
-        The groups of the rule.
-    n : int
-        Number of rows.
-    column : str, int or None
-        The name of the column that the rule reads, among several.
-    others : int or None
-        The number of rows of other groups, and of rows without a group; None if they are an error.
-    """
-    if rule_groups is None:
-        if columns:
-            raise ValueError(
-                "groups are not used by the rule of this classifier: leave them out"
-            )
-        return np.zeros(n, np.intp)
-    if not columns:
-        raise ValueError(
-            "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
-        )
-    if not n:
-        return np.zeros(0, np.intp)
-    columns = with_missing_group(columns, rule_groups)
-    is_alone = len(columns) == 1 and None in (column, *columns)  # and needs no name
-    if column not in columns and not is_alone:
-        name = "one column" if column is None else f"the column {column!r}"
-        raise ValueError(f"groups has the columns {list(columns)}: the rule reads {name}")
-    entries = columns.get(column, next(iter(columns.values())))
-    check_length(entries, "groups", n, "rows")
-    if others is not None:
-        number = {group: place for place, group in enumerate(rule_groups)}
-        labels = np.asarray(entries, object).tolist()
-        return np.array([number.get(label, others) for label in labels], np.intp)
-    words = column_words("groups", column)
-    labels = label_column(entries, words)
-    return positions(labels, rule_groups, words, "groups not seen in fit")
-
-
-# -- names of groups, and rows in groups that a certificate does not name ----------------------------------
-
-
-def unit_name(unit: Any) -> str:
-    """Return the printed name of a class, a group, a cell (class, group) or a pair (column, group)."""
-    if isinstance(unit, tuple):
-        return " / ".join(map(unit_name, unit))
-    return text(unit) or EMPTY_NAME
-
-
-def warn_of_other_groups(
-    named: Mapping[Any, Sequence[Any]], table: Table, groups: Groups = None
-) -> None:
-    """Warn of answered rows in groups that a certificate does not name.
-
-    Parameters
-    ----------
-    named : mapping
-        The groups in the bounds of the certificate by column, None for a column without a name; empty without
-        limits by group.
-    table : data frame, dict of columns or array
-        The answered rows. Only columns with a name of ``named`` are read.
-    groups : column, or table of columns, optional
-        The groups of the rows, if the rule reads them.
-    """
-    if not named:
-        return
-    table = as_pandas(table)
-    columns: dict[Any, Any] = {name: table[name] for name in columns_of(table)}
-    columns |= named_columns(groups, table, named)
-    for name in columns.keys() & named.keys():
-        names = list(map(unit_name, named[name]))
-        is_other, words = other_groups(columns[name], names)
-        # Numbers without any named group are not compared: groups may be made from them, as age bands.
-        is_text = np.asarray(columns[name]).dtype.kind in "OU"
-        if is_other.any() and (is_text or not is_other.all()):
-            column = "group" if name is None else name
-            warn_user(
-                f"{column} {words}: not in the certificate, whose limits by {column} are "
-                f"certified for {listed(names)} alone",
-                UncertifiedGroupsWarning,
-            )
-
-
-def named_columns(groups: Groups, table: Table, names: Collection[Any]) -> dict[Any, Any]:
-    """Return the columns of groups by name; a single column has the only one of the ``names``."""
-    columns = group_columns(groups, "groups", table)
-    if len(columns) == len(names) == 1:
-        return dict(zip(names, columns.values(), strict=True))
-    return columns
-
-
-def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
-    """Return which rows are in no group of the ``known`` names, and these groups with their rows in words."""
-    entries = np.asarray(with_interval_names(column), object).ravel().tolist()
-    names = {
-        value: MISSING_GROUP if is_missing(value) else unit_name(value)
-        for value in set(entries)
-    }
-    group_of_row = [names[value] for value in entries]
-    is_other = np.array([group not in known for group in group_of_row], bool)
-    counts = Counter(compress(group_of_row, is_other))
-    words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
-    return is_other, joined(words, GROUPS_SHOWN)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from tailboost.core import (
     Document,
     Hashes,
-    Ints,
     LeakageError,
     NotCertifiedError,
     frozen_object,
@@ -31,9 +30,6 @@ EqualRows = Literal["copies", "natural"]
 TRAINED_ON = "the model was trained on"
 SELECTED_ON = "the rule was selected on"
 CALIBRATED_ON = "the rule was calibrated on"
-CURE_OF_COPIES = (
-    "Give each row once; if equal rows are different cases, pass clusters=, an id of each case"
-)
 # About the largest number of rows with digests that are kept of a table, of four bytes each.
 MOST_DIGESTS = 50_000
 # So many rows of a table, or this share of them, may equal known rows where no row repeats.
@@ -46,15 +42,6 @@ UNSEEN = 9.0
 SHIFTED = 0.05
 # Probability up to which a table of repeating rows is no part of another one by chance.
 PART_BY_CHANCE = 1e-5
-# Probability up to which so many contents of a table occur k times, or a multiple, by chance.
-COPIED_BY_CHANCE = 1e-6
-MOST_COPIES = 20  # the largest k
-# Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
-# one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too.
-MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
-# Rows equal so many others on average, or fewer, where equal rows stay on one side of a split. This adds up
-# to .3 times this number to the variance of a rate: an attempt at .9 of the level has room for it.
-MEAN_OF_EQUALS = 0.2
 # Share of the error probability left that an attempt spends: the first spends .9.
 SPENT_EACH = 0.9
 # An attempt needs more than this share of the error probability; less is rounding.
@@ -203,49 +190,11 @@ def _by_chance(n_repeated: int, ratio: float, n: int) -> float:
     return expected + STANDARD_ERRORS * math.sqrt(expected) + shifted
 
 
-def first_repeated(new: Seen, tables: Iterable[Seen], equal_rows: EqualRows) -> Seen | None:
+def first_repeated(
+    new: Seen, tables: Iterable[Seen], equal_rows: EqualRows = "copies"
+) -> Seen | None:
     """Return the first of some tables that a table repeats; None without one."""
     return next((table for table in tables if new.repeats(table, equal_rows)), None)
-
-
-def share_of_copies(hashes: Hashes, y: Ints) -> float:
-    """Return the share of rows of a table that equal another one; 0 if most contents occur again.
-
-    ``hashes`` are of rows with labels, ``y`` the numbers of the labels.
-
-    In independent draws, an occurring content has an even number of rows with a probability below 1/2, and a
-    multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table or
-    for a label, or if contents of one label repeat, and those of another one hardly do.
-    """
-    of_labels = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
-    counts = np.concatenate(of_labels)
-    for part in (counts, *of_labels):
-        by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
-        occurring = np.bincount(part)  # number of contents with so many rows
-        for k in range(MOST_COPIES, 1, -1):
-            copied = occurring[k::k].sum()
-            if copied > by_chance:
-                rows = f"{copied:,} of {len(part):,} different rows"
-                raise LeakageError(
-                    f"X: {rows}{'' if part is counts else ' of a label'} occur {k} times, or a "
-                    f"multiple of {k}, which is no chance. {CURE_OF_COPIES}"
-                )
-    repeating = [np.mean(each > 1) for each in of_labels if len(each) >= LEAST_CONTENTS]
-    if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
-        raise LeakageError(
-            f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "
-            f"and {min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
-        )
-    return float(counts[counts > 1].sum() / len(y)) if 2 * len(counts) >= len(y) else 0.0
-
-
-def kept_together(hashes: Hashes) -> Ints | None:
-    """Return the number of each row's content where rows hardly repeat, so equal ones are likely copies.
-
-    None where rows repeat by nature, as scores with few values: then a split draws each row alone.
-    """
-    _, content, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    return content if (counts * (counts - 1.0)).sum() <= MEAN_OF_EQUALS * len(hashes) else None
 
 
 def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -> float:
@@ -339,7 +288,6 @@ class Ledger:
         self,
         attempt: Attempt,
         earlier: Sequence[Attempt] = (),
-        equal_rows: EqualRows = "copies",
     ) -> tuple[Attempt, ...]:
         """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
 
@@ -354,8 +302,6 @@ class Ledger:
             The attempt.
         earlier : sequence of Attempt, optional
             Attempts of other models or copies, which count too.
-        equal_rows : {"copies", "natural"}, default="copies"
-            Reason for equal rows, as in `tailboost.certify`.
 
         Raises
         ------
@@ -368,7 +314,7 @@ class Ledger:
             recorded = {each.key: each for each in (*self.attempts, *earlier)}
             if attempt.key not in recorded:
                 tables = [each.rows for each in recorded.values()]
-                if first_repeated(attempt.rows, tables, equal_rows) is not None:
+                if first_repeated(attempt.rows, tables) is not None:
                     raise LeakageError(
                         "X: an earlier attempt had these rows, or rows equal to them. Repeated "
                         "tests on the same rows do not keep the confidence: give rows that no "

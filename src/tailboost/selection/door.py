@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
 from tailboost.core import (
     DeferredRowsWarning,
@@ -38,14 +39,7 @@ from tailboost.core import (
 )
 from tailboost.learners.scores import Scores
 from tailboost.rates import Limit
-from tailboost.rows import (
-    Records,
-    answer_shares,
-    digest,
-    hash_rows,
-    inside,
-    transformed,
-)
+from tailboost.rows import Records, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -215,7 +209,7 @@ def answering(model: Model) -> Decided:
             "model is a rule without its models or columns, as to_json writes it: give the "
             "classifier whose rule_ it is, or load_rule of a file of tailboost.save_rule"
         )
-    final, steps = inside(model)
+    final, steps = final_model(model)
     if isinstance(final, Answers):
         decided = final.__tailboost__()
         if not _change(steps):
@@ -260,7 +254,7 @@ def known_within(
     is_frozen = isinstance(model, FrozenEstimator)
     if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
         model = model.__self__
-    model, pipelines = inside(model)
+    model, pipelines = final_model(model)
     around = (*passed, model)
     for pipeline in pipelines:
         for number, (_, step) in enumerate(pipeline.steps):
@@ -346,7 +340,7 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
 
     @cache
     def shares() -> Floats | None:
-        if hasattr(inside(model)[0], "predict_distribution"):  # of boosting
+        if hasattr(final_model(model)[0], "predict_distribution"):  # of boosting
             return answer_shares(model, X)
         return None
 
@@ -367,3 +361,43 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
     if names is None and not hasattr(model, "n_features_in_"):
         names = sorted(columns_of(table), key=str)
     return hash_rows(as_table(table, names), rounded=True)
+
+
+# -- behind pipelines and searches -------------------------------------------------------------------------
+
+
+def final_model(model: Model) -> tuple[Any, tuple[Any, ...]]:
+    """Return the classifier at the end of a search or pipeline, and the fitted transformers before it."""
+    steps: tuple[Any, ...] = ()
+    while True:
+        if isinstance(model, FrozenEstimator):
+            model = model.estimator
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif isinstance(model, Pipeline):
+            if len(model) > 1:
+                steps = (*steps, model[:-1])
+            model = model[-1]
+        else:
+            return model, steps
+
+
+def transformed(X: Table, steps: Iterable[Any]) -> Any:
+    """Return the rows after some steps."""
+    for step in steps:
+        X = step.transform(X)
+    return X
+
+
+def answer_shares(model: Model, X: Table) -> Floats:
+    """Return the probability of each answer to each row, shape (n, K).
+
+    This is ``predict_distribution`` of a randomised rule of tailboost, also behind a pipeline or a search.
+    Other classifiers answer the label of ``predict`` with probability 1: their ``predict_proba`` estimates
+    P(y | x), and is no probability of an answer.
+    """
+    final, steps = final_model(model)
+    if hasattr(final, "predict_distribution"):
+        return np.asarray(final.predict_distribution(transformed(X, steps)), float)
+    labels = np.asarray(model.predict(X))
+    return np.asarray(labels[:, None] == np.asarray(model.classes_), float)
