@@ -7,7 +7,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates.rate import COMPARISONS, GAP, RATIO
+from tailboost.rates.limit import COMPARISONS, GAP, RATIO
 
 DIRECT = {
     GAP: lambda values: max(values) - min(values),

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from tailboost import rates
 from tailboost.rates import Counts
-from tailboost.rows.rows import GroupNames
+from tailboost.rows.groups import GroupNames
 
 FAMILIES = {
     "error": lambda y, a, k: (np.ones(len(y), bool), (a != y) & (a >= 0)),

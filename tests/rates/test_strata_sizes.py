@@ -6,7 +6,7 @@ import pytest
 
 import tailboost as tb
 from tailboost.rates import Counts
-from tailboost.rows.rows import GroupNames
+from tailboost.rows.groups import GroupNames
 
 SITES = GroupNames((("a", "b", "c"),), ("site",))
 

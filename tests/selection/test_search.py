@@ -10,7 +10,7 @@ from test_selecting import atoms, best_mixture, broken_by, grown, one_rule, valu
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Counts, as_objective
-from tailboost.rows.rows import GroupNames
+from tailboost.rows.groups import GroupNames
 from tailboost.selection.search import Program, solve
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Counts, as_objective
-from tailboost.rows.rows import NO_GROUPS, GroupNames
+from tailboost.rows.groups import NO_GROUPS, GroupNames
 from tailboost.selection.search import Program, contradiction, first_rules, grow, select, solve, within_budget
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs

@@ -9,7 +9,7 @@ from tailboost import rates
 from tailboost.classifiers import calibrating
 from tailboost.guarantees.exact_tests import LimitTests, Places
 from tailboost.rates import Counts
-from tailboost.rows.rows import GroupNames
+from tailboost.rows.groups import GroupNames
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DRAWS, MOST = 80, 11  # P(Bin(80, .05) > 11) < .001

@@ -211,7 +211,8 @@ def rows_of_pairs(expected: Expected, level: float, power: float) -> int:
 def rows_of_counts(expected: Expected, level: float, power: float) -> int:
     """Return the rows of the table with which the binomial tests of all limited subgroups pass."""
     limit, names, rates, shares = expected
-    allowed, errors = limit.allowed(names), limit.against(rates)
+    allowed = limit.allowed(names)
+    errors = rates if limit.from_above else 1.0 - rates
     limited = ~np.isnan(allowed)
     if not (errors < allowed)[limited].all():
         raise ValueError(BROKEN.format(limit))

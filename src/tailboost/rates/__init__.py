@@ -6,9 +6,12 @@ be hashed, pickled and written as text.
 """
 
 from tailboost.core import InfeasibleLimitsError as InfeasibleLimitsError
+from tailboost.rates.limit import *
 from tailboost.rates.make import *
 from tailboost.rates.rate import *
+from tailboost.rates.stated import *
 from tailboost.rates.strata import *
+from tailboost.rates.subgroups import *
 
 __all__ = sorted(
     [*FUNCTIONS, "Limit", "Rate", "Sample", "Statistic", "Strata", "measure", "parse"]

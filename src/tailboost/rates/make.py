@@ -1,71 +1,16 @@
-"""Rates, gaps, ratios and objectives: the functions that make them, and their text.
+"""The functions that make rates, and gaps, ratios and the largest rate of a family."""
 
-Text is read as Python's own syntax without evaluation of code.
-"""
-
-import ast
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from tailboost.core import By, Label, Name, Stated, Table, did_you_mean, finite, in_class_order
-from tailboost.rates.rate import (
-    AT_LEAST,
-    COMPARISONS,
-    EACH,
-    GAP,
-    KINDS,
-    LARGEST,
-    LOWERED_RATIOS,
-    RATIO,
-    WORST,
-    Limit,
-    Pair,
-    Pairs,
-    Rate,
-    Statistic,
-    checked_label,
-)
+from tailboost.core import By, Label, Table, finite, in_class_order
+from tailboost.rates.limit import GAP, LARGEST, RATIO, Statistic
+from tailboost.rates.rate import WORST, Pair, Pairs, Rate, checked_label
 from tailboost.rows import HUMAN_REVIEW
 
 ERROR = Rate("error")
-
-
-def as_objective(objective: Stated) -> Statistic:
-    """Return what a selection minimises: one rate, or the largest rate of a family.
-
-    A rate of which large values are better is replaced by its complement.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``objective`` cannot be an objective.
-    """
-    (objective,) = as_statistics([objective])
-    if not isinstance(objective, Statistic) or objective.form not in (EACH, LARGEST):
-        raise TypeError(
-            f"{objective!r} is no objective, which must be a rate or the largest of a family; "
-            "limit a gap or ratio"
-        )
-    rate = objective.rate
-    if rate.loss:
-        raise rate.uncounted()
-    is_best_if_large = objective.worst and rate.is_gain
-    is_family = not objective.worst and rate.by is not None
-    can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
-    if is_best_if_large or is_family or not can_be_lowered:
-        raise ValueError(
-            f"{objective!r} is no objective, which must be a rate of all rows, or the "
-            "largest(...) of a family, whose small values are better also where few rows have "
-            "an answer; limit this rate instead"
-        )
-    if rate.is_gain:
-        objective = Statistic(EACH, replace(rate, complement=True))
-    return objective
 
 
 def error(by: By = None) -> Rate:
@@ -246,7 +191,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
     if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
         review = [HUMAN_REVIEW] * (HUMAN_REVIEW in matrix.columns)
-        matrix = in_class_order(matrix, "cost", np.array([*labels, *review], dtype=object))
+        matrix = in_class_order(matrix, "cost", np.array([*labels, *review], object))
     values = finite(matrix, "cost")
     K = len(values)
     if K < 2 or values.shape not in ((K, K), (K, K + 1)):
@@ -629,176 +574,3 @@ def ratio(rate: Rate) -> Statistic:
     Statistic
     """
     return Statistic(RATIO, rate)
-
-
-# -- text ----------------------------------------------------------------------------------------------------
-
-# A piece of text that Python writes in another way: a rate alone, which is a call there. Outside of quotes
-# also a percentage, the column of the classes, a sign, deferral.
-_PIECE = re.compile(
-    r"""^(?P<alone>\w+|human\ review)\s*(?=[<>≤≥]|$)
-      | '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*"
-      | (?P<percent>\d+\.?\d*|\.\d+) \s* % (?![\w.]) | \bclass\b | [≤≥] | \bhuman\ review\b""",
-    re.VERBOSE,
-)
-_IN_PYTHON = {"class": "'class'", "≤": "<=", "≥": ">=", "human review": "'human review'"}
-_EXAMPLE = (
-    "write for example 'miss(1, by=sex) <= 30%', with quotes around names that have other signs"
-)
-
-
-def _cost(matrix: Table = None, by: By = None, labels: tuple[Name, ...] | None = None) -> Rate:
-    """Return `cost` of a matrix with labels of its rows, as printed."""
-    return replace(cost(matrix, by), labels=labels)
-
-
-# The functions for rates, limits and objectives in texts.
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: globals()[name]
-    for name in (*KINDS, *ALIASES, *WORST, "custom", LARGEST, *COMPARISONS)
-} | {"cost": _cost}
-
-
-def parse(text: str) -> Rate | Statistic | Limit:
-    """Return a rate, an objective or a limit from text, without evaluation of code.
-
-    Parameters
-    ----------
-    text : str
-        As printed by ``repr``, in Python's syntax. A text argument of one word needs no quotes. Numbers may
-        be in percent (``30%``). Text labels with digits only, such as "1", need quotes.
-
-    Returns
-    -------
-    Rate, Statistic or Limit
-
-    Raises
-    ------
-    ValueError
-        If the text cannot be read. The message names the part that is not understood.
-
-    Examples
-    --------
-    >>> from tailboost import rates
-    >>> rates.parse("gap(selected(yes, by=sex)) <= .02")
-    gap(selected('yes', by='sex')) <= 0.02
-    >>> rates.parse("error(by=class) <= {yes: .3, None: .5}")
-    error(by='class') <= {'yes': 0.3, None: 0.5}
-    """
-    if not isinstance(text, str):
-        raise TypeError(f"a rate must be given as text, got {text!r}")
-    try:
-        in_python = _PIECE.sub(_as_python, text.strip())
-        compile(in_python, "the text", "eval")  # refuses repeated arguments, and runs nothing
-        found = _value(ast.parse(in_python, mode="eval").body)
-    except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
-        raise ValueError(f"{text!r:.120}: {failure}; {_EXAMPLE}") from None
-    if not isinstance(found, (Rate, Statistic)):
-        raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
-    if isinstance(found, Limit):
-        pieces = _PIECE.finditer(text)
-        found = replace(found, in_percent=any(piece["percent"] for piece in pieces))
-    return found
-
-
-def _as_python(piece: re.Match[str]) -> str:
-    """Return a piece of text in Python's syntax."""
-    if piece["alone"]:
-        return f"{piece['alone'].replace('human review', 'deferred')}()"
-    if piece["percent"]:
-        return repr(float(piece["percent"]) / 100)
-    return _IN_PYTHON.get(piece[0], piece[0])
-
-
-def _value(node: Any) -> Any:
-    """Return the number, text, tuple, dict, rate or limit of a syntax tree; a name is text."""
-    match node:
-        case ast.Name():
-            return node.id
-        case ast.List() | ast.Tuple():
-            return tuple(map(_value, node.elts))
-        case ast.Dict():
-            bounds = dict(zip(map(_value, node.keys), map(_value, node.values), strict=True))
-            if len(bounds) == len(node.keys):
-                return bounds
-        case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
-            return ast.literal_eval(node)
-        case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
-            named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
-            return FUNCTIONS[name](*map(_value, node.args), **named)
-        case ast.BinOp(ast.Constant(1), ast.Sub(), ast.Call()):
-            rate = _value(node.right)
-            if isinstance(rate, Rate) and rate.is_gain:
-                return replace(rate, complement=True)
-        case ast.Compare(ast.Call() | ast.BinOp(), [ast.LtE() | ast.GtE()], [right]):
-            limited = _value(node.left)
-            bound = _value(right)
-            if isinstance(node.ops[0], ast.GtE):
-                return limited >= bound
-            limit = limited <= bound
-            # Who writes 1, and not 1.0, may mean one percent.
-            if repr(bound) == "1" and not limit.rate.in_costs:
-                raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            return limit
-        case ast.Compare(ops=[ast.Lt() | ast.Gt() | ast.Eq()]):
-            raise ValueError("the sign of a limit is <= or >=")
-        case ast.BinOp(ast.Name(), _, ast.Name()):
-            name = ast.unparse(node).replace(" ", "")
-            raise ValueError(f"the name {name!r} needs quotes")
-    words = ast.unparse(node)
-    near = did_you_mean(words.partition("(")[0], FUNCTIONS)
-    raise ValueError(
-        f"{words!r} is not understood; {near}the rates are called {', '.join(FUNCTIONS)}"
-    )
-
-
-def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[Any]:
-    """Return rates, limits, and texts of them as a list of statistics; other entries stay.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no list, as in the ``example`` of the message, or a text cannot be read.
-    """
-    entries = [stated] if isinstance(stated, (str, Rate, Statistic)) else stated
-    if not isinstance(entries, (list, tuple)):  # others have no order, or are read once
-        raise TypeError(f"{stated!r:.120} is no list; write for example {example}")
-    found = [parse(each) if isinstance(each, str) else each for each in entries]
-    return [Statistic(EACH, each) if isinstance(each, Rate) else each for each in found]
-
-
-def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...]:
-    """Return limits as a tuple, all in percent if one is; texts are read by `parse`.
-
-    Parameters
-    ----------
-    limits : list of Limit or str
-        The limits.
-    to_keep : bool, default=False
-        Whether limits that more errors, or more deferred rows, keep more easily are refused, and those on
-        tails and shifts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an entry is not a limit, or asks for more errors or for more deferred rows.
-    """
-    example = "limits=['miss(1) <= 10%']"
-    checked = as_statistics(limits, example)
-    for limit in checked:
-        if not isinstance(limit, Limit):
-            raise TypeError(f"{limit!r:.120} is no limit; write for example {example}")
-        if not to_keep:
-            continue
-        rate = limit.rate
-        if rate.loss:
-            raise rate.uncounted()
-        is_turned = rate.counts_faults if limit.form == AT_LEAST else rate.is_gain
-        if is_turned and not limit.compares:
-            raise ValueError(
-                f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
-            )
-    in_percent = any(limit.in_percent for limit in checked)
-    return tuple(
-        replace(limit, in_percent=in_percent and not limit.rate.in_costs) for limit in checked
-    )

@@ -1,23 +1,19 @@
-"""Strata: combinations of class and groups, their subgroups, and the answered rows in them."""
+"""Strata: the combinations of class and groups, and rows counted by stratum and answer."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from tailboost.core import (
     Column,
-    Derived,
     Floats,
     Groups,
     Ints,
     Labels,
     Mask,
-    Name,
+    Names,
     Table,
     check_costs,
     check_indexes,
@@ -34,26 +30,9 @@ from tailboost.core import (
 )
 from tailboost.rows import HUMAN_REVIEW, NO_GROUPS, GroupNames, crossed, group_columns
 
-# Values of `by` other than names of columns of `groups`.
-EVERYTHING = None
-CLASS = "class"
-GROUP = "group"
-CELL = "cell"
-# The most names in a message.
-NAMES_SHOWN = 20
-
-
-class Numbers(Derived):
-    """Numbers of strata: what follows from their names."""
-
-    n_classes: int  # K
-    n_combinations: int  # G
-    n_actions: int  # A: the labels, and deferral if allowed
-    y: Ints  # shape (S,): the number of the class of each stratum
-
 
 @frozen_object
-class Strata(Numbers):
+class Strata:
     """Combinations (class, groups) of rows, numbered ``class × G + combination``.
 
     Parameters
@@ -80,162 +59,43 @@ class Strata(Numbers):
         Combinations of groups that exist, also without rows, as values by column.
     """
 
-    classes: tuple[Name, ...]
-    columns: tuple[Name, ...]
-    values: tuple[tuple[Name, ...], ...]
+    classes: Names
+    columns: Names
+    values: tuple[Names, ...]
     combinations: Ints
     mass: Floats
     size: Floats
     defers: bool = False
     mean_costs: Floats | None = None
     cost_range: tuple[float, float] = (0.0, 1.0)
-    known: tuple[tuple[Name, ...], ...] = ()
+    known: tuple[Names, ...] = ()
 
-    def __post_init__(self) -> None:
-        K, G = len(self.classes), len(self.combinations)
-        vars(self).update(
-            n_classes=K,
-            n_combinations=G,
-            n_actions=K + self.defers,
-            y=np.repeat(np.arange(K, dtype=least_type(K)), G),
-        )
+    @cached_property
+    def n_classes(self) -> int:
+        """K."""
+        return len(self.classes)
+
+    @cached_property
+    def n_combinations(self) -> int:
+        """G."""
+        return len(self.combinations)
+
+    @cached_property
+    def n_actions(self) -> int:
+        """A: the labels, and deferral if allowed."""
+        return self.n_classes + self.defers
+
+    @cached_property
+    def y(self) -> Ints:
+        """The number of the class of each stratum, shape (S,)."""
+        K = self.n_classes
+        return np.repeat(np.arange(K, dtype=least_type(K)), self.n_combinations)
 
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
         if column is None:
             return np.zeros_like(self.y)
         return np.tile(self.combinations[:, column], self.n_classes)
-
-    def label(self, label: Name) -> int:
-        """Return the number of the class with a label.
-
-        Text and numbers are different labels, also "1" and 1, and so are True and 1. Raise ValueError if no
-        class has this label.
-        """
-        for number, name in enumerate(self.classes):
-            if name == label and isinstance(name, bool) >= isinstance(label, bool):
-                return number
-        raise ValueError(
-            f"no class is called {label!r}: there are {self.classes[:NAMES_SHOWN]}"
-        )
-
-    def subgroups(self, by: Name) -> tuple[list[Name], Mask]:
-        """Return the names of the m subgroups of ``by``, and a mask of the strata in each, shape (m, S).
-
-        Of several columns a name has the column and the value: two columns may have the same values. The
-        subgroups of a tuple are the combinations with rows or known to exist, and their names are tuples of a
-        value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
-        """
-        of_class = (self.classes, self.y)
-        of_groups = [(groups, self.place(j)) for j, groups in enumerate(self.values)]
-        axes = dict(zip(self.columns, of_groups, strict=True))
-        if len(axes) > 1:  # two columns may have the same values: a name has both
-            of_groups = [
-                (tuple(product([title], groups)), place)
-                for title, (groups, place) in axes.items()
-            ]
-        axes |= {CLASS: of_class, EVERYTHING: ((EVERYTHING,), self.place(None))}
-        if by == GROUP:
-            families = [[each] for each in of_groups]
-        elif by == CELL:
-            families = [[each, of_class] for each in of_groups]
-        else:
-            try:
-                families = [[axes[name] for name in (by if isinstance(by, tuple) else (by,))]]
-            except KeyError as unknown:
-                raise ValueError(
-                    f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
-                    f"{self.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
-                    "selects the rule"
-                ) from None
-        if not families:
-            raise ValueError(f"by={by!r} needs groups; pass groups=")
-        existing: set[Any] = set()  # combinations that exist, also without rows
-        if isinstance(by, tuple):
-            for label, groups in product(self.classes, self.known):
-                stratum = dict(zip((CLASS, *self.columns), (label, *groups), strict=True))
-                existing.add(tuple(map(stratum.get, by)))
-        names: list[Name] = []
-        masks = []
-        for family in families:
-            values, numbers = zip(*family, strict=True)
-            cell_of_stratum = np.ravel_multi_index(numbers, list(map(len, values)))
-            for i, cell in enumerate(product(*values)):
-                inside = cell_of_stratum == i
-                if not isinstance(by, tuple):
-                    names.append(cell[::-1] if by == CELL else cell[0])
-                elif cell in existing or self.mass[inside].any():
-                    names.append(cell)
-                else:
-                    continue
-                masks.append(inside)
-        return names, np.array(masks, bool).reshape(len(names), len(self.mass))
-
-
-def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:
-    """Return the pairs (column, group) in the name of a subgroup.
-
-    ``titles`` are the columns of groups. Of a single column, the name of a group has no column.
-    """
-    if by == CELL:
-        _, subgroup = subgroup
-    if by in (GROUP, CELL):
-        title = titles[0] if len(titles) == 1 else None
-        return [subgroup if isinstance(subgroup, tuple) else (title, subgroup)]
-    pairs = zip(by, subgroup, strict=True) if isinstance(by, tuple) else [(by, subgroup)]
-    return [(name, group) for name, group in pairs if name not in (CLASS, EVERYTHING)]
-
-
-# -- answered rows -----------------------------------------------------------------------------------------
-
-
-@frozen_object
-class Sample:
-    """The rows of one subgroup with their values; the rate of the subgroup is the mean of the values.
-
-    Parameters
-    ----------
-    name : object
-        Name of the subgroup.
-    rows : ndarray of int
-        Row numbers.
-    values : ndarray
-        Value of each of these rows.
-    low, high : float
-        Bounds of the values for all possible answers.
-    among : ndarray
-        Weight of each of these rows in the denominator: 1, but less in an F score.
-    """
-
-    name: Name
-    rows: Ints
-    values: Floats
-    low: float
-    high: float
-    among: Floats
-
-    @property
-    def mean(self) -> float:
-        """Rate of these rows with equal weights; NaN without rows."""
-        return float(self.values.sum() / self.among.sum()) if len(self.rows) else np.nan
-
-    @property
-    def mirrored(self) -> Sample:
-        """The sample of the complement: each value is ``low + high`` minus the value."""
-        return replace(self, values=(self.low + self.high) * self.among - self.values)
-
-    def scaled(self, t: float = 0.0) -> Floats:
-        """Return numbers in [0, 1] with a mean of t or more exactly if the rate, scaled so, is t or more.
-
-        They are the scaled values; if the rate is a ratio of sums top/bottom, they are top − t bottom + t.
-        """
-        values = (self.values - self.low) / (self.high - self.low)
-        return np.clip(values + t * (1.0 - self.among), 0.0, 1.0)  # rounding may exceed [0, 1]
-
-    def taken(self, positions: Ints | Mask | list[int]) -> Sample:
-        """Return some of the rows, by positions in ``rows`` or a mask."""
-        values, among = self.values[positions], self.among[positions]
-        return replace(self, rows=self.rows[positions], values=values, among=among)
 
 
 @frozen_object
@@ -328,7 +188,7 @@ class Counts:
         costs: Table = None,
         sample_weight: Column = None,
         labels: Column = None,
-    ) -> Counts:
+    ) -> Self:
         """Return rows with answers, checked.
 
         Parameters

@@ -107,7 +107,7 @@ class Problem:
 
     def columns(self, names: Sequence[object]) -> list[int]:
         """Return the numbers of the columns of groups in the rates."""
-        used = {name for rate in self.rates for name in rate.crossed}
+        used = {name for rate in self.rates for name in rate.by_names}
         every = not used.isdisjoint(("group", "cell"))
         return [j for j, name in enumerate(names) if every or name in used]
 

@@ -1,0 +1,338 @@
+"""Limits on rates: bounds of each rate of a family, of its largest one, or of a gap or ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from itertools import permutations
+from numbers import Real
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from tailboost.core import (
+    NAMES_SHOWN,
+    ROUNDING,
+    Derived,
+    Floats,
+    Name,
+    Stated,
+    frozen_value,
+    plain,
+    stated_words,
+)
+from tailboost.rates.subgroups import Terms
+
+if TYPE_CHECKING:
+    from tailboost.rates.rate import Rate  # whose comparisons make limits
+
+# Larger than any cost.
+ALL_COSTS = 1e12
+# What a statement takes from a family of rates: each of them or the largest; a limit bounds each of them, or
+# their gap or ratio.
+EACH = "each"
+LARGEST = "largest"
+AT_MOST = "at most"
+AT_LEAST = "at least"
+GAP = "gap"
+RATIO = "ratio"
+COMPARISONS = (GAP, RATIO)
+SIGNS = {"≤": 1.0, "≥": -1.0}
+
+
+class Bounded(Derived):
+    """A rate or a statistic, whose comparison with a number makes a limit."""
+
+    def __lt__(self, bound: Stated) -> NoReturn:
+        raise TypeError(f"a limit of {self!r} includes its bound {bound!r}: write <= or >=")
+
+    __gt__ = __lt__
+
+
+class Form(Bounded):
+    """What follows from the form of a statistic."""
+
+    #: Whether the largest rate of the family is meant, or the gap or ratio between subgroups.
+    worst: bool
+    compares: bool
+    #: Whether a bound is an upper bound, also as "≤" or "≥".
+    from_above: bool
+    sense: str
+    #: The violation of a bound is ``sign`` times rate minus bound.
+    sign: float
+    #: The signs of the bounds of each rate for a certificate.
+    sides: str
+
+
+@frozen_value
+class Statistic(Form):
+    """Each rate of a family, or one number of all: made by `largest`, `gap` or `ratio`.
+
+    The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
+
+    Parameters
+    ----------
+    form : {"each", "largest", "gap", "ratio"}
+        The number of the family. Of a single rate "each" is the rate itself.
+    rate : Rate
+        The family.
+    """
+
+    form: str
+    rate: Rate
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rate, Statistic) or not isinstance(self.rate, Bounded):
+            raise TypeError(
+                f"{self.form} takes a rate, such as error(by='class'), got {self.rate!r}"
+            )
+        if self.rate.loss and self.form not in (EACH, AT_MOST):
+            raise ValueError(f"{self.rate!r} has an upper bound alone: write it with <=")
+        compares = self.form in COMPARISONS
+        sense = "≥" if self.form in (AT_LEAST, RATIO) else "≤"
+        has_both_sides = (compares or self.form == EACH) and not self.rate.loss
+        vars(self).update(
+            worst=self.form == LARGEST,
+            compares=compares,
+            from_above=sense == "≤",
+            sense=sense,
+            sign=SIGNS[sense],
+            sides="≤≥" if has_both_sides else sense,
+        )
+
+    def __le__(self, bound: Stated) -> Limit:
+        if self.form != GAP:
+            raise ValueError(
+                f"{self!r} has no upper bound: a ratio is limited from below, rates each"
+            )
+        return self.within(bound)
+
+    def __ge__(self, bound: Stated) -> Limit:
+        if self.form != RATIO:
+            raise ValueError(f"{self!r} has no lower bound: gap(...) <= 0.02")
+        return self.within(bound)
+
+    @property
+    def most(self) -> float:
+        """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
+        if self.form == RATIO:
+            return 0.0
+        if not self.rate.in_costs:
+            return 1.0
+        return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
+
+    def within(self, level: Stated) -> Limit:
+        """Return the limit at a level."""
+        return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
+
+    def keeps(self, value: float, bound: float) -> bool | None:
+        """Return whether a value satisfies a bound of it; None if one of them is NaN."""
+        excess = self.sign * (value - bound)
+        return None if np.isnan(excess) else bool(excess <= ROUNDING)
+
+    def value(self, values: Floats) -> float:
+        """Return the gap, the ratio, the largest or the smallest rate, depending on the form.
+
+        Undefined rates are NaN and do not count. The ratio of two rates of 0 is 1.
+        """
+        smallest, largest = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+        if self.form == GAP:
+            return largest - smallest
+        if self.form == RATIO:
+            return 1.0 if largest == 0 else smallest / largest
+        return largest if self.from_above else smallest
+
+    def __str__(self) -> str:
+        words = {EACH: f"{self.rate}", LARGEST: f"largest {self.rate}"}
+        return words.get(self.form, f"{self.rate}: {self.form}")
+
+    def __repr__(self) -> str:
+        return repr(self.rate) if self.form == EACH else f"{self.form}({self.rate!r})"
+
+
+@frozen_value
+class Limit(Statistic):
+    """Limit on a family of rates.
+
+    Parameters
+    ----------
+    form : {"at most", "at least", "gap", "ratio"}
+        Upper or lower bound of each rate, upper bound of the largest minus the smallest rate, or lower bound
+        of the smallest divided by the largest.
+    rate : Rate
+        The family.
+    bound : float or tuple of (name, float) pairs
+        The bound, or bounds by subgroup. The name None stands for all other subgroups; without it they are
+        free.
+    in_percent : bool, default=False
+        Whether the bound was stated in percent, and is printed so.
+    """
+
+    bound: Stated
+    in_percent: bool = field(default=False, compare=False, repr=False)
+
+    def __bool__(self, bound: Stated = None) -> NoReturn:
+        raise TypeError(
+            f"a limit is neither true nor false; write two limits, not a chain: {self!r}"
+        )
+
+    __lt__ = __gt__ = __le__ = __ge__ = __bool__
+
+    @classmethod
+    def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
+        """Return the limit, checked as far as possible without rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the bound is not a number, or is outside of the possible range.
+        """
+        compares = form in COMPARISONS
+        low, high = 0.0, 1.0
+        if rate.in_costs and form != RATIO:
+            high = ALL_COSTS
+        if rate.in_costs and not compares:
+            low = -ALL_COSTS
+        by_name = isinstance(bound, Mapping) and bool(bound) and not compares
+        in_percent = False
+        numbers = {}
+        for name, each in (bound if by_name else {None: bound}).items():
+            number: object = each
+            if str(each).endswith("%"):
+                in_percent = True
+                number = float(each[:-1]) / 100
+            if isinstance(number, bool) or not isinstance(number, Real):
+                raise TypeError(
+                    f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of "
+                    f"them by subgroup, got {each!r}"
+                )
+            if not low <= float(number) <= high:
+                raise ValueError(
+                    f"{rate!r}: the bound must be from {low:g} to {high:g}, got {each!r}"
+                )
+            numbers[plain(name)] = float(number)
+        if compares and (rate.is_ratio or rate.by is None):
+            # Intervals take the rates of subgroups as independent. Of 400 true gaps of a representation 10 %
+            # were outside of their 95 % interval, of gaps of selection rates 3 %.
+            cure = "name subgroups to compare, for example by='group'"
+            if rate.is_ratio:
+                cure = "the denominator depends on the answers: limit each subgroup instead"
+            raise ValueError(f"{form}({rate!r}): {cure}")
+        stated = tuple(numbers.items()) if by_name else numbers[None]
+        return cls(form, rate, stated, in_percent=in_percent)
+
+    def levels(self, names: list[Name]) -> Floats:
+        """Return the bound of each subgroup, NaN for a free one, shape (m,); 0 if the rates are compared.
+
+        Raise ValueError with all named subgroups with a bound that do not exist.
+        """
+        if self.compares:
+            return np.zeros(len(names))
+        bound_of = dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
+        unknown = list(bound_of.keys() - {None, *names})
+        if unknown:
+            raise ValueError(
+                f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "
+                f"{names[:NAMES_SHOWN]}"
+            )
+        rest = bound_of.get(None, np.nan)
+        return np.array([bound_of.get(name, rest) for name in names], float)
+
+    def inequalities(self, terms: Terms) -> list[tuple[Floats, float, float]]:
+        """Return the inequalities ``⟨matrix, N⟩ + free z ≤ bound`` of the limit over confusion counts N.
+
+        ``terms`` are those of the limited rate. The inequalities are scaled to rates of about 1. Subgroups
+        without rows and free subgroups have none. Of a gap or ratio, each rate is at most the free variable
+        z, and at least a z − c for the `pair` (a, c). Raise ValueError for a ratio of rates that may be
+        negative.
+        """
+        defined = terms.mass > 0
+        if self.compares:
+            self.refuse_negative(terms.low)
+            matrices = terms.beyond(0.0)[defined] / terms.scale
+            a, c = self.pair
+            below = [(matrix, -1.0, 0.0) for matrix in matrices]
+            return below + [(-matrix, a, c / terms.scale) for matrix in matrices]
+        levels = self.levels(terms.names)
+        limited = defined & ~np.isnan(levels)
+        matrices = self.sign / terms.scale * terms.beyond(np.nan_to_num(levels))[limited]
+        return [(matrix, 0.0, 0.0) for matrix in matrices]
+
+    def refuse_negative(self, lowest_rate: float) -> None:
+        """Raise ValueError for a ratio of rates that may be negative."""
+        if lowest_rate < 0 and self.form == RATIO:
+            raise ValueError(
+                f"{self!r}: a ratio of rates that may be negative has no bound; limit the gap"
+            )
+
+    def interval(self, lower: Floats, upper: Floats) -> tuple[float, float]:
+        """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
+        highest = lower.max()
+        pairs = [(min(upper.min(), highest), highest)]
+        pairs += [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]
+        values = [self.value(np.array(pair)) for pair in pairs]
+        return (values[0], max(values)) if self.from_above else (min(values), values[0])
+
+    @property
+    def pair(self) -> tuple[float, float]:
+        """The numbers (a, c) of a gap or ratio, which is kept if a rᵢ − rⱼ ≤ c for all pairs of rates.
+
+        They are called ``factor`` and ``gap``: 1 and the largest gap, or the smallest ratio and 0.
+        """
+        return (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+
+    def rooms(self, first: Floats, second: Floats) -> Floats:
+        """Return the room c − a rᵢ + rⱼ of each pair of a ``first`` and a ``second`` rate.
+
+        The rates have the shape (..., m), and the rooms (..., m, m); (a, c) is `pair`.
+        """
+        a, c = self.pair
+        return c - a * first[..., :, None] + second[..., None, :]
+
+    def deviations(self, variances: Floats) -> Floats:
+        """Return the standard deviation of a rᵢ − rⱼ for pairs of independent rates.
+
+        The variances of the rates have the shape (..., m), and the deviations (..., m, m).
+        """
+        a, _ = self.pair
+        return np.sqrt(a**2 * variances[..., :, None] + variances[..., None, :])
+
+    def allowed(self, names: list[Name]) -> Floats:
+        """Return the largest share that may count against the limit in each subgroup, NaN for a free one."""
+        levels = self.levels(names)
+        return levels if self.from_above else 1.0 - levels
+
+    def violation(self, largest: Floats, smallest: Floats) -> Floats:
+        """Return the violation by the largest and the smallest of ``sign * (rate - level)``; 0 for NaN.
+
+        Of compared rates no pair has less room than the largest and the smallest one.
+        """
+        if self.compares:
+            a, c = self.pair
+            largest = largest - a * smallest - c
+        return np.fmax(largest, 0.0)
+
+    def __str__(self) -> str:
+        sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
+        bounds = self.bound if isinstance(self.bound, tuple) else ((None, self.bound),)
+        others = " for the others" if len(bounds) > 1 else ""
+        words = [
+            f"{stated_words(value, in_percent=self.in_percent)}"
+            f"{others if name is None else f' for {name}'}"
+            for name, value in bounds
+        ]
+        return f"{self.rate}: {sense} {', '.join(words)}"
+
+    def __repr__(self) -> str:
+        """Return the limit as a text for `parse`, in percent if stated so."""
+
+        def words(value: float) -> str:
+            return f"{100.0 * value:.15g}%" if self.in_percent else repr(value)
+
+        left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
+        right = self.bound
+        if isinstance(right, tuple):
+            right = f"{{{', '.join(f'{name!r}: {words(value)}' for name, value in right)}}}"
+        else:
+            right = words(right)
+        return f"{left} {'<=' if self.from_above else '>='} {right}"

@@ -1,0 +1,172 @@
+"""The subgroups of a rate: the strata in each, and its terms and samples in each."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.core import NAMES_SHOWN, Floats, Ints, Mask, Name, frozen_object
+from tailboost.rates.strata import Strata
+
+# Values of `by` other than names of columns of `groups`.
+EVERYTHING = None
+CLASS = "class"
+GROUP = "group"
+CELL = "cell"
+
+
+def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
+    """Return the names of the m subgroups of ``by``, and a mask of the strata in each, shape (m, S).
+
+    Of several columns, the name of a group has the column and the value: two columns may have the same
+    values. The subgroups of a tuple are the combinations with rows or known to exist, and their names are
+    tuples of a value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
+    """
+
+    def members(values: Sequence[Name], number: Ints) -> list[tuple[Name, Mask]]:
+        """Return each class or group with the mask of its strata; these have the number of theirs."""
+        return [(value, number == i) for i, value in enumerate(values)]
+
+    classes = members(strata.classes, strata.y)
+    columns: dict[Name, Any] = {
+        title: members(values, np.tile(numbers, strata.n_classes))
+        for title, values, numbers in zip(
+            strata.columns, strata.values, strata.combinations.T, strict=True
+        )
+    }
+    groups = [
+        (value if len(columns) == 1 else (title, value), inside)
+        for title, column in columns.items()
+        for value, inside in column
+    ]
+    axes = columns | {CLASS: classes, EVERYTHING: [(EVERYTHING, strata.mass >= 0.0)]}
+    if by in (GROUP, CELL) and not columns:
+        raise ValueError(f"by={by!r} needs groups; pass groups=")
+    if by == GROUP:
+        subgroups = groups
+    elif by == CELL:
+        subgroups = [
+            ((label, group), in_group & in_class)
+            for (group, in_group), (label, in_class) in product(groups, classes)
+        ]
+    else:
+        try:
+            crossed = [axes[name] for name in (by if isinstance(by, tuple) else (by,))]
+        except KeyError as unknown:
+            raise ValueError(
+                f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
+                f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
+                "selects the rule"
+            ) from None
+        subgroups = crossed[0]
+        if isinstance(by, tuple):
+            existing = {
+                tuple(
+                    map(
+                        {CLASS: label, **dict(zip(strata.columns, groups, strict=True))}.get, by
+                    )
+                )
+                for label, groups in product(strata.classes, strata.known)
+            }
+            subgroups = []
+            for name, masks in (zip(*cell, strict=True) for cell in product(*crossed)):
+                inside = np.logical_and.reduce(masks)
+                if name in existing or strata.mass[inside].any():
+                    subgroups.append((name, inside))
+    inside = np.array([inside for _, inside in subgroups], bool)
+    return [name for name, _ in subgroups], inside.reshape(-1, len(strata.mass))
+
+
+def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:
+    """Return the pairs (column, group) in the name of a subgroup.
+
+    ``titles`` are the columns of groups. Of a single column, the name of a group has no column.
+    """
+    if by == CELL:
+        _, subgroup = subgroup
+    if by in (GROUP, CELL):
+        title = titles[0] if len(titles) == 1 else None
+        return [subgroup if isinstance(subgroup, tuple) else (title, subgroup)]
+    pairs = zip(by, subgroup, strict=True) if isinstance(by, tuple) else [(by, subgroup)]
+    return [(name, group) for name, group in pairs if name not in (CLASS, EVERYTHING)]
+
+
+@frozen_object
+class Terms:
+    """Rates over confusion counts N: ⟨top, N⟩ / ⟨bottom, N⟩ for each of m subgroups."""
+
+    names: list[Name]  # of the subgroups
+    top: Floats  # shape (m, W, A); W is S, or 2 S if the counts also contain costs
+    bottom: Floats  # shape (m, W, A)
+    mass: Floats  # shape (m,): weight in the denominator; for a ratio, weight of the subgroup
+    low: float  # the smallest and the largest possible value of a row
+    high: float
+    scale: float  # of the values: 1 for fractions, for costs the largest absolute one
+
+    def values(self, counts: Floats) -> Floats:
+        """Return the rates of confusion counts (…, W, A), NaN if the denominator is 0, shape (…, m)."""
+        over = ([-2, -1], [1, 2])
+        counted = np.tensordot(counts, self.top, over)
+        among = np.tensordot(counts, self.bottom, over)
+        with np.errstate(invalid="ignore"):
+            return np.where(among > 0, counted / among, np.nan)
+
+    def beyond(self, level: float | Floats) -> Floats:
+        """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of a subgroup is at most its level.
+
+        They exist for ratios and for linear rates, and are scaled by the mass of the subgroup: beyond 0 a
+        linear rate is ⟨C, N⟩. ``level`` is a number, or has the shape (m,); the result has (m, W, A).
+        """
+        scale = np.where(self.mass > 0, self.mass, 1.0)[:, None, None]
+        return (self.top - np.reshape(level, (-1, 1, 1)) * self.bottom) / scale
+
+
+@frozen_object
+class Sample:
+    """The rows of one subgroup with their values; the rate of the subgroup is the mean of the values.
+
+    Parameters
+    ----------
+    name : object
+        Name of the subgroup.
+    rows : ndarray of int
+        Row numbers.
+    values : ndarray
+        Value of each of these rows.
+    low, high : float
+        Bounds of the values for all possible answers.
+    among : ndarray
+        Weight of each of these rows in the denominator: 1, but less in an F score.
+    """
+
+    name: Name
+    rows: Ints
+    values: Floats
+    low: float
+    high: float
+    among: Floats
+
+    @property
+    def mean(self) -> float:
+        """Rate of these rows with equal weights; NaN without rows."""
+        return float(self.values.sum() / self.among.sum()) if len(self.rows) else np.nan
+
+    @property
+    def mirrored(self) -> Self:
+        """The sample of the complement: each value is ``low + high`` minus the value."""
+        return replace(self, values=(self.low + self.high) * self.among - self.values)
+
+    def scaled(self, t: float = 0.0) -> Floats:
+        """Return numbers in [0, 1] with a mean of t or more exactly if the rate, scaled so, is t or more.
+
+        They are the scaled values; if the rate is a ratio of sums top/bottom, they are top − t bottom + t.
+        """
+        values = (self.values - self.low) / (self.high - self.low)
+        return np.clip(values + t * (1.0 - self.among), 0.0, 1.0)  # rounding may exceed [0, 1]
+
+    def taken(self, positions: Ints | Mask | list[int]) -> Self:
+        """Return some of the rows, by positions in ``rows`` or a mask."""
+        values, among = self.values[positions], self.among[positions]
+        return replace(self, rows=self.rows[positions], values=values, among=among)
