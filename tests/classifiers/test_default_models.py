@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from tailboost import RobustMixtureClassifier
-from tailboost.classifiers.fitting import default_estimators
+from tailboost.classifiers.estimators import default_estimators
 
 
 @pytest.mark.parametrize(("rows", "trees"), [(5_000, 50), (5_001, "auto")])

@@ -13,7 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import AdaBoostClassifier, RobustMixtureClassifier, load_model, save_model, tune
-from tailboost.classifiers.fitting import LOG_STEP, Split, default_estimators, fit_models, scored_on
+from tailboost.classifiers.estimators import default_estimators
+from tailboost.classifiers.fitting import LOG_STEP, fit_models, scored_out_of_fold
+from tailboost.classifiers.splitting import Split
 from tailboost.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
@@ -29,10 +31,10 @@ def problem_of(X, y):
 
 def judged_by(estimators, problem, cv=5):
     split = Split.of(problem, cv, 0)
-    fits = fit_models(estimators, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
+    fits = fit_models(estimators, problem, split, seed=0, n_jobs=None, verbose=False)
     fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
     models = Models([*fits], len(problem.classes), [*fitted], [*columns])
-    return averaging(scored_on(models, split.selecting, fits, split.parts))
+    return averaging(scored_out_of_fold(models, split, fits))
 
 
 def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():

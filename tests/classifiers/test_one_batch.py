@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers.calibrating import drawn_part, selected_on_part
+from tailboost.classifiers.one_batch import drawn_part, selected_on_part
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import hash_rows, random_numbers
 from tailboost.rows.rows import Rows

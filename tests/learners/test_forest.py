@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.preprocessing import StandardScaler
 
 from tailboost.learners.forest import PRIOR, TableForest
-from tailboost.learners.table import OpenTable, TableNumbers
+from tailboost.learners.table import TableNumbers
 
 K = 3
 
@@ -24,11 +24,11 @@ def rows(seed, n=300):
 def test_a_fold_is_judged_by_trees_that_did_not_see_it():
     X, y = rows(0)
     fold, one = np.arange(len(y)) % 5, np.ones(len(y))
-    session = TableForest().open_table(OpenTable(X), y, K)
+    session = TableForest().open_session(X, y, K)
     for j in range(5):
         model = session.fit(one, 0, fold != j)
         noise = np.where(fold == j, K - 1 - y, y)
-        other = TableForest().open_table(OpenTable(X), noise, K)
+        other = TableForest().open_session(X, noise, K)
         np.testing.assert_array_equal(other.fit(one, 0, fold != j).predict_proba(X), model.predict_proba(X))
 
 
@@ -47,7 +47,7 @@ def test_it_is_scikit_learns_forest_with_a_prior(form):
 
 def test_a_class_that_a_fold_lacks_and_labels_of_text():
     X, y = rows(2)
-    session = TableForest().open_table(OpenTable(X), y, K)
+    session = TableForest().open_session(X, y, K)
     P = session.fit(np.ones(len(y)), 0, y != 1).predict_proba(X)
     assert P.shape == (len(y), K)
     assert (P[:, 1] == 0).all()

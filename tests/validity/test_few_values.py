@@ -15,7 +15,7 @@ from scipy.stats import binom
 from test_false_certificates import NO_PRICE, is_rare
 
 import tailboost as tb
-from tailboost.classifiers.calibrating import drawn_part
+from tailboost.classifiers.one_batch import drawn_part
 from tailboost.rows.fingerprints import hash_rows, selecting_numbers
 from tailboost.rows.rows import Rows
 

@@ -1,17 +1,16 @@
-"""How a classifier with a selected rule answers rows, and what it says of its rule."""
+"""How a classifier answers rows by its selected rule, and how the rest of the library reads both."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
-from html import escape
 from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tailboost.classifiers.stating import StatingClassifier
 from tailboost.classifiers.tables import Columns
 from tailboost.core import (
     Array,
@@ -20,11 +19,7 @@ from tailboost.core import (
     Floats,
     Groups,
     Ints,
-    Label,
-    Labels,
     Mask,
-    Model,
-    Stated,
     Table,
     check_table,
     columns_of,
@@ -35,18 +30,9 @@ from tailboost.core import (
     unpack,
     warn_user,
 )
-from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.evidence import Evidence
-from tailboost.learners.scores import OfAnyTable, Scores
 from tailboost.learners.table import checked_rows
-from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,
-    NO_GROUPS,
-    GroupNames,
-    Ledger,
-    Records,
-    Seen,
     group_columns,
     group_numbers,
     stacked,
@@ -56,29 +42,19 @@ from tailboost.rows import (
 from tailboost.selection.door import Decided, Decision, Known, Scored, known_within
 from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.selection.selection import Engine, Selection, StoredSelection
+from tailboost.selection.selection import StoredSelection
 from tailboost.selection.stored_rule import check_default
-from tailboost.selection.table import RateTable
 
 # Maximum number of rows in a batch of a prediction, which limits memory.
 ROWS_OF_BATCH = 65_536
 
 
-class SelectedClassifier(OfAnyTable):
-    """A classifier whose rule is selected: all that it answers follows from its evidence."""
+class AnsweringClassifier(StatingClassifier):
+    """A classifier whose selected rule answers rows, on the scores of its models."""
 
     #: Whether a fit trains models: then these read numbers and categories in checked tables.
     _trains: ClassVar[bool] = False
-    limits: Stated
-    by_group: bool | str
-    classes_: Labels
-    evidence_: Evidence
-    group_combinations_: Sequence[tuple[Label, ...]] = ()
     _columns: Columns | None = None
-    _group_names: GroupNames = NO_GROUPS
-    # Number of the column of groups that the rule reads; None for a group-blind rule.
-    _column_read: int | None = None
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -194,7 +170,7 @@ class SelectedClassifier(OfAnyTable):
         check_is_fitted(self)
         models, table = self._read(X)
         return np.concatenate(
-            [models.transform(rows).probabilities for _, rows in batched(table)]
+            [models.transform(part).probabilities for _, part in batched(table)]
         )
 
     def score(
@@ -240,13 +216,13 @@ class SelectedClassifier(OfAnyTable):
         """Return the number of each row's label, K more for a deferred row."""
         numbers = self._group_numbers(X, groups)
         models, table = self._read(X)
-        answers = self._selected.answers
+        answers = self.evidence_.selected.answers
         return np.concatenate(
-            [answers(models.transform(rows, numbers[place])) for place, rows in batched(table)]
+            [answers(models.transform(part, numbers[rows])) for rows, part in batched(table)]
         )
 
     def _labels(self, numbers: Ints, deferred: Any) -> Array:
-        """Return the labels of `_answers`, and the value of deferred rows; without one warn of these."""
+        """Return the labels with these numbers, and the value of deferred rows; without one warn of these."""
         classes = self.classes_.tolist()
         is_deferred = numbers >= len(classes)
         labels = self.classes_[numbers % len(classes)]
@@ -338,7 +314,7 @@ class SelectedClassifier(OfAnyTable):
             if is_frame or (names and hasattr(X, "iloc")):
                 check_table(X)
             elif names and np.ndim(X) < 2:
-                raise ValueError(f"got {type(X).__name__}")
+                raise ValueError(f"got {type(X).__name__}")  # the message begins below
             if is_frame and {*X.columns} == {*names}:
                 X = X[names]
             if self._trains:
@@ -359,161 +335,6 @@ class SelectedClassifier(OfAnyTable):
         elif is_frame and self._columns is not None:
             X = self._columns.read(X)
         return X
-
-    # -- the rule and its rates ------------------------------------------------------------------------
-
-    @property
-    def rule_(self) -> Rule | ThresholdRule:
-        """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
-        return self._selected.written
-
-    @property
-    def estimators_(self) -> list[Model]:
-        """The fitted models, on class numbers, in the order of `estimators`."""
-        return self._selected.models.fitted
-
-    @property
-    def groups_(self) -> Array:
-        """Names of the groups of the fit; empty without groups."""
-        return self._group_names.names
-
-    @property
-    def _selected(self) -> Selection | StoredSelection:
-        check_is_fitted(self)
-        return self.evidence_.selected
-
-    @property
-    def _models(self) -> Models:
-        return self.evidence_.selection.models
-
-    @property
-    def scores_(self) -> Scores | None:
-        """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
-        columns = self._models.columns_read
-        return columns[0] if len(columns) == 1 else None
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted models by name."""
-        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
-
-    @property
-    def used_models_(self) -> list[str]:
-        """Names of the models in the rule."""
-        models = self._selected.models
-        return [models.names[i] for i in models.used]
-
-    @property
-    def objective_(self) -> Statistic:
-        """The minimised rate."""
-        return self._selected.problem.objective
-
-    # -- the evidence ----------------------------------------------------------------------------------
-
-    @property
-    def selection_(self) -> Selection:
-        """The selected rule among its candidates, with its rates on the selection data.
-
-        Raise ValueError for a rule of a file, which has none.
-        """
-        selection = self._selected
-        if isinstance(selection, StoredSelection):
-            raise ValueError(
-                "this rule was read from a file, without its selection data: select again, "
-                "as by reweight(X, y) with rows that no model was fitted on"
-            )
-        return selection
-
-    @property
-    def certificate_(self) -> Certificate | None:
-        """The certificate of `tailboost.calibrate` for this rule; None without one.
-
-        Raise ValueError if a fitted model was changed after the selection, as by a fit of its own.
-        """
-        check_is_fitted(self)
-        self.evidence_.refuse_changed()
-        certificate = self.evidence_.certificate
-        return certificate and replace(certificate, model=self)
-
-    @property
-    def records_(self) -> Records:
-        """The rows that the classifier has read, by their use, and the attempts to calibrate it."""
-        return self.evidence_.records
-
-    @property
-    def ledger_(self) -> Ledger:
-        """The attempts to calibrate this fit."""
-        return self.evidence_.records.ledger
-
-    def _record(self, rows: Seen) -> None:
-        """Record that the rule was seen on rows: they are no fresh rows of it."""
-        self.evidence_ = replace(self.evidence_, records=self.evidence_.records.using(rows))
-
-    # -- errors on the selection data ------------------------------------------------------------------
-
-    @property
-    def rates_(self) -> RateTable:
-        """The rates of the objective and of the limits by subgroup, on the selection data."""
-        selection = self.selection_
-        if self.evidence_.certificate is None:
-            return selection.estimates
-        return selection.stated_within(selection.problem.limits).estimates
-
-    @property
-    def limits_met_(self) -> bool | None:
-        """Whether all limits are certified, or without a certificate kept on the selection data.
-
-        It is about `predict`, and None without limits.
-        """
-        certificate = self.certificate_
-        if certificate is not None:
-            return certificate.certified
-        program = self.selection_.program
-        is_limited = (program.limit_of_row >= 0).any()
-        return program.keeps(self.selection_.counts) if is_limited else None
-
-    @property
-    def subgroup_errors_(self) -> dict[Any, float]:
-        """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
-        selection = self.selection_
-        kinds = (rate.by for rate in selection.problem.rates if rate.by is not None)
-        lines = selection.rates([error(by=next(kinds, "class"))])
-        return {line.subgroup: line.value for line in lines}
-
-    # -- in print ---------------------------------------------------------------------------------------
-
-    def _html_repr(self) -> str:
-        """Return the text of a fitted classifier, and scikit-learn's diagram."""
-        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
-        return text + estimator_html_repr(self)
-
-    def __str__(self) -> str:
-        """Return limits with their verdict, the overall error and the rule of a fitted classifier.
-
-        They are certified if the rule has a certificate, otherwise measured on the selection data.
-        """
-        if not self.__sklearn_is_fitted__():
-            return repr(self)
-        certificate = self.certificate_
-        if certificate is not None:
-            source = certificate.title
-            lines = certificate.limit_lines()
-            errors = certificate.lines()[:1]
-        elif isinstance(self.evidence_.selection, StoredSelection):
-            source = "of a file, without a certificate"
-            lines = []
-            errors = [f"limits as stated: {self.limits}"]
-        else:
-            source = f"measured on {self.rates_.words.partition(' (')[0]}"
-            lines = self.rates_.limit_lines()
-            selection = self.selection_
-            *_, overall = selection.rates([*selection.problem.limits, error()])
-            errors = [overall.texts[2]]
-        texts = [f"limit  {e.name} {e.limit}  {e.verdict} ({e.numbers})" for e in lines]
-        texts += [f"error  {line.strip()}" for line in errors]
-        texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
-        models = ", ".join(self.used_models_)
-        return "\n".join([f"{type(self).__name__} of {models}, {source}", *texts])
 
     # -- what other parts of the library read ----------------------------------------------------------
 
@@ -564,15 +385,9 @@ class SelectedClassifier(OfAnyTable):
             groups, content, content, voting, lacking, outputs=outputs, selected=self._selected
         )
 
-    # -- scikit-learn ----------------------------------------------------------------------------------
-
-    def __sklearn_is_fitted__(self) -> bool:
-        evidence = vars(self).get("evidence_")
-        return evidence is not None and not isinstance(evidence.selection, Engine)
-
 
 def batched(X: Table) -> Iterator[tuple[Ints, Table]]:
-    """Yield a table in batches, each with its row numbers; a table with few rows, or none, is one batch."""
+    """Yield the row numbers and the rows of batches of a table; few rows, or none, are one batch."""
     n = n_rows_of(X)
     for start in range(0, max(n, 1), ROWS_OF_BATCH):
         rows = np.arange(start, min(start + ROWS_OF_BATCH, n))

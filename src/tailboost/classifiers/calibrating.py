@@ -3,96 +3,48 @@
 Of one batch some rows select the rule, the others certify it.
 """
 
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from tailboost.classifiers.fitting import named_models
+from tailboost.classifiers.one_batch import Parts, selected_on_part
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
-    BoundNotMetWarning,
     Column,
     Floats,
     Groups,
     InfeasibleLimitsError,
     Ints,
-    Labels,
-    Mask,
     Model,
     NotCertifiedError,
-    ResubstitutionWarning,
-    SmallSubgroupsWarning,
     Stated,
     Table,
     UselessRuleWarning,
-    distinct_and_places,
-    frozen_object,
-    listed,
     warn_user,
 )
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
 from tailboost.guarantees.certificates import CONSTANT, Certificate, Price
 from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
-from tailboost.guarantees.exact_tests import CountTable, LimitTests, OneScore
+from tailboost.guarantees.exact_tests import OneScore
 from tailboost.guarantees.fresh import Certified, Fresh, Refused
-from tailboost.rates import Counts, Limit, Statistic, checked_limits
-from tailboost.rows import (
-    HUMAN_REVIEW,
-    Attempt,
-    Ledger,
-    Rows,
-    attempts_of,
-    digest,
-    kept_together,
-    reads_groups,
-    selecting_numbers,
-    share_of_copies,
-)
+from tailboost.rates import Limit, Statistic, checked_limits
+from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
 from tailboost.selection.direction import FELL
-from tailboost.selection.door import Decided, hashes_of_table
-from tailboost.selection.search import OVERALL_ERROR, Problem
+from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
-from tailboost.selection.thresholds import Places
 
 #: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
 #: for limits that it does not serve. This depends on the selecting rows and on numbers of fresh rows alone,
 #: so the next one has the whole level.
 ON_ONE_SCORE = (ranks, gaps, chain, sequence)
-ONE_ANSWER = (
-    "the rule with the least loss within the limits gives every row the same answer; bring "
-    "more rows, check that the scores belong to these rows and labels, or state a limit that "
-    "this answer breaks"
-)
-ALL_CERTIFY = "All rows of the batch certify: they only place thresholds on the score."
-UNKNOWN_CALLS = "Earlier calls on these rows are not known without previous=."
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
-MISSED = "the likeliest rule misses a limit"
-ONLY_COUNTED = "Rows were counted and no limit was tested, so no attempt is spent."
-COUNTED = (
-    "Some limits are about parts of the rows of others, so these numbers say something about "
-    "their rates, and this was an attempt"
-)
 MOST_PRICED = 4  # limits with a price of their own
 MOST_PAID = 0.1  # more errors than without limits: then a rule is hardly useful
 NEARLY_ALL = 0.99  # of the rows with one answer: then a rule is hardly useful
-# Fractions of the selecting rows: where tests certify, and where ranks do. Beside ranks the selecting rows
-# serve only the objective and the balance of groups.
-FOR_TESTS = 0.3
-FOR_RANKS = 0.2
-# The most rows that select where a smaller share lacks a label or group.
-LARGEST_SHARE = 0.5
-# Warnings about the selection data, their limits and clusters: the limits are tested on the other rows.
-ABOUT_SELECTION = (
-    BoundNotMetWarning,
-    ResubstitutionWarning,  # the certifying rows raise LeakageError
-    SmallSubgroupsWarning,
-    UselessRuleWarning,
-)
 
 
 def calibrate(
@@ -218,7 +170,8 @@ def calibrate(
             training_rows=training_rows,
         )
         if previous is None:
-            parts = replace(parts, note=f"{parts.note} {UNKNOWN_CALLS}")
+            note = f"{parts.note} Earlier calls on these rows are not known without previous=."
+            parts = replace(parts, note=note)
 
     # 2. Score the certifying rows, once for all rules. A score that falls with its label spends nothing.
     fresh = Fresh.of_model(
@@ -230,9 +183,8 @@ def calibrate(
     selection = parts.selection
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)
-    models = selection.models
     direction = selection.engine.direction(fresh.answered, fresh.outputs, fresh.voting)
-    direction.refuse_falling(models)
+    direction.refuse_falling(selection.models)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
@@ -240,245 +192,43 @@ def calibrate(
 
     # 4. Certify.
     try:
-        found, answered = certified(selection, fresh, level)
+        result, answered = certified(selection, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. "
             f"{USED_UP}",
             attempts=attempts,
         ) from None
-    if isinstance(found, Certified) and direction.share < 0.5:
-        found = Refused(found.rule, level, FELL)
-    if isinstance(found, Refused):
-        bounds = tested_bounds(stated, answered, found.level)
-        limited = [bound for bound in bounds if bound.target is not None]
+    # A score that falls in more than half of the pairs certifies nothing, see `Direction`.
+    if isinstance(result, Certified) and direction.share < 0.5:
+        result = Refused(result.rule, level, FELL)
+    if isinstance(result, Refused):
+        tested = tested_bounds(stated, answered, result.level)
+        limited = [bound for bound in tested if bound.target is not None]
         certificate = certificate_of(answered, limited, confidence)
-        raise _refusal(found.words, replace(certificate, attempts=attempts, notes=()))
+        raise _refusal(result.words, replace(certificate, attempts=attempts, notes=()))
 
     # 5. Measure what the limits cost.
-    price = prices(selection, answered, found, level)
+    price = prices(selection, answered, result, level)
     _warn_if_useless(answered, price, selection.problem.objective)
 
     # 6. State what is certified: each limit, and nothing tighter.
     at_limits = [
-        bound.at_target(found.method if bound.n and bound.method != CONSTANT else CONSTANT)
+        bound.at_target(result.method if bound.n and bound.method != CONSTANT else CONSTANT)
         for limit in stated
         for bound in bounds_of(limit, answered, None)
         if bound.target is not None
     ]
     certificate = certificate_of(answered, at_limits, confidence)
     notes = (
-        f"The limits are certified, and nothing tighter. {found.words}",
+        f"The limits are certified, and nothing tighter. {result.words}",
         f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
         "probability. All attempts in the model's ledger together keep the confidence.",
         *filter(None, [parts.note]),
         *certificate.notes,
     )
     certificate = replace(certificate, attempts=attempts, price=price, notes=notes)
-    return parts.classifier._certified(found.rule, stated, certificate)
-
-
-# -- the part that selects -------------------------------------------------------------------------------
-
-
-@frozen_object
-class Parts:
-    """A rule selected on some rows, and the rows that certify.
-
-    Attributes
-    ----------
-    classifier : TunedClassifier
-        The models with a rule.
-    selection : Selection
-        The rule selected within the limits.
-    certifying : Rows
-        The rows that certify.
-    answers : Decided
-        What scores them, with the rows that may not be among them.
-    note : str
-        How the rows were divided.
-    """
-
-    classifier: TunedClassifier
-    selection: Selection
-    certifying: Rows
-    answers: Decided
-    note: str = ""
-
-    @classmethod
-    def of_batch(
-        cls, classifier: TunedClassifier, limits: Sequence[Limit], certifying: Rows, note: str
-    ) -> Self:
-        """Return the parts of one batch, with a rule for these limits.
-
-        Its rows are different rows, also if a row of each part has the same content. So the rows that have
-        selected are left out while the others certify; those that the models know stay.
-        """
-        selection = classifier.selection_.stated_within(limits)
-        answers = classifier.__tailboost__()
-        own, *of_models = answers.known
-        own = replace(own, records=replace(own.records, used=()))
-        answers = replace(answers, known=(own, *of_models))
-        return cls(classifier, selection, certifying, answers, note)
-
-
-def selected_on_part(
-    model: Model,
-    given: Rows,
-    limits: Sequence[Limit],
-    selection_share: float | None,
-    *,
-    objective: Stated,
-    by_group: bool | str,
-    training_rows: Table,
-) -> Parts:
-    """Return a model with a rule selected on a part of the rows; the others certify.
-
-    All rows certify if thresholds on one score are all that is selected, see `tailboost.guarantees.ranks`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is not as described, or a part would be empty.
-    """
-    models = named_models(model)
-    if given.X is None or given.classes is None:
-        raise ValueError("X and y are needed: the rows and their labels")
-    # Each label, and each group in a limit or read by the rule, needs rows in both parts.
-    titles = given.names.titles
-    used = Problem(OVERALL_ERROR, tuple(limits)).columns(titles)
-    used += [j for j, title in enumerate(titles) if reads_groups(by_group, title)]
-    given.refuse_many_numbers(used)
-    needed = [given.y, *(given.groups[:, j] for j in used)]
-
-    def tuned(rows: Rows, within: Sequence[Limit]) -> TunedClassifier:
-        classifier = TunedClassifier(
-            models, objective=objective, limits=within, by_group=by_group
-        )
-        with warnings.catch_warnings():
-            for category in ABOUT_SELECTION:
-                warnings.simplefilter("ignore", category)
-            classifier._learn(rows, training_rows=training_rows)
-        return classifier
-
-    share = selection_share or default_share(limits, given.classes)
-    # Limits that every rule keeps: they only name the groups.
-    loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
-    is_by_ranks = selection_share is None and share == FOR_RANKS
-    if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
-        parts = Parts.of_batch(tuned(given, loosest), limits, given, ALL_CERTIFY)
-        table = CountTable.selecting(parts.selection)
-        # Ranks place the rule, and no model scores the rows again.
-        if table is not None and all(test.has_ranks for test in table.tests):
-            outputs, score = parts.selection.engine.outputs(), parts.answers.score
-            answers = replace(
-                parts.answers,
-                score=lambda *rows: replace(score(*rows), outputs=lambda: outputs),
-            )
-            return replace(parts, answers=answers)
-    # The order of the columns has no effect.
-    hashes = given.hashes(hashes_of_table(None, given.X))
-    units = given.clusters
-    if units is None:
-        share_of_copies(hashes, given.y)
-        units = kept_together(hashes)
-    selects = drawn_part(selecting_numbers(hashes, units), share, needed=needed)
-    selecting, certifying = given.part(selects).occurring(), given.part(~selects)
-    _refuse_absent(given, selecting, limits, by_group)
-    try:
-        classifier = tuned(selecting, limits)
-    except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-        classifier = tuned(selecting, loosest)
-    note = (
-        f"One batch of {len(given):,} rows: {len(selecting):,} of them, drawn at random, "
-        "selected the rules. The others certify. All of them are used up."
-    )
-    return Parts.of_batch(classifier, limits, certifying, note)
-
-
-def _refuse_absent(
-    given: Rows, selecting: Rows, limits: Sequence[Limit], by_group: bool | str
-) -> None:
-    """Raise ValueError if a group of the batch, read by the rule or named in a limit, selects no rule."""
-    named = {
-        name for limit in limits if isinstance(limit.bound, tuple) for name, _ in limit.bound
-    }
-    for title, groups in given.columns.items():
-        absent = {*groups.tolist()} - {*selecting.columns[title].tolist()}
-        if not reads_groups(by_group, title):
-            absent &= named
-        if absent:
-            raise ValueError(
-                f"groups: none of the {len(selecting):,} rows that select the rule is of "
-                f"{listed(sorted(absent, key=str))}, which has few rows. Bring more rows of it, "
-                "join it to another group, or leave its rows out"
-            )
-
-
-def default_share(limits: Sequence[Limit], classes: Labels) -> float:
-    """Return the fraction of the selecting rows: more for tests than for ranks, see `calibrate`.
-
-    Ranks serve limits on the share of a fixed number of rows with one answer.
-    """
-    on_deferral = [limit.rate.counts_deferral for limit in limits]
-    if all(on_deferral):
-        return FOR_TESTS
-    each = np.arange(len(classes))
-    defers = any(on_deferral)
-    strata = Counts.stratified(each, [], np.ones(len(each)), classes, defers=defers).strata
-    one_place = Places(strata.place(None))
-    for limit in limits:
-        rate = replace(limit.rate, by=None)  # the answer is the same in each subgroup
-        tests = LimitTests.of(
-            rate <= 0.5 if limit.from_above else rate >= 0.5, strata, one_place
-        )
-        if limit.compares or tests is None or not tests.has_ranks:
-            return FOR_TESTS
-    return FOR_RANKS / 2 if strata.defers else FOR_RANKS
-
-
-def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:
-    """Return a mask of the selecting rows, shape (n,): those with a number below the share.
-
-    If the rows are independent draws of a population, so are both parts, given their sizes: the numbers are
-    independent of the rows, if the hash function is ideal (`random_numbers`). A draw evenly from each class
-    or group would make the counts of both parts proportional. Then a rule with a good rate on one part,
-    because a group is rare there, would have a good rate on the other part too.
-
-    Further rows are drawn, in the order of their numbers, until each group of ``needed`` columns has a row,
-    up to `LARGEST_SHARE`. The drawn rows alone decide whether one more is drawn, if the groups of the batch
-    are given. So the other rows are still independent draws of these groups: the number of drawn rows is a
-    stopping time. The same holds if the selection of the drawn rows asks for a larger ``share``.
-
-    Parameters
-    ----------
-    numbers : ndarray of shape (n,)
-        The number of each row, the same for the rows of a cluster.
-    share : float in (0, 1)
-        The least expected fraction of rows or clusters.
-    needed : sequence of ndarray of shape (n,), optional
-        Columns of labels or groups. Groups with one row or cluster are passed over.
-
-    Raises
-    ------
-    ValueError
-        If a part would be empty.
-    """
-    enough = share
-    for column in needed:
-        names, group = distinct_and_places(column)
-        first = np.full(len(names), np.inf)
-        last = np.full(len(names), -np.inf)
-        np.minimum.at(first, group, numbers)
-        np.maximum.at(last, group, numbers)
-        enough = max(enough, float(np.nextafter(first[first < last].max(initial=0.0), 1.0)))
-    selects = numbers < max(share, min(enough, LARGEST_SHARE))
-    if selects.all() or not selects.any():
-        raise ValueError(
-            f"X: {len(np.unique(numbers)):,} rows or clusters are too few: one part selects "
-            f"the rule (selection_share={share:g}), the other certifies it"
-        )
-    return selects
+    return parts.classifier._certified(result.rule, stated, certificate)
 
 
 # -- certification ---------------------------------------------------------------------------------------
@@ -498,10 +248,12 @@ def recorded(
     """
     # The key depends on all known rows and on all that is tested.
     answers, objective = parts.answers, parts.selection.problem.objective
-    known = [rows.digests.tobytes() for each in answers.known for rows in each.records.tables]
+    tables = [rows for known in answers.known for rows in known.records.tables]
     call = repr((objective, stated, confidence, fresh.compared.equal_rows, answers.rule.digest))
-    key = digest(*known, np.sort(fresh.votes.draws).tobytes(), call.encode())
-    attempt, ledger = Attempt(key, fresh.used), parts.classifier.ledger_
+    draws = np.sort(fresh.votes.draws)
+    key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
+    attempt = Attempt(key, fresh.used)
+    ledger = parts.classifier.ledger_
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
     if not lacking:
@@ -511,9 +263,14 @@ def recorded(
         "leave the limit out."
     )
     if few_rows.is_free(max(lacking.values()), stated, fresh):
-        raise NotCertifiedError(f"{too_few} {ONLY_COUNTED}", attempts=earlier)
+        raise NotCertifiedError(
+            f"{too_few} Rows were counted and no limit was tested, so no attempt is spent.",
+            attempts=earlier,
+        )
     raise NotCertifiedError(
-        f"{too_few} {COUNTED}. {USED_UP}", attempts=ledger.record(attempt, earlier)
+        f"{too_few} Some limits are about parts of the rows of others, so these numbers say "
+        f"something about their rates, and this was an attempt. {USED_UP}",
+        attempts=ledger.record(attempt, earlier),
     )
 
 
@@ -531,7 +288,7 @@ def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statist
         return
     of_all, *of_each = price
     if of_all.error - of_all.without > MOST_PAID and objective == OVERALL_ERROR:
-        dearest = min(of_each, key=lambda each: each.without, default=of_all)
+        dearest = min(of_each, key=lambda price: price.without, default=of_all)
         warn_user(
             f"the certified rule errs in {of_all.error:.0%} of these rows, and in "
             f"{of_all.without:.0%} without limits; loosen {dearest.limit or 'the limit'}, "
@@ -544,7 +301,7 @@ def _refusal(reason: str, certificate: Certificate) -> NotCertifiedError:
     """Return the error of an attempt without a certified rule: the bounds of the likeliest rule."""
     table = ""
     if not certificate.certified:
-        reason = MISSED
+        reason = "the likeliest rule misses a limit"
         table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
     return NotCertifiedError(
         f"no rule is certified: {reason}. {USED_UP}{table}", certificate, certificate.attempts
@@ -564,27 +321,34 @@ def certified(
     result = result or sequence.within_tighter(selection, fresh, level)
     answered = fresh.by(result.rule)
     if isinstance(result, Certified) and len(np.unique(answered.answered.actions)) == 1:
-        result = Refused(result.rule, level, ONE_ANSWER)
+        result = Refused(
+            result.rule,
+            level,
+            "the rule with the least loss within the limits gives every row the same answer; "
+            "bring more rows, check that the scores belong to these rows and labels, or state a "
+            "limit that this answer breaks",
+        )
     return result, answered
 
 
 def prices(
-    selection: Selection, answered: Fresh, found: Certified, level: float
+    selection: Selection, answered: Fresh, result: Certified, level: float
 ) -> tuple[Price, ...]:
     """Return the error of the certified rule beside that without all limits, then without each alone.
 
     Without limits the most probable labels answer. Where a score is no probability, the rule that the
     selecting rows choose without limits answers. With 2 to `MOST_PRICED` limits each is then left out alone.
 
-    ``answered`` are the fresh rows with the answers of the certified rule, ``found``. Both errors of a price
+    ``answered`` are the fresh rows with the answers of the certified rule, ``result``. Both errors of a price
     are on these rows.
     """
     counts, votes = answered.answered, answered.voting
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # also the action of deferral, which is no error
 
-    def errors(actions: Ints) -> Mask:
-        return ((actions != y) & (actions < n_classes))[votes]
+    def errors(actions: Ints) -> Floats:
+        """Return 1 for the rows whose answer is wrong, and 0 for the others."""
+        return ((actions != y) & (actions < n_classes))[votes].astype(np.float64)
 
     own = errors(counts.actions)
 
@@ -593,9 +357,8 @@ def prices(
         without = errors(actions)
         noise = None
         if not chose:
-            squares = (own * 1.0 - without).var() * len(
-                votes
-            ) + 2.0  # with two added rows of ±1
+            # With two added rows of ±1.
+            squares = (own - without).var() * len(votes) + 2.0
             noise = float(np.sqrt(squares) / len(votes))
         return Price(limit, float(own.mean()), float(without.mean()), noise)
 
@@ -605,7 +368,7 @@ def prices(
         actions = selection.within([]).answers(table) % n_classes
     else:
         actions = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)
-    priced = [price("", actions, chose=found.chose)]
+    priced = [price("", actions, chose=result.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
@@ -613,6 +376,6 @@ def prices(
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
                 looser, by_looser = certified(selection.within(rest), answered, level)
                 if isinstance(looser, Certified):
-                    chose = found.chose or looser.chose
+                    chose = result.chose or looser.chose
                     priced.append(price(str(limit), by_looser.answered.actions, chose=chose))
     return tuple(priced)

@@ -95,8 +95,8 @@ class Curve:
     def __len__(self) -> int:
         return len(self.points)
 
-    def __getitem__(self, place: int) -> Point:
-        return self.points[place]
+    def __getitem__(self, number: int) -> Point:
+        return self.points[number]
 
     @property
     def values(self) -> Floats:
@@ -129,7 +129,7 @@ class Curve:
         """
         limit = self.limited.within(level)
         limits = [*self._loosest.limits[:-1], limit]
-        within = [each for rate, _, each in self if limit.keeps(rate, limit.bound)]
+        within = [classifier for rate, _, classifier in self if limit.keeps(rate, limit.bound)]
         if within:
             return within[-1]._by(within[-1].selection_.stated_within(limits))
         return self._loosest.reweight(limits=limits)
@@ -198,7 +198,7 @@ class Curve:
         """Return headings, cells and a sentence on the rows; many points are thinned evenly."""
         heads = [str(self.limited), str(self.objective)]
         shown = np.linspace(0, len(self) - 1, min(len(self), POINTS_SHOWN)).round().astype(int)
-        rows = [[f"{rate:.4f}" for rate in self[place][:2]] for place in shown.tolist()]
+        rows = [[f"{rate:.4f}" for rate in self[number][:2]] for number in shown.tolist()]
         words = f"{len(shown)} of {len(self)} points, on {self.measured_on}; fresh rows differ."
         return heads, rows, words
 
@@ -229,11 +229,11 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Statis
     if limited is None:
         minimised = minimised or problem.objective
         of_limits = (
-            Statistic(EACH if each.rate.by is None else FORMS[each.form], each.rate)
-            for each in problem.limits
-            if each.form in FORMS
+            Statistic(EACH if limit.rate.by is None else FORMS[limit.form], limit.rate)
+            for limit in problem.limits
+            if limit.form in FORMS
         )
-        limited = next((each for each in of_limits if each != minimised), OVERALL_ERROR)
+        limited = next((stated for stated in of_limits if stated != minimised), OVERALL_ERROR)
     minimised = minimised or OVERALL_ERROR
     if limited == minimised:
         minimised = NAMED["worst_class"]
@@ -284,7 +284,7 @@ def points_along(
     pool = first_rules(engine.family, Program(strata, objective, problem.limits))
     least = engine.select(problem, pool)
     loosest = limited.value(limited.rate.terms(strata).values(least.counts))
-    tightest = float(limited.form == RATIO)
+    tightest = limited.value(np.ones(1))  # of equal rates
     if not limited.compares:
         lowest = engine.select(replace(problem, objective=limited), pool)
         tightest = lowest.program.value(lowest.counts)
@@ -293,11 +293,10 @@ def points_along(
             engine.select(problem.within((*problem.limits, limited.within(level))), pool)
 
     counts = np.array(pool.counts)
-    reached = [
-        [*map(statistic.value, statistic.rate.terms(strata).values(counts))]
+    rates, values = (
+        np.round([*map(statistic.value, statistic.rate.terms(strata).values(counts))], 12)
         for statistic in (limited, objective)
-    ]
-    rates, values = np.array(reached).round(12)
+    )
     is_within = np.array([*map(least.program.keeps, counts)])
     kept = np.flatnonzero(is_within & ~np.isnan(rates + values))
     for i in kept[undominated(values[kept], limited.sign * rates[kept])].tolist():

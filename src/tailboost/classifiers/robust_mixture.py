@@ -7,28 +7,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context
-from sklearn.frozen import FrozenEstimator
+from sklearn.base import MetaEstimatorMixin
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost.classifiers.fitting import (
-    MOST_FOLDS,
-    N_FOLDS,
-    NO_HASHES,
-    Split,
-    compared,
-    default_estimators,
-    fit_models,
-    frozen_fit,
-    is_pair,
-    pairs_of,
-    refuse_validation,
-    scored_on,
-    usable,
-)
+from tailboost.classifiers.estimators import default_estimators, is_pair, pairs_of, usable
+from tailboost.classifiers.fitting import fit_models, frozen_fits, scored_on
 from tailboost.classifiers.selected_models import TunedClassifier
+from tailboost.classifiers.selecting import NO_HASHES, compared
+from tailboost.classifiers.splitting import MOST_FOLDS, N_FOLDS, Split
 from tailboost.core import (
     Column,
     Constraints,
@@ -44,7 +32,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.learners.foreign import first_step
-from tailboost.rows import Records, Rows, hash_rows, hashes_of_pairs, stacked
+from tailboost.rows import Records, Rows, hash_rows, stacked
 from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Program
@@ -323,22 +311,22 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         validation = None
         if any(values is not None for values in of_validation):
             validation = Rows.read(*of_validation, suffix="_val")
-            refuse_validation(rows, validation, self.cv)
-        weighted = sample_weight is not None or self.class_weight is not None
+            if validation.X is None or validation.y is None:
+                raise ValueError("a validation set needs both X_val and y_val")
+            if bool(rows.names.titles) != bool(validation.names.titles):
+                raise ValueError("groups and groups_val: give both or neither")
+            if self.cv != "auto":
+                raise ValueError(f"cv={self.cv!r} and X_val were both given; use cv='auto'")
+            if clusters is not None:
+                raise ValueError("clusters and X_val were both given, but X_val is not split")
         with fitting_apart(self) as fitted:
-            selection = fitted._learn(rows, validation, training_rows, weighted=weighted)
+            selection = fitted._learn(rows, validation, training_rows)
         # After the assignment: a filter may make a warning an error.
         selection.warn()
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def _learn(
-        self,
-        given: Rows,
-        validation: Rows | None = None,
-        training_rows: Table = None,
-        *,
-        weighted: bool = False,
+        self, given: Rows, validation: Rows | None = None, training_rows: Table = None
     ) -> Selection:
         """Set all attributes of a fit, in a classifier without any, and return the selection.
 
@@ -348,19 +336,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         problem = self._problem(given.names)
         estimators = self.estimators
         if estimators is not None:
-            estimators = usable(estimators, given, weighted=weighted)
+            estimators = usable(estimators, given)
             self._validate_names([name for name, _ in estimators])
         training = self._training(given, problem)
         if estimators is None:
-            labelled = hashes_of_pairs(hash_rows(training.X), training.y.astype(np.uint64))
             n_columns = prod(training.X.shape[1:])  # pixels and channels of images are columns
-            estimators = default_estimators(len(np.unique(labelled)), n_columns)
-        found = {
-            name: [frozen_fit(name, model, self.classes_)]
-            for name, model in estimators
-            if isinstance(model, FrozenEstimator)
-        }
-        to_fit = [(name, model) for name, model in estimators if name not in found]
+            estimators = default_estimators(len(np.unique(hash_rows(training.X))), n_columns)
+        fits = frozen_fits(estimators, self.classes_)
+        to_fit = [(name, model) for name, model in estimators if name not in fits]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         split = self._split(training, validation, seed, trains=bool(to_fit))
         self.validation_ = split.scheme
@@ -370,25 +353,25 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             data = counted(problem, split.selecting, self._column_read)
             Program(data.strata, problem.objective, problem.limits)
             trained = hash_rows(training.X, rounded=True)  # before a model changes them
-            found |= fit_models(
+            fits |= fit_models(
                 to_fit,
                 training,
                 split,
                 class_weight=self.class_weight,
-                weighted=weighted,
                 seed=seed,
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
-            if not found:
+            if not fits:
                 raise KeyboardInterrupt
-        left_out = [name for name, _ in estimators if name not in found]
+        names = [name for name, _ in estimators]
+        left_out = [name for name in names if name not in fits]
         if left_out:
             warn_user(
                 f"fit was interrupted: {left_out} left out of the mixture",
                 FitInterruptedWarning,
             )
-        fits = {name: found[name] for name, _ in estimators if name in found}
+        fits = {name: fits[name] for name in names if name in fits}
         return self._judge(problem, split, fits, estimators, training_rows, trained)
 
     def _split(
@@ -401,11 +384,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         if validation is not None:
             words = f"the {len(validation):,} rows of X_val"
             rows = replace(validation, X=self._checked(validation.X))
-            rows = rows.numbered(self.classes_, self._group_names, words, "_val")
-            return Split("X_val", rows)
+            return Split(
+                "X_val", rows.numbered(self.classes_, self._group_names, words, "_val")
+            )
         if not trains and isinstance(self.cv, str):
-            words = f"the {len(training):,} given rows (no model was fitted on them, as stated)"
-            return Split("frozen", replace(training, words=words))
+            return Split.of_given(training)
         return Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
 
     @classmethod
@@ -450,7 +433,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             If an argument is not as described.
         """
         mix = cls(objective=objective, **params)
-        mix._validate_params()
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)
         problem = mix._problem(rows.names)
@@ -465,9 +447,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         check_length(y, "y", len(P), "probabilities")
         models = Models(list(probabilities), len(mix.classes_), [], [], read_stacked=True)
         words = f"the {len(rows):,} rows given to from_probabilities"
-        rows = replace(rows, X=P[rows.places])
-        rows = rows.numbered(mix.classes_, mix._group_names, words)
-        models, used = compared(scored_on(models, rows, {}, []), [])
+        rows = replace(rows, X=P[rows.places]).numbered(mix.classes_, mix._group_names, words)
+        models, used = compared(scored_on(models, rows), [])
         engine = Engine.of(problem, averaging(models), mix._column_read)
         mix._select(engine, problem, Records(used=(used,)), NOTHING).warn()
         return mix

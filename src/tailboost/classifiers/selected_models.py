@@ -9,33 +9,22 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.classifiers.answering import SelectedClassifier
 from tailboost.classifiers.curve import Curve, points_along, traded
-from tailboost.classifiers.fitting import (
-    NO_HASHES,
-    Fits,
-    Split,
-    compared,
-    frozen_fit,
-    named_models,
-    scored_on,
-    usable,
-)
+from tailboost.classifiers.estimators import named_models, usable
+from tailboost.classifiers.fitting import frozen_fits, scored_on
+from tailboost.classifiers.selecting import SelectingClassifier, compared
+from tailboost.classifiers.splitting import Split
 from tailboost.core import (
     Column,
     Constraints,
     Groups,
-    Hashes,
     Model,
     Stated,
     Table,
-    check_costs,
     fitting_apart,
     positions,
     unpack,
@@ -44,23 +33,12 @@ from tailboost.core.ranges import parameters
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import Scores
-from tailboost.rates import InfeasibleLimitsError, Limit, error
-from tailboost.rows import (
-    FEWEST_TRAINED,
-    TRAINED_ON,
-    GroupNames,
-    Ledger,
-    Records,
-    Rows,
-    Seen,
-    hash_rows,
-    reads_groups,
-)
+from tailboost.rates import Limit, error
+from tailboost.rows import GroupNames, Records, Rows, Seen
 from tailboost.selection.door import known_within
-from tailboost.selection.identity import Identity, identity_of
-from tailboost.selection.outputs import Models, averaging
+from tailboost.selection.outputs import Models
 from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.selection.search import Problem, stated
+from tailboost.selection.search import stated
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 
 
@@ -143,7 +121,7 @@ def tune(
 
 
 @parameters
-class TunedClassifier(SelectedClassifier):
+class TunedClassifier(SelectingClassifier):
     """A classifier of fitted models and a rule on their scores, selected within limits on rates.
 
     `tune`, `calibrate` and `load_rule` return it. `fit` selects the rule on given rows and trains nothing;
@@ -209,196 +187,13 @@ class TunedClassifier(SelectedClassifier):
         selection.warn()
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def _learn(self, given: Rows, *, training_rows: Table = None) -> Selection:
         """Set all attributes of a fit, in a classifier without any, and return the selection."""
         problem = self._problem(given.names)
         models = usable(named_models(self.models), given)
-        words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
-        split = Split("frozen", replace(self._training(given, problem), words=words))
-        fits = {name: [frozen_fit(name, model, self.classes_)] for name, model in models}
+        split = Split.of_given(self._training(given, problem))
+        fits = frozen_fits(models, self.classes_)
         return self._judge(problem, split, fits, models, training_rows)
-
-    def _problem(self, groups: GroupNames) -> Problem:
-        """Return objective and limits of the parameters.
-
-        Raise ValueError if these exclude each other, or need groups and there are none.
-        """
-        problem = stated(self)
-        if self.by_group and self.infer_groups:
-            raise ValueError(
-                "infer_groups=True: with by_group=True the rule reads the group, and needs no "
-                "estimate of it; leave one of them out"
-            )
-        if not groups.titles:
-            needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
-            if problem.objective.rate.needs_groups:
-                needing.append(f"objective={self.objective!r}")
-            if self.by_group:
-                needing.append("by_group")
-            if needing:
-                raise ValueError(
-                    f"{needing[0]} needs groups: give groups=, with an entry for each row"
-                )
-        return problem
-
-    def _training(self, given: Rows, problem: Problem) -> Rows:
-        """Return the rows of a fit with checked columns, and set what the classifier learns from them.
-
-        These are ``classes_``, its columns and, with groups, their names.
-
-        Raises
-        ------
-        ValueError
-            If labels are missing or of one class, or if all rows are in one cluster.
-        """
-        if given.y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        X = self._checked(given.X, reset=True)
-        check_classification_targets(np.repeat(given.classes, 2))  # not the column: it is long
-        self.classes_ = given.classes
-        if len(given.classes) < 2:
-            raise ValueError(
-                f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
-                "weight; a classifier needs at least two classes"
-            )
-        words = f"the {len(given):,} training rows"
-        if given.clusters is not None:
-            n_clusters = len(np.unique(given.clusters))
-            words += f" of {n_clusters:,} clusters"
-            if n_clusters == 1:
-                raise ValueError(
-                    "clusters has one value only: none of its rows can be held out without the "
-                    "others"
-                )
-        if given.names.titles:
-            self._name_groups(given)
-            given.refuse_many_numbers(problem.columns(given.names.titles))
-        costs = given.costs
-        if costs is not None:
-            costs = check_costs(costs, len(given), given.classes)
-        return replace(given, X=X, costs=costs, words=words)
-
-    def _name_groups(self, rows: Rows) -> None:
-        """Set the names of groups, and the number of the column that the rule reads.
-
-        Raises
-        ------
-        ValueError
-            If ``by_group`` names no column of the groups, or is True although there are several.
-        """
-        names = rows.names
-        self._group_names = names
-        self.group_combinations_ = ()
-        if len(names.titles) > 1:
-            columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
-            occurring = [values[numbers].tolist() for values, numbers in columns]
-            self.group_combinations_ = tuple(zip(*occurring, strict=True))
-        titles = names.titles
-        self._column_read = None
-        if self.by_group:
-            read = [title for title in titles if reads_groups(self.by_group, title)]
-            if len(read) != 1:
-                named = [f"by_group={title!r}" for title in titles if isinstance(title, str)]
-                choices = (
-                    " or ".join(named) or "by_group=True, and columns with names in a dict"
-                )
-                raise ValueError(
-                    f"by_group={self.by_group!r} names no single one of the columns of groups: "
-                    f"give {choices}"
-                )
-            self._column_read = titles.index(*read)
-
-    def _judge(
-        self,
-        problem: Problem,
-        split: Split,
-        fits: Fits,
-        estimators: Sequence[object],
-        training_rows: Table = None,
-        trained: Hashes = NO_HASHES,
-    ) -> Selection:
-        """Select the rule on the scores of fitted models, and record the rows that they and it have read.
-
-        Parameters
-        ----------
-        problem : Problem
-            The objective within limits.
-        split : Split
-            The selection data, and the parts that were held out.
-        fits : mapping of str to list of Fit
-            The fits of each model by name; the last one answers.
-        estimators : sequence of pairs of a name and a model
-            The models as the caller gave them, which may have read rows before.
-        training_rows : table, optional
-            Rows on which the models were trained before.
-        trained : ndarray of shape (k,), optional
-            Hashes of the rows of the fits.
-        """
-        final = [of_model[-1] for of_model in fits.values()]
-        models = Models(
-            [*fits],
-            len(self.classes_),
-            [fit.model for fit in final],
-            [fit.columns for fit in final],
-        )
-        if self.infer_groups and models.columns_read:
-            raise ValueError(
-                "infer_groups=True: scores have no other columns from which a group could be "
-                "estimated; give the model and its features, or leave infer_groups out"
-            )
-        identity = identity_of(models.fitted)
-        models = scored_on(models, split.selecting, fits, split.parts)
-        # Some models change as they answer: these have no digest.
-        identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
-
-        # What the models have read: rows known inside them, rows that the caller names, rows of these fits.
-        inside = [known.records for known in known_within(estimators)]
-        complete = all(records.complete for records in inside)
-        attempts = {attempt.key: attempt for each in inside for attempt in each.ledger.attempts}
-        named = NO_HASHES
-        if training_rows is not None:  # after the models, which refuse an X with other columns
-            named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
-            complete |= len(named) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
-        hashes = np.concatenate([named, trained])
-        records = Records(
-            Seen.of(hashes, TRAINED_ON) if len(hashes) else None,
-            complete,
-            ledger=Ledger(tuple(attempts.values())),
-        )
-
-        # The selection data must not be among them, but held-out rows are rows of these fits.
-        forbidden = [named] if split.parts else [named, trained]
-        known_rows = [rows for each in inside for rows in each.tables]
-        known_rows += [Seen.of(hashes) for hashes in forbidden if len(hashes)]
-        models, used = compared(models, known_rows)
-        if not split.parts:
-            records = records.using(used)
-        engine = Engine.of(problem, averaging(models), self._column_read)
-        return self._select(engine, problem, records, identity)
-
-    def _select(
-        self, engine: Engine, problem: Problem, records: Records, identity: Identity
-    ) -> Selection:
-        """Select the rule of a problem: only this step makes a fitted classifier.
-
-        ``records`` and ``identity`` are those of the models. An error for contradicting limits keeps these.
-        """
-        try:
-            selection = engine.select(problem)
-        except InfeasibleLimitsError as failure:
-            self.evidence_ = Evidence(engine, records, identity=identity)
-            failure.unselected = self
-            failure.add_note(
-                "The models are kept in the attribute unselected of this error: its "
-                "reweight(limits=[...]) trains nothing. After the error sys.last_value holds "
-                "it."
-            )
-            raise
-        self.evidence_ = Evidence(selection, records, identity=identity)
-        return selection
 
     # -- other selections ------------------------------------------------------------------------------
 
@@ -461,10 +256,7 @@ class TunedClassifier(SelectedClassifier):
             raise ValueError("sample_weight and costs belong to rows: give X and y too")
         new = copy.copy(self)
         restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
-        for name, value in restated.items():
-            if value is not None:
-                setattr(new, name, value)
-        new._validate_params()
+        new.set_params(**{name: value for name, value in restated.items() if value is not None})
         records = new.records_
         if X is None and groups is None:
             engine = new._engine
@@ -473,10 +265,6 @@ class TunedClassifier(SelectedClassifier):
         else:
             given = Rows.read(X, y, groups, sample_weight, costs)
             problem = new._problem(given.names)
-            if problem.needs_costs and costs is None:
-                raise ValueError(
-                    "costs of the rows are not kept with the model: give X, y and costs"
-                )
             if X is None:
                 models = new._in_groups(given)
             else:
@@ -515,10 +303,11 @@ class TunedClassifier(SelectedClassifier):
         models, table = self._read(given.X)
         words = f"the {len(given):,} rows given to reweight"
         rows = replace(given, X=table).numbered(self.classes_, self._group_names, words)
-        known = [used for each in known_within(models.fitted) for used in each.records.tables]
+        inside = known_within(models.fitted)
+        known_rows = [used for known in inside for used in known.records.tables]
         if self.records_.trained is not None:  # the rows of another selection may select again
-            known = [self.records_.trained, *known]
-        return compared(scored_on(models, rows, {}, []), known)
+            known_rows.insert(0, self.records_.trained)
+        return compared(scored_on(models, rows), known_rows)
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
         """Return the trade-off curve of two rates, without training.
@@ -558,10 +347,10 @@ class TunedClassifier(SelectedClassifier):
             loosest.error_budget = None
         problem = loosest._problem(self._models.rows.names)
         bounds = (
-            each.bound
-            for each in self.selection_.problem.limits
-            if (each.form, each.rate) == (widest.form, widest.rate)
-            and not isinstance(each.bound, tuple)  # bounds by subgroup are no point of a curve
+            limit.bound
+            for limit in self.selection_.problem.limits
+            if (limit.form, limit.rate) == (widest.form, widest.rate)
+            and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
         )
         engine = self.selection_.engine.on(problem)
         return Curve(
@@ -584,12 +373,10 @@ class TunedClassifier(SelectedClassifier):
         self, selection: Selection, limits: Sequence[Limit], certificate: Certificate
     ) -> Self:
         """Return a copy with a certified selection, which may be of tighter limits than the stated ones."""
-        new = copy.copy(self)
+        new = self._by(selection)
         new.limits = list(limits)
-        records = self.evidence_.records.using(*(each.rows for each in certificate.attempts))
-        new.evidence_ = replace(
-            self.evidence_, selection=selection, records=records, certificate=certificate
-        )
+        records = self.records_.using(*(attempt.rows for attempt in certificate.attempts))
+        new.evidence_ = replace(new.evidence_, records=records, certificate=certificate)
         return new
 
     # -- rules of files --------------------------------------------------------------------------------
@@ -606,21 +393,21 @@ class TunedClassifier(SelectedClassifier):
         **params: Any,
     ) -> Self:
         """Return the classifier of a rule on columns of scores, without selection data."""
-        new = cls([(str(scores.columns), scores)], **params)
+        name = str(scores.columns)
+        new = cls([(name, scores)], **params)
         new.classes_ = np.asarray(rule.classes)
         new._group_names = names
         scores = scores.known(rule.classes)
-        weights = {str(scores.columns): 1.0}
+        weights = {name: 1.0}
         offset = np.zeros(len(rule.classes))
         if isinstance(rule, Rule):
             weights = rule.weights
             offset = np.array(rule.offsets)
-        columns = positions(scores.classes_, new.classes_, "labels")
         models = Models(
             [*weights],
             len(offset),
             [FrozenEstimator(scores)],
-            [columns],
+            [positions(scores.classes_, new.classes_, "labels")],
             np.array([*weights.values()]),
             offset,
         )

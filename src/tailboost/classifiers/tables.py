@@ -22,7 +22,7 @@ NAMES = ("string", "mixed-integer", "mixed", "categorical", "empty")
 
 @frozen_value
 class Columns:
-    """The columns of a training table by their places, for later tables.
+    """The columns of a training table by their positions, for later tables.
 
     Attributes
     ----------
@@ -46,11 +46,11 @@ class Columns:
         """
         numbers = []
         categories = {}
-        for place, name in enumerate(frame.columns):
-            column = frame.iloc[:, place].dropna()
+        for position, name in enumerate(frame.columns):
+            column = frame.iloc[:, position].dropna()
             kind = _kind(column)
             if kind in NUMBERS:
-                numbers.append(place)
+                numbers.append(position)
                 continue
             if kind not in NAMES:
                 raise ValueError(
@@ -60,11 +60,11 @@ class Columns:
             known = set(map(text, column.unique()))
             # A column in which most values occur once has names or free text.
             if len(known) <= min(CATEGORIES_COMPARED, len(column) / 2):
-                categories[place] = known
+                categories[position] = known
         return cls(numbers, categories), _as_floats(frame, numbers)
 
     def read(self, frame: Table) -> Table:
-        """Return a later table with numbers in objects as floats; columns are found by their places.
+        """Return a later table with numbers in objects as floats; columns are found by their positions.
 
         Raises
         ------
@@ -76,8 +76,8 @@ class Columns:
         TableChangedWarning
             If more than a tenth of the values of a column are new categories.
         """
-        for place in self.numbers:
-            column = frame.iloc[:, place].dropna()
+        for position in self.numbers:
+            column = frame.iloc[:, position].dropna()
             if len(column) and _kind(column) not in NUMBERS:
                 numbers = import_module("pandas").to_numeric(column, errors="coerce")
                 odd = column.iloc[int(numbers.isna().to_numpy().argmax())]
@@ -86,8 +86,8 @@ class Columns:
                     "it a number or missing"
                 )
         changes = []
-        for place, known in self.categories.items():
-            column = frame.iloc[:, place].dropna()
+        for position, known in self.categories.items():
+            column = frame.iloc[:, position].dropna()
             new = [value for value in column.unique() if text(value) not in known]
             n_new = int(column.isin(new).sum())
             if n_new <= UNKNOWN * len(column):

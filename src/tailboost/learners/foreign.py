@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral
 from operator import is_
 from typing import Any
@@ -62,10 +63,10 @@ def in_class_numbers(estimator: Any, numbers: ClassNumbers) -> Any:
     ValueError
         If a label is unknown, or class weights are a list.
     """
-    stays = isinstance(estimator, (FrozenEstimator, type)) or not hasattr(
+    is_fixed = isinstance(estimator, (FrozenEstimator, type)) or not hasattr(
         estimator, "get_params"
     )
-    if stays or type(estimator).__module__ == "sklearn.multiclass":
+    if is_fixed or type(estimator).__module__ == "sklearn.multiclass":
         return estimator
     params = estimator.get_params(deep=False)
     weights = params.get("class_weight")
@@ -74,22 +75,22 @@ def in_class_numbers(estimator: Any, numbers: ClassNumbers) -> Any:
             f"class_weight={weights!r} of {type(estimator).__name__} must be a dict of weights by "
             "label, or 'balanced': a list is for several outputs"
         )
-    numbered = {name: _in_class_numbers(name, each, numbers) for name, each in params.items()}
-    changed = {name: each for name, each in numbered.items() if each is not params[name]}
+    numbered = {name: _value_in_numbers(name, params[name], numbers) for name in params}
+    changed = {name: value for name, value in numbered.items() if value is not params[name]}
     return clone(estimator).set_params(**changed) if changed else estimator
 
 
-def _in_class_numbers(name: str, value: Any, numbers: ClassNumbers) -> Any:
+def _value_in_numbers(parameter: str, value: Any, numbers: ClassNumbers) -> Any:
     """Return the value of a parameter for class numbers; the same object, but for a grid, without a label."""
-    kind = name.split("__")[-1]
+    kind = parameter.split("__")[-1]
     if kind in BY_LABEL and isinstance(value, Mapping):
         return by_class_number(value, numbers, f"{kind}={value!r}")
     if kind == "pos_label" and value is not None:
         return next(iter(by_class_number({value: 1}, numbers, f"{kind}={value!r}")), None)
     if kind in SEARCHED and isinstance(value, Mapping):
-        return {key: _in_class_numbers(key, each, numbers) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        parts = [_in_class_numbers(name, each, numbers) for each in value]
+        return {name: _value_in_numbers(name, value[name], numbers) for name in value}
+    if isinstance(value, (list, tuple)):  # of steps, or of candidates
+        parts = [_value_in_numbers(parameter, part, numbers) for part in value]
         return value if all(map(is_, parts, value)) else type(value)(parts)
     return in_class_numbers(value, numbers)
 
@@ -118,9 +119,9 @@ def by_class_number(
 
 
 def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
-    """Return a clone for rows of some classes alone, which gets their places among the present ones."""
+    """Return a clone for rows of some classes alone, which are then numbered without gaps."""
     numbers: dict[Any, int | None] = dict.fromkeys(range(n_classes))
-    numbers |= {int(k): place for place, k in enumerate(present)}
+    numbers |= {k: number for number, k in enumerate(present.tolist())}
     return clone(in_class_numbers(estimator, numbers))
 
 
@@ -400,21 +401,20 @@ def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
             parts = [part.astype(np.min_scalar_type(part.max())) for part in parts]
         yield from np.concatenate(parts, axis=1)
         return
-    tables: dict[Any, Any] = {}
+    prepared = cache(lambda reader: reader.transform(X))
     last: Any = None
     for model in models:
-        if model is last:  # a game may repeat a hypothesis
-            pass
-        elif hasattr(model, "predict_table"):
-            predictions = model.predict_table(_prepared(model, X, tables))
-        else:
-            predictions = np.asarray(model.predict(X))
-            if predictions.dtype.kind == "f" and is_regressor(model):
-                predictions = predictions.astype(np.float64)
+        if model is not last:  # a game may repeat a hypothesis
+            if hasattr(model, "predict_table"):
+                answers = model.predict_table(prepared(model.table_))
             else:
-                predictions = predictions.astype(np.intp).ravel()
+                answers = np.asarray(model.predict(X))
+                if answers.dtype.kind == "f" and is_regressor(model):
+                    answers = answers.astype(np.float64)
+                else:
+                    answers = answers.astype(np.intp).ravel()
         last = model
-        yield predictions
+        yield answers
 
 
 def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int) -> Floats:
@@ -424,13 +424,13 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int)
     """
     if isinstance(X, Partitions):
         return np.concatenate([mean_probabilities(models, weights, part, K) for part in X])
-    tables: dict[Any, Any] = {}
+    prepared = cache(lambda reader: reader.transform(X))
     mean = np.zeros((n_rows_of(X), K))
     for t in np.flatnonzero(weights).tolist():
         model = models[t]
         classes: Any = np.arange(K)
         if hasattr(model, "predict_proba_table"):
-            P = model.predict_proba_table(_prepared(model, X, tables))
+            P = model.predict_proba_table(prepared(model.table_))
         elif hasattr(model, "predict_proba"):
             P = np.asarray(model.predict_proba(X), np.float64)
             # A classifier that some class had no row for lists those of its columns.
@@ -443,13 +443,6 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int)
                 P = np.eye(K)[P]
         mean[:, classes] += weights[t] * P
     return mean / mean.sum(axis=1, keepdims=True)
-
-
-def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
-    """Return X as the model's reader prepares it; ``tables`` keeps what each reader has prepared."""
-    if model.table_ not in tables:
-        tables[model.table_] = model.table_.transform(X)
-    return tables[model.table_]
 
 
 def class_scores(answers: Array, K: int) -> Floats:

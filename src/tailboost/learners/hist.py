@@ -32,14 +32,7 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE, parameters
 from tailboost.learners.forest import ForestSession
-from tailboost.learners.protocols import TableSession
-from tailboost.learners.table import (
-    FittedModel,
-    OpenSession,
-    OpenTable,
-    TableClassifier,
-    TableReader,
-)
+from tailboost.learners.table import FittedModel, OpenSession, TableClassifier, TableReader
 from tailboost.learners.threads import count_threads, predict_in_blocks
 
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT
@@ -103,12 +96,11 @@ class TreeSession(OpenSession):
             "nthread": n_threads,
             "verbosity": 0,
         }
-        if learner._vector_leaves and self.n_classes > 2:
+        self.params = params | learner._booster_params(self.n_classes)
+        if "multi_strategy" in self.params:
             # A leaf has a value for each class. Such trees cannot split sets of categories.
             self.labels = np.eye(self.n_classes, dtype=np.float32)[self.y]
-            params["multi_strategy"] = "multi_output_tree"
             kinds = ["q"] * len(kinds)
-        self.params = params | learner._booster_params(self.n_classes)
         options: dict[str, Any] = {"nthread": n_threads, "enable_categorical": True}
         if "c" in kinds:  # XGBoost reads the kinds of all columns with every tree
             options["feature_types"] = kinds
@@ -272,6 +264,21 @@ class BoostedTrees(FittedTrees):
         return softmax(scores, axis=1)
 
 
+def open_trees(
+    learner: _XGBoostTrees, table: Table, y: Ints, n_classes: int, reader: TableReader
+) -> OpenSession:
+    """Return a session of XGBoost's trees, without XGBoost of scikit-learn's, with a warning."""
+    if xgboost() is not None:
+        return TreeSession(learner, table, y, n_classes, reader)
+    if isinstance(table, Partitions):
+        raise ImportError("partitions need XGBoost: pip install 'tailboost[xgboost]'")
+    warn_user(
+        f"XGBoost is not installed: {type(learner).__name__} uses scikit-learn's slower trees; "
+        "pip install 'tailboost[xgboost]'"
+    )
+    return ForestSession(learner, table, y, n_classes, reader)
+
+
 @parameters
 class _XGBoostTrees(TableClassifier):
     """Common part of the binned learners: tables and fits."""
@@ -283,9 +290,7 @@ class _XGBoostTrees(TableClassifier):
     n_jobs: int | None = None
     random_state: Seed = None
 
-    # With more than two classes: whether a leaf contains a value for every class.
-    _vector_leaves: ClassVar[bool] = False
-    _session = TreeSession
+    _session = staticmethod(open_trees)
     _prior = 0.0  # of the class frequencies in predictions of scikit-learn's trees
     l2_regularization = 0.0
 
@@ -304,19 +309,6 @@ class _XGBoostTrees(TableClassifier):
     @abstractmethod
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
         """Return XGBoost's parameters of this learner."""
-
-    def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
-        """Return a session on an open table, which other learners may share."""
-        if xgboost() is not None:
-            return super().open_table(opened, y, n_classes)
-        self._validate_params()
-        if isinstance(opened.table, Partitions):
-            raise ImportError("partitions need XGBoost: pip install 'tailboost[xgboost]'")
-        warn_user(
-            f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's slower trees; "
-            "pip install 'tailboost[xgboost]'"
-        )
-        return ForestSession(self, opened.table, y, n_classes, opened.reader)
 
 
 @parameters
@@ -365,7 +357,6 @@ class HistTreeClassifier(_XGBoostTrees):
 
     n_estimators = 1
     _fitted = FittedTree
-    _vector_leaves = True
 
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""
@@ -379,6 +370,8 @@ class HistTreeClassifier(_XGBoostTrees):
         value of a leaf is the class distribution.
         """
         params = {"objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0}
+        if n_classes > 2:
+            params["multi_strategy"] = "multi_output_tree"
         if self.max_leaf_nodes is not None:
             params |= {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
         return params

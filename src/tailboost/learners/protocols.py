@@ -13,14 +13,13 @@ bins.
 protocol              implemented by                                   purpose
 ====================  ===============================================  =====================================
 `Learner`             the classifier passed as ``estimator``           read the table once for all rounds
-`TableLearner`        the same                                         share one open table with others
 `Session`             the result of ``open_session``                   fit and predict on the session's rows
 ====================  ===============================================  =====================================
 """
 
 from typing import Any, Protocol, runtime_checkable
 
-from tailboost.core import Floats, Ints, Mask, Model, Table
+from tailboost.core import Floats, Ints, Model, Table
 
 
 class Session(Protocol):
@@ -33,28 +32,9 @@ class Session(Protocol):
         """Return the predictions of a base model for the rows of the session, as class numbers."""
 
 
-class TableSession(Session, Protocol):
-    """A session that can leave out rows."""
-
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Return a model fitted on these rows (None: all) with weights of shape (n,)."""
-
-
 @runtime_checkable
 class Learner(Protocol):
     """A classifier with one read of the table per fit of an ensemble, instead of one per round."""
 
     def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on n rows with class numbers and sample weights, shape (n,) each."""
-
-
-@runtime_checkable
-class TableLearner(Protocol):
-    """A learner for open tables.
-
-    Its base models have ``predict_proba_table(table)``, class probabilities for a table of
-    ``table_.transform(X)``. Base models with an equal ``table_`` share the prepared table.
-    """
-
-    def open_table(self, opened: object, y: Ints, n_classes: int) -> TableSession:
-        """Return a session on an `OpenTable` of n rows with class numbers."""

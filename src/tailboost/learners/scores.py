@@ -152,6 +152,11 @@ class Scores(OfAnyTable):
         ValueError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
+        if not all(isinstance(name, (str, int, np.integer)) for name in self.column_list):
+            raise ValueError(  # without the text of these scores, which may hold a whole table
+                "Scores(columns, …): columns is a name, a number or a list of them; the table "
+                "of a call holds the scores"
+            )
         labels, numbers = coded(y, "y", target=True)
         fault = self._fault(labels)
         if fault:
@@ -184,23 +189,18 @@ class Scores(OfAnyTable):
         return scores
 
     def _take_labels(self, labels: Column) -> None:
-        """Set the labels, those of y or of several columns, and the place of the first stated one."""
+        """Set the labels, those of y or of several columns, and the number of the first stated one."""
         classes = labels if len(self.column_list) == 1 else self.label_list
         self.classes_ = np.asarray(classes)
         self.positive_ = list(classes).index(self.label_list[0])
 
     def _fault(self, labels: Labels) -> str:
         """Return why columns and stated labels do not suit the labels of y; nothing if they do."""
-        columns = self.column_list
-        if not all(isinstance(column, (str, int, np.integer)) for column in columns):
-            raise ValueError(
-                "Scores(columns, …): columns is a name, a number or a list of them; the table "
-                "of a call holds the scores"
-            )
         try:
             score_kind(self.kind).check_missing(self.missing)
         except ValueError as failure:
             return str(failure)
+        columns = self.column_list
         names = labels.tolist()
         of_y = f"y has {names[:NAMES_SHOWN]}"
         if len(set(columns)) < len(columns):
@@ -259,7 +259,10 @@ class Scores(OfAnyTable):
             score = expit(score)
         elif self.kind == "number":
             score = np.interp(score, self.knots_, self.levels_)
-        return np.column_stack([1.0 - score, score])[:, [1 - self.positive_, self.positive_]]
+        P = np.empty((len(score), 2))
+        P[:, self.positive_] = score
+        P[:, 1 - self.positive_] = 1.0 - score
+        return P
 
     def scores_at(self, probabilities: Floats) -> Floats:
         """Return the scores at which `predict_proba` of the label is each number, for a single column."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, _safe_indexing, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -38,7 +38,7 @@ from tailboost.core import (
     text,
     unpack,
 )
-from tailboost.learners.protocols import Session, TableSession
+from tailboost.learners.protocols import Session
 
 # For linear models: columns with more categories are left out, and numbers are clipped at this many standard
 # deviations from the mean.
@@ -63,8 +63,8 @@ class TableReader:
         """Store categories and numbers by column."""
         self.sparse_ = bool(sp.issparse(X))
         columns = X if hasattr(X, "iloc") else getattr(X, "distinct", {})  # of Partitions
-        found = [_categories(column, name) for name, column in columns.items()]
-        self.categories_: list[dict[str, float] | None] = found or [None] * X.shape[1]
+        categories = [_categories(column, name) for name, column in columns.items()]
+        self.categories_: list[dict[str, float] | None] = categories or [None] * X.shape[1]
         return self
 
     def transform(self, X: Table) -> Table:
@@ -109,15 +109,13 @@ class TableReader:
     def _numbers(self, X: Any) -> Floats32:
         """Return a data frame as float32, with the number of each category."""
         table = np.empty(X.shape, np.float32)
-        for j, (categories, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True)):
+        for j, categories in enumerate(self.categories_):
             column = X.iloc[:, j]
             if categories is not None:
                 codes, values = column.factorize()
                 numbers = [categories.get(text(value), np.nan) for value in values]
                 numbers.append(np.nan)  # missing values have the code −1, the last
                 table[:, j] = np.array(numbers, np.float32)[codes]
-            elif isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-                table[:, j] = column.to_numpy()
             else:
                 table[:, j] = column.to_numpy(np.float32, na_value=np.nan)
         return table
@@ -201,7 +199,7 @@ class FittedModel(ABC):
 
 
 class OpenTable:
-    """Table that several learners share, with its fitted reader.
+    """A table that several learners share, with its fitted reader.
 
     Parameters
     ----------
@@ -320,7 +318,6 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
             self, X, reset=reset, dtype=self._dtype, as_frame=self._reads_frames
         )
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
         """Fit the classifier to weighted rows.
 
@@ -390,16 +387,16 @@ class TableClassifier(ProbabilityClassifier):
     _dtype = np.float32
     _reads_frames = True  # with categories
 
-    def open_table(self, opened: OpenTable, y: Ints, n_classes: int) -> TableSession:
-        """Return a session on an open table, which other learners may share."""
-        self._validate_params()
-        return self._session(self, opened.table, y, n_classes, opened.reader)
-
     def open_session(
-        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
-    ) -> TableSession:
-        """Return a session on these rows; labels are class numbers 0 … K − 1."""
-        return self.open_table(OpenTable(X), y, n_classes)
+        self, X: Table | OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> Any:
+        """Return a session on these rows, which an `OpenTable` has read for several learners.
+
+        Labels are class numbers 0 … K − 1. ``fit(weight, seed, rows)`` of the session may leave out rows.
+        """
+        self._validate_params()
+        opened = X if isinstance(X, OpenTable) else OpenTable(X)
+        return self._session(self, opened.table, y, n_classes, opened.reader)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

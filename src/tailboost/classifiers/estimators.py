@@ -1,0 +1,154 @@
+"""The models that a classifier is given, by name, and in the forms in which it uses them."""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+from sklearn.base import is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from tailboost.classifiers.splitting import FIVE_FOLDS_UP_TO
+from tailboost.core import Model
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners.forest import TableForest
+from tailboost.learners.named import named_learner
+from tailboost.learners.scores import GivenModel, Scores
+from tailboost.learners.table import TableNumbers
+from tailboost.rows import Rows
+
+# Classifiers with their names.
+Named = list[tuple[str, Model]]
+# On tables with more columns trees take a thousand times as long as logistic regression.
+MOST_COLUMNS = 300
+
+
+def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> Named:
+    """Return the estimators of ``estimators=None``: boosted trees, a forest and logistic regression.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of distinct rows. From 5,000 on, held-out rows give the number of boosted trees.
+    n_columns : int
+        Number of columns. Tables of more than 300 get logistic regression alone.
+    """
+    linear = ("linear", make_pipeline(TableNumbers(), LogisticRegression(max_iter=1_000)))
+    if n_columns > MOST_COLUMNS:
+        return [linear]
+    n_trees = "auto" if n_rows > FIVE_FOLDS_UP_TO else 50
+    boosted = HistBoostClassifier(n_estimators=n_trees, max_depth=6, learning_rate=0.2)
+    return [("boosted", boosted), ("forest", TableForest()), linear]
+
+
+def pairs_of(models: Model) -> Any:
+    """Return the models of a dict as (name, model) pairs; models in another form stay as they are."""
+    return list(models.items()) if isinstance(models, Mapping) else models
+
+
+def is_pair(item: object) -> bool:
+    """Return whether an item of the parameter ``estimators`` is a pair of a name and anything."""
+    return isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
+
+
+def named_models(models: Model) -> Named:
+    """Return fitted models as (name, model) pairs, in forms that neither a fit nor a clone changes.
+
+    A dict and a list of pairs keep their names. Models without a name are called by their class, function or
+    score column, and numbered from 1 if several have the same name.
+    """
+    if not isinstance(models, (Mapping, list, tuple)):
+        models = [models]
+    if not (isinstance(models, Mapping) or all(map(is_pair, models))):
+        kinds = []
+        for model in models:
+            kind = getattr(model, "__name__", type(model).__name__)
+            if isinstance(model, Scores) and len(model.column_list) == 1:
+                kind = str(model.column_list[0])
+            kinds.append(kind)
+        names = []
+        for i, kind in enumerate(kinds):
+            number = f" {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else ""
+            names.append(kind + number)
+        models = zip(names, models, strict=True)
+    return [(name, _fixed(model)) for name, model in pairs_of(models)]
+
+
+def _fixed(model: Model) -> Model:
+    """Return a fitted model in a form that neither a fit nor a clone changes.
+
+    What has a ``fit`` is frozen or, if it was fitted outside scikit-learn, a `GivenModel`.
+    """
+    may_train = hasattr(model, "fit") or isinstance(model, str)  # a name is a learner's
+    if not may_train or isinstance(model, (Scores, GivenModel, FrozenEstimator)):
+        return model
+    is_foreign = hasattr(model, "predict_proba") and not hasattr(model, "__sklearn_tags__")
+    return GivenModel(model) if is_foreign else FrozenEstimator(model)
+
+
+def usable(estimators: Named, rows: Rows) -> Named:
+    """Return the given estimators by name, with models in other forms as frozen classifiers.
+
+    Parameters
+    ----------
+    estimators : list of (str, model)
+        The models as given.
+    rows : Rows
+        The rows of the fit as given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is none, or one cannot be used. The message names the estimator.
+    """
+    if not estimators:
+        raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
+    named = []
+    for item in estimators:
+        if not is_pair(item):
+            raise TypeError(
+                f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
+            )
+        name, model = item
+        if isinstance(model, str):
+            model = named_learner(model, f"estimators: {name!r}")
+        answers = callable(model) or hasattr(model, "predict_proba")
+        if answers and not (hasattr(model, "fit") or isinstance(model, type)):
+            model = GivenModel(model)
+        refuse_unusable(name, model)
+        if isinstance(model, (Scores, GivenModel)):
+            # A copy, as the user's object stays unfitted.
+            model = FrozenEstimator(copy(model).fit(rows.X, rows.labels))
+        named.append((name, model))
+    return named
+
+
+def refuse_unusable(name: str, model: Model) -> None:
+    """Raise unless a model, called ``name``, is a classifier with probabilities; a frozen one is fitted."""
+    is_frozen = isinstance(model, FrozenEstimator)
+    classifier = model.estimator if is_frozen else model
+    title = f"estimators: {name!r}"
+    if isinstance(classifier, type):
+        raise TypeError(f"{title} is a class; give an instance: {classifier.__name__}()")
+    kind = type(classifier).__name__
+    if kind != name:
+        title = f"{title} ({kind})"
+    if not hasattr(classifier, "fit" if is_frozen else "get_params"):
+        raise TypeError(
+            f"{title} is of type {kind}, no classifier; tailboost.tune takes fitted models, "
+            "tb.Scores('p', label) scores of the rows, and RobustMixtureClassifier."
+            "from_probabilities({'model': P}, y) probabilities"
+        )
+    if hasattr(classifier, "__sklearn_tags__") and is_regressor(classifier):
+        raise TypeError(f"{title} is a regressor; a classifier with predict_proba is needed")
+    if is_frozen and not hasattr(classifier, "classes_"):
+        raise NotFittedError(
+            f"{title} is not fitted: call its fit first, or give it to RobustMixtureClassifier"
+        )
+    if not hasattr(classifier, "predict_proba"):
+        raise ValueError(
+            f"{title} has no predict_proba; CalibratedClassifierCV gives it one, and a stated "
+            "final_estimator to a StackingClassifier"
+        )

@@ -1,0 +1,163 @@
+"""The rows that select a rule: parts of the training rows that are held out, or other rows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.core import Ints, Mask, frozen_object
+from tailboost.rows import Rows, crossed, hash_rows, stratified_places
+
+# "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. With
+# more rows, "auto" holds out a fifth, with two fits in each round.
+CROSS_FIT_UP_TO = 50_000
+N_FOLDS = 5
+# Number of folds for "auto" of more distinct rows: four fits in each round instead of six.
+FIVE_FOLDS_UP_TO = 5_000
+FEW_FOLDS = 3
+HELD_OUT = 0.2  # fraction of the rows
+LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
+# Each fold is a fit, and a mask of the rows.
+MOST_FOLDS = 255
+
+
+@frozen_object
+class Split:
+    """The selection data, and the parts of the training rows that are held out one after the other.
+
+    Attributes
+    ----------
+    scheme : str or float
+        "cv", "splits", or the held-out fraction; "X_val" or "frozen" if no training row is held out.
+    selecting : Rows
+        The selection data.
+    parts : sequence of ndarray of bool, shape (n,) each
+        The rows of each part among the selection data; no part if these are no training rows.
+    fitted : sequence of ndarray of bool
+        For each part, the training rows on which models are fitted while it is held out.
+    """
+
+    scheme: str | float
+    selecting: Rows
+    parts: Sequence[Mask] = ()
+    fitted: Sequence[Mask] = ()
+
+    @classmethod
+    def of_given(cls, rows: Rows) -> Self:
+        """Return all given rows as selection data, of models that were fitted before."""
+        words = f"the {len(rows):,} given rows (no model was fitted on them, as stated)"
+        return cls("frozen", replace(rows, words=words))
+
+    @classmethod
+    def of(cls, rows: Rows, cv: Any, seed: int) -> Self:
+        """Return a split of the training rows, by hashes of the rows and the seed.
+
+        Parameters
+        ----------
+        rows : Rows
+            The training rows.
+        cv : "auto", int, float, splitter or iterable of (fitted, held-out) row numbers
+            Number of folds, fraction to hold out, or the parts. "auto" makes five folds, three of more than
+            5,000 distinct rows; of more than 50,000 it holds out a fifth, if this has 20 rows of each class
+            in a group.
+        seed : int
+            Seed of the hashes.
+
+        Raises
+        ------
+        ValueError
+            If no rows are left for the fit or for the selection data.
+        """
+        if not isinstance(cv, (str, Real)):
+            return cls.from_splits(rows, cv)
+        stratum = crossed([*rows.groups.T, rows.y], len(rows))
+        # Equal rows have one turn, and even thinnings of the turns are stratified.
+        turn = stratified_places(hash_rows(rows.units, seed), stratum, rows.weight)
+        n_distinct = int(turn.max()) + 1
+        least = np.bincount(stratum).min()  # rows of a class in a group
+        size: float  # number of folds, or fraction to hold out
+        if not isinstance(cv, str):
+            size = float(cv)
+        elif n_distinct <= FIVE_FOLDS_UP_TO:
+            size = N_FOLDS
+        elif n_distinct <= CROSS_FIT_UP_TO or least * HELD_OUT < LEAST_HELD_OUT:
+            size = FEW_FOLDS
+        else:
+            size = HELD_OUT
+        scheme: str | float = "cv"
+        if size >= 2:
+            fold = turn % min(int(size), n_distinct)
+        else:  # every (1/size)-th turn is held out
+            scheme = size
+            fold = np.where(np.floor((turn + 1) * size) > np.floor(turn * size), 0, -1)
+        fitted = [fold != j for j in range(fold.max() + 1)]
+        if not fitted or not fitted[0].any():
+            raise ValueError(
+                f"cv={cv!r}: of {n_distinct:,} distinct rows or clusters all or none would be "
+                "validation rows; use folds, another fraction or more rows"
+            )
+        return cls.holding_out(rows, scheme, fold, fitted)
+
+    @classmethod
+    def from_splits(cls, rows: Rows, cv: Any) -> Self:
+        """Return the parts of a splitter, or of an iterable of (fitted, held-out) row numbers.
+
+        Raises
+        ------
+        ValueError
+            If the rows cannot be split this way, or a cluster would be separated.
+        """
+        numbers = rows.places  # of the rows, as the splits count them
+        if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
+            cv = cv.split(rows.X, rows.y, rows.clusters)
+            numbers = np.arange(len(rows))
+        splits = list(cv)
+        if not 1 <= len(splits) <= MOST_FOLDS:
+            raise ValueError(
+                f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
+            )
+        counted = np.arange(rows.n_given or len(rows))
+        # What no split may divide.
+        units = numbers if rows.clusters is None else rows.clusters
+        fold = np.full(len(rows), -1)
+        fitted = []
+        for j, (train, test) in enumerate(splits):
+            try:
+                is_fitted = np.isin(numbers, counted[np.asarray(train)])
+                is_held_out = np.isin(numbers, counted[np.asarray(test)])
+            except IndexError as error:
+                raise ValueError(
+                    f"cv: split {j} must be two arrays of row numbers: {error}"
+                ) from error
+            fault = ""
+            if np.isin(units[is_held_out], units[is_fitted]).any():
+                fault = "fits rows that it holds out, or separates rows of a cluster"
+            elif not (is_held_out.any() and is_fitted.any()):
+                fault = "leaves no rows to fit or to judge on"
+            elif (fold[is_held_out] >= 0).any():
+                fault = "holds out rows that an earlier one held out"
+            if fault:
+                raise ValueError(f"cv: split {j} {fault}")
+            fold[is_held_out] = j
+            fitted.append(is_fitted)
+        return cls.holding_out(rows, "splits", fold, fitted)
+
+    @classmethod
+    def holding_out(
+        cls, rows: Rows, scheme: str | float, fold: Ints, fitted: Sequence[Mask]
+    ) -> Self:
+        """Return a split whose selection data are the held-out rows among the training rows.
+
+        ``fold`` has the part of each training row, −1 for one that is never held out. Models fitted without a
+        part are fitted again on all rows.
+        """
+        is_held_out = fold >= 0
+        held_out = rows.part(is_held_out)
+        words = f"the {len(held_out):,} held-out rows"
+        if isinstance(scheme, str):
+            share = "" if is_held_out.all() else f"{len(held_out):,} of "
+            words = f"out-of-fold probabilities of {share}{rows.words} ({len(fitted)} folds)"
+        parts = [fold[is_held_out] == j for j in range(len(fitted))]
+        return cls(scheme, replace(held_out, words=words, refit=True), parts, fitted)
