@@ -31,7 +31,7 @@ def problem_of(X, y):
 
 def judged_by(estimators, problem, cv=5):
     split = Split.of(problem, cv, 0)
-    fits = fit_models(estimators, problem, split, seed=0, n_jobs=None, verbose=False)
+    fits = fit_models(estimators, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
     fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
     models = Models([*fits], len(problem.classes), [*fitted], [*columns])
     return averaging(scored_out_of_fold(models, split, fits))

@@ -475,7 +475,7 @@ def test_bad_estimators_are_named(estimators, error, message):
 
 def test_weights_need_models_that_take_them():
     with pytest.raises(ValueError, match="'near'"):
-        RobustMixtureClassifier([("near", KNeighborsClassifier())]).fit(X, Y, sample_weight=1.0 + Y)
+        RobustMixtureClassifier([("near", KNeighborsClassifier())]).fit(X, Y, sample_weight=np.ones(len(Y)))
 
 
 def test_the_model_is_left_alone_by_a_vote():

@@ -98,6 +98,7 @@ def fit_models(
     split: Split,
     *,
     class_weight: Stated = None,
+    weighted: bool,
     seed: int,
     n_jobs: int | None,
     verbose: int,
@@ -117,6 +118,8 @@ def fit_models(
         The parts of the rows that are held out, one after the other.
     class_weight : dict or "balanced", optional
         Factors of the weights in the fits; the selection data have no factors.
+    weighted : bool
+        Whether ``fit`` of an estimator gets the weights of the rows.
     seed : int
         Seed of the estimators without a seed of their own.
     n_jobs : int or None
@@ -136,7 +139,6 @@ def fit_models(
     learners = {
         name: clone(in_class_numbers(estimator, numbers)) for name, estimator in estimators
     }
-    weighted = bool((training.weight != 1.0).any())
     for name, learner in learners.items():
         set_seeds(learner, seed, also_stated=False)
         if weighted and weight_parameter(learner) is None:

@@ -10,30 +10,20 @@ import numpy as np
 from tailboost.classifiers.estimators import named_models
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
-    BoundNotMetWarning,
     Floats,
     InfeasibleLimitsError,
     Labels,
     Mask,
     Model,
     ResubstitutionWarning,
-    SmallSubgroupsWarning,
     Stated,
     Table,
-    UselessRuleWarning,
-    distinct_and_places,
     frozen_object,
     listed,
 )
 from tailboost.guarantees.exact_tests import CountTable, LimitTests
 from tailboost.rates import Counts, Limit
-from tailboost.rows import (
-    Rows,
-    kept_together,
-    reads_groups,
-    selecting_numbers,
-    share_of_copies,
-)
+from tailboost.rows import Rows, kept_together, reads_groups, selecting_numbers, share_of_copies
 from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
 from tailboost.selection.selection import Selection
@@ -45,13 +35,6 @@ FOR_TESTS = 0.3
 FOR_RANKS = 0.2
 # The most rows that select where a smaller share lacks a label or group.
 LARGEST_SHARE = 0.5
-# Warnings about the selection data, their limits and clusters: the limits are tested on the other rows.
-ABOUT_SELECTION = (
-    BoundNotMetWarning,
-    ResubstitutionWarning,  # the certifying rows raise LeakageError
-    SmallSubgroupsWarning,
-    UselessRuleWarning,
-)
 
 
 @frozen_object
@@ -129,8 +112,8 @@ def selected_on_part(
             models, objective=objective, limits=within, by_group=by_group
         )
         with warnings.catch_warnings():
-            for category in ABOUT_SELECTION:
-                warnings.simplefilter("ignore", category)
+            # The certifying rows raise LeakageError.
+            warnings.simplefilter("ignore", ResubstitutionWarning)
             classifier._learn(rows, training_rows=training_rows)
         return classifier
 
@@ -241,12 +224,11 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
     """
     enough = share
     for column in needed:
-        names, group = distinct_and_places(column)
-        first = np.full(len(names), np.inf)
-        last = np.full(len(names), -np.inf)
-        np.minimum.at(first, group, numbers)
-        np.maximum.at(last, group, numbers)
-        enough = max(enough, float(np.nextafter(first[first < last].max(initial=0.0), 1.0)))
+        for value in np.unique(column):
+            own = numbers[column == value]
+            first = own.min()
+            if first < own.max():
+                enough = max(enough, float(np.nextafter(first, 1.0)))
     selects = numbers < max(share, min(enough, LARGEST_SHARE))
     if selects.all() or not selects.any():
         raise ValueError(

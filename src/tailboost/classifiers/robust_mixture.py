@@ -319,14 +319,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 raise ValueError(f"cv={self.cv!r} and X_val were both given; use cv='auto'")
             if clusters is not None:
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
+        weighted = sample_weight is not None or self.class_weight is not None
         with fitting_apart(self) as fitted:
-            selection = fitted._learn(rows, validation, training_rows)
+            selection = fitted._learn(rows, validation, training_rows, weighted=weighted)
         # After the assignment: a filter may make a warning an error.
         selection.warn()
         return self
 
     def _learn(
-        self, given: Rows, validation: Rows | None = None, training_rows: Table = None
+        self,
+        given: Rows,
+        validation: Rows | None = None,
+        training_rows: Table = None,
+        *,
+        weighted: bool = False,
     ) -> Selection:
         """Set all attributes of a fit, in a classifier without any, and return the selection.
 
@@ -358,6 +364,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 training,
                 split,
                 class_weight=self.class_weight,
+                weighted=weighted,
                 seed=seed,
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
@@ -397,7 +404,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         probabilities: Mapping[str, Table],
         y: Column,
         *,
-        objective: Stated = None,
         groups: Groups = None,
         costs: Table = None,
         sample_weight: Column = None,
@@ -419,8 +425,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             Of these rows, as in `fit`. A group-blind rule estimates groups from the probabilities alone.
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
-        objective, **params : optional
-            Parameters of the class: ``limits``, ``error_budget``, …
+        **params : optional
+            Parameters of the class: ``objective``, ``limits``, ``error_budget``, …
 
         Returns
         -------
@@ -432,7 +438,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         ValueError, TypeError
             If an argument is not as described.
         """
-        mix = cls(objective=objective, **params)
+        mix = cls(**params)
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)
         problem = mix._problem(rows.names)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, replace
-from numbers import Real
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.curve import Curve, points_along, traded
@@ -20,7 +18,6 @@ from tailboost.classifiers.selecting import SelectingClassifier, compared
 from tailboost.classifiers.splitting import Split
 from tailboost.core import (
     Column,
-    Constraints,
     Groups,
     Model,
     Stated,
@@ -153,20 +150,6 @@ class TunedClassifier(SelectingClassifier):
     """
 
     models: Model = None
-    _: KW_ONLY
-    objective: Stated = None
-    limits: Stated = ()
-    error_budget: float | None = None
-    by_group: bool | str = False
-    infer_groups: bool = False
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        "objective": "no_validation",  # `stated` reads both
-        "limits": "no_validation",
-        "error_budget": [Interval(Real, 0, 1, closed="both"), None],
-        "by_group": ["boolean", str],
-        "infer_groups": ["boolean"],
-    }
 
     # -- selection ---------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -12,6 +13,7 @@ from tailboost.classifiers.answering import AnsweringClassifier
 from tailboost.classifiers.fitting import Fits, scored_on, scored_out_of_fold
 from tailboost.classifiers.splitting import Split
 from tailboost.core import (
+    Constraints,
     Hashes,
     InfeasibleLimitsError,
     ResubstitutionWarning,
@@ -20,6 +22,7 @@ from tailboost.core import (
     check_costs,
     warn_user,
 )
+from tailboost.core.ranges import UNIT, parameters
 from tailboost.guarantees.evidence import Evidence
 from tailboost.rows import (
     FEWEST_TRAINED,
@@ -43,12 +46,27 @@ from tailboost.selection.selection import Engine, Selection
 NO_HASHES = np.zeros(0, dtype=np.uint64)  # of no row
 
 
+@parameters
 class SelectingClassifier(AnsweringClassifier):
-    """A classifier whose fit selects its rule, on the scores of fitted models."""
+    """A classifier whose fit selects its rule, on the scores of fitted models.
 
-    objective: Stated
-    error_budget: float | None
-    infer_groups: bool
+    Its parameters state the problem, see `RobustMixtureClassifier`.
+    """
+
+    _: KW_ONLY
+    objective: Stated = None
+    limits: Stated = ()
+    error_budget: float | None = None
+    by_group: bool | str = False
+    infer_groups: bool = False
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "objective": "no_validation",  # `stated` reads both
+        "limits": "no_validation",
+        "error_budget": [UNIT, None],
+        "by_group": ["boolean", str],
+        "infer_groups": ["boolean"],
+    }
 
     def _problem(self, groups: GroupNames) -> Problem:
         """Return objective and limits of the parameters, which are checked.
