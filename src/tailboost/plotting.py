@@ -167,7 +167,7 @@ class LimitsDisplay(_Display):
         for place, line in enumerate(lines):
             colour, mark = VERDICTS[line.good]
             numbers = [line.low, line.value, line.high, line.bound]
-            *ends, bound = np.array(numbers, dtype=float)  # NaN for None
+            *ends, bound = np.array(numbers, float)  # NaN for None
             ax.plot(ends, [place] * 3, color=colour, linewidth=2)
             ax.plot(ends[1], place, marker="o", color=colour)
             ax.plot(bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
@@ -355,7 +355,7 @@ class MonitorDisplay(_Display):
         places = range(len(self.batches))
         for number, bound in enumerate(self.monitor.certificate.bounds):
             rates = [batch.errors[number][1] for batch in self.batches]
-            numbers = np.array(rates, dtype=float)  # NaN for None
+            numbers = np.array(rates, float)  # NaN for None
             (line,) = ax.plot(places, numbers, marker="o", label=bound.title)
             for end in bound.sides:
                 if end is not None:

@@ -82,8 +82,7 @@ class Additive(Player[Steps], ABC):
     def start(self, p: Floats) -> Steps:
         """Return the state with margins of 0."""
         zero = np.zeros(len(p))
-        u, _ = self.weigh(zero, p)
-        return Steps(p, zero, u)
+        return Steps(p, zero, self.weigh(zero, p)[0])
 
     def weights(self, state: Steps) -> Floats:
         """Return u, normalised."""
@@ -183,7 +182,7 @@ class AdditiveClassifier(RowBoosting):
             if a == 0:
                 break
             rounds.append(h)
-            f = f + a * class_scores(h.answers, K)
+            f += a * class_scores(h.answers, K)
             wrong = f.argmax(axis=1) != learn.judged.y
             self.errors_.append(float(np.average(wrong, weights=learn.judged.weight)))
             n_best = int(np.argmin(self.errors_)) + 1

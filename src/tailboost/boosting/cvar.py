@@ -47,8 +47,7 @@ class Hedge(Player[Cumulated]):
 
     def weights(self, state: Cumulated) -> Floats:
         """Return w."""
-        w, _ = tilted(state.p, self.eta * state.total)
-        return w
+        return tilted(state.p, self.eta * state.total)[0]
 
     def update(self, state: Cumulated, losses: UnitLosses) -> Cumulated:
         """Return the state with the newest losses."""
@@ -223,7 +222,7 @@ class LP(Player[Solved]):
 
     def start(self, p: Floats) -> Solved:
         """Return the state without losses, in which w is p."""
-        return Solved(p, np.empty((0, len(p)), dtype=bool), p, np.empty(0))
+        return Solved(p, np.empty((0, len(p)), bool), p, np.empty(0))
 
     def weights(self, state: Solved) -> Floats:
         """Return the w of the newest solution."""

@@ -47,8 +47,7 @@ class WorstCaseKL(Additive):
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
         """Return u, and log F."""
-        u, log_cost, _ = self._from(0.0, margins, p)
-        return u, log_cost
+        return self._from(0.0, margins, p)[:2]
 
     def _from(self, start: float, margins: Floats, p: Floats) -> tuple[Floats, float, float]:
         """Return u, log F and θ of w ∝ p e^(θ ℓ), from θ of other margins on."""

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
 from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, check_random_state, get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -40,7 +40,7 @@ from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHAR
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import class_scores, first_step, open_session, predict_models
 from tailboost.learners.named import named_learner
-from tailboost.learners.table import check_labelled_rows, checked_rows
+from tailboost.learners.table import check_labelled_rows, checked_rows, seed_of
 
 
 class Rows(NamedTuple):
@@ -267,8 +267,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         rows = judged = self._read(X, y, sample_weight, reset=True)
         if any(part is not None for part in validation):
             judged = self._read(*validation, reset=False)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return self._learner_on(rows, judged, seed)
+        return self._learner_on(rows, judged, seed_of(self.random_state))
 
     def _learner_on(self, rows: Rows, judged: Rows, seed: int) -> Learner:
         """Return the learner on some rows, with others that select the rule."""

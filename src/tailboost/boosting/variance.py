@@ -73,9 +73,7 @@ class ExactVariance(VariancePenalised):
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
         """Return w, and the logarithm of the cost."""
-        w, _ = tilted(p, -margins)
-        _, log_cost = super().weigh(margins, p)
-        return w, log_cost
+        return tilted(p, -margins)[0], super().weigh(margins, p)[1]
 
     def step(self, z: Floats, state: Steps) -> float:
         """Return ¼ log(P/Q)."""

@@ -200,7 +200,7 @@ def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.
         theta = np.append(margins[margins > 0], 1.0)  # the least is at a margin, or 1
         below = np.searchsorted(margins, theta) / n_k
         slack = 4 * complexity / (theta * math.sqrt(n_k))
-        slack = slack + np.sqrt(np.log(np.log2(2 / theta)) / n_k)
+        slack += np.sqrt(np.log(np.log2(2 / theta)) / n_k)
         chance = math.sqrt(math.log(2 * len(classes) / delta) / (2 * n_k))
         bounds.append(float((below + slack).min()) + chance)
     return min(1.0, max(bounds))

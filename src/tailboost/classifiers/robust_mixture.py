@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
-from sklearn.utils import Tags, check_random_state, get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
@@ -32,6 +32,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.learners.foreign import first_step
+from tailboost.learners.table import seed_of
 from tailboost.rows import Records, Rows, hash_rows, stacked
 from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
@@ -350,7 +351,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             estimators = default_estimators(len(np.unique(hash_rows(training.X))), n_columns)
         fits = frozen_fits(estimators, self.classes_)
         to_fit = [(name, model) for name, model in estimators if name not in fits]
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_of(self.random_state)
         split = self._split(training, validation, seed, trains=bool(to_fit))
         self.validation_ = split.scheme
         trained = NO_HASHES

@@ -461,7 +461,7 @@ class Monitor:
                 monitor,
                 bets=tuple(bets),
                 batches=[MonitoredBatch(**batch) for batch in state["batches"]],
-                ids=np.array(state["ids"], dtype=np.uint64),
+                ids=np.array(state["ids"], np.uint64),
                 seen=tuple(map(Seen.from_dict, state["seen"])),
             )
 

@@ -95,7 +95,10 @@ def ends_between(scores: Floats) -> Floats:
 
 def n_below(scores: Floats, ends: Floats) -> Ints:
     """Return how many scores are below each end."""
-    return np.searchsorted(np.sort(scores), ends)
+    # A score is below its first end and all later ones. Often there are fewer scores than ends.
+    first_above = np.searchsorted(ends, np.sort(scores), side="right")
+    counts = np.bincount(first_above, minlength=len(ends) + 1)
+    return counts.cumsum(out=counts)[:-1]
 
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:

@@ -289,6 +289,11 @@ def check_labelled_rows(
     return X, classes, class_numbers, weight
 
 
+def seed_of(random_state: Seed) -> int:
+    """Return a seed of the ``random_state`` of an estimator; a generator gives another one each time."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
 class SessionClassifier(ClassifierMixin, BaseEstimator):
     """Base class of classifiers whose sessions fit them.
 
@@ -347,8 +352,7 @@ class SessionClassifier(ClassifierMixin, BaseEstimator):
             used = np.flatnonzero(weight)
             X = _safe_indexing(X, used)
             session = fitted.open_session(X, y[used], len(fitted.classes_), weight[used])
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            fitted.model_ = session.fit(weight[used], seed)
+            fitted.model_ = session.fit(weight[used], seed_of(self.random_state))
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

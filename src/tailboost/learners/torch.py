@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost.core import (
@@ -29,7 +29,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, parameters
-from tailboost.learners.table import FittedModel, OpenSession, ProbabilityClassifier
+from tailboost.learners.table import FittedModel, OpenSession, ProbabilityClassifier, seed_of
 
 try:
     import torch
@@ -215,7 +215,7 @@ class Training:
         self.seed = seed
         self.steps_taken = 0
         self.draws = np.random.default_rng(seed)
-        cumulative = np.cumsum(weight[session.order])
+        cumulative = weight[session.order].cumsum()
         self.cumulative = cumulative / cumulative[-1]
         self.net = session.architecture.build(seed).to(session.X.device)
         self.optimizer = session.learner._make_optimizer(self.net.parameters())
@@ -293,7 +293,7 @@ class TorchSession(OpenSession):
         self.order = np.array(
             sorted(range(len(rows)), key=lambda i: (rows[i].tobytes(), self.y[i]))
         )
-        self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
+        self.seed = seed_of(learner.random_state)
         self.start: Training | None = None
 
     def stages(self, weight: Floats, seed: int) -> Iterator[FittedNet]:

@@ -94,7 +94,7 @@ class Seen:
             is_other = [name not in score_labels for name in rows.classes.tolist()]
             hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
             of_scores = "columns"
-        digests = np.sort((hashes >> np.uint64(32)).astype(np.uint32))
+        digests = np.sort((hashes >> 32).astype(np.uint32))
         seen = cls(digests, use=use, of_scores=of_scores, named=named)
         if len(digests) > MOST_DIGESTS:
             return seen.up_to(int(digests[MOST_DIGESTS - 1]))
@@ -111,7 +111,7 @@ class Seen:
     @property
     def n_repeated(self) -> int:
         """Number of the rows with an equal row in the table."""
-        counts = np.unique(self.digests, return_counts=True)[1]
+        counts = np.unique_counts(self.digests).counts
         return int(counts[counts > 1].sum())
 
     def beside(self, known: Seen) -> Seen:
@@ -138,7 +138,7 @@ class Seen:
         if new.of_scores != known.of_scores or not len(new) or not len(used):
             return False
         small, large = sorted((new, used), key=len)
-        values, counts = np.unique(small.digests, return_counts=True)
+        values, counts = np.unique_counts(small.digests)
         ends = [np.searchsorted(large.digests, values, side) for side in ("left", "right")]
         n_common = int(np.minimum(counts, ends[1] - ends[0]).sum())
         if equal_rows == "copies" and n_common > _most_by_chance(small, large):
@@ -157,7 +157,7 @@ class Seen:
     def from_dict(cls, state: Document) -> Self:
         """Return the rows written by `to_dict`; raise KeyError, TypeError or ValueError for another state."""
         content = base64.b64decode(state["digests"], validate=True)
-        digests = np.frombuffer(content, dtype="<u4").astype(np.uint32)
+        digests = np.frombuffer(content, "<u4").astype(np.uint32)
         if (digests[1:] < digests[:-1]).any():
             raise ValueError("digests of rows are damaged")
         return cls(digests, int(state["limit"]), str(state["use"]), state["of_scores"])

@@ -241,7 +241,7 @@ class Program(Derived):
         self.cost = cost.ravel()
         self.matrix = np.reshape([row.matrix for row in rows], (len(rows), cost.size))
         self.bound = np.array([row.bound for row in rows])
-        self.limit_of_row = np.array([row.limit for row in rows], dtype=np.intp)
+        self.limit_of_row = np.array([row.limit for row in rows], np.intp)
         # One free variable serves all rows of the objective, and one all rows of each limit.
         served = self.limit_of_row[:, None] == np.arange(-1, len(self.limits))
         self.free = np.array([row.free for row in rows])[:, None] * served

@@ -80,7 +80,7 @@ class StoredRule(ABC):
         if default is ... and not self.defers:
             return np.asarray(self.classes)[numbers]
         # The default has the number −1.
-        return np.array([*self._actions, default], dtype=object)[numbers]
+        return np.array([*self._actions, default], object)[numbers]
 
     # -- documents -------------------------------------------------------------------------------------
 

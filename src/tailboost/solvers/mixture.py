@@ -213,15 +213,16 @@ class TailGame:
     def first(self, start: ArrayLike | None) -> Floats:
         """Return the even mixture of all candidates, or a given one of the first of them."""
         n_candidates = self.equal_to.size
-        first = np.full(n_candidates, 1.0) if start is None else finite(start, "start")
+        first = np.ones(n_candidates) if start is None else finite(start, "start")
         if first.size > n_candidates or first.min() < 0 or not first.sum() > 0:
             raise ValueError(
                 f"start must be at most {n_candidates} non-negative weights with a positive "
                 f"sum, got {start!r}"
             )
         numbers = self.equal_to[: first.size]
-        lam = np.bincount(numbers, first / first.sum(), self.candidates.size)
-        return lam.astype(np.float64)
+        return np.bincount(numbers, first / first.sum(), self.candidates.size).astype(
+            np.float64
+        )
 
     def expand(self, lam: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Return the mixture of all candidates (the first of equals gets all), and weights of all units."""
@@ -569,7 +570,7 @@ def _exact_near_boundary(game: TailGame, combined: Floats) -> Optimum | None:
         on_wrong_side = ~near & (above != (combined > eta))
         if optimum.gap <= CLOSED or not on_wrong_side.any():
             break
-        near = near | on_wrong_side
+        near |= on_wrong_side
     return optimum
 
 

@@ -251,7 +251,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
         if leaving.size:
             lengths = x[leaving] / (d - target)[leaving]  # of the step at which the weight is 0
             first = leaving[lengths.argmin()]
-            d = d + lengths.min() * (target - d)
+            d += lengths.min() * (target - d)
             support[first] = False
             d[first] = -lam[first]
             continue

@@ -76,8 +76,7 @@ def cvar_weights(losses: ArrayLike, alpha: float, base: ArrayLike | None = None)
         If a parameter is outside its range.
     """
     values = loss_vector(losses)
-    w, _ = tail(values, check_alpha(alpha), measure(base, values.size))
-    return w
+    return tail(values, check_alpha(alpha), measure(base, values.size))[0]
 
 
 def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
@@ -197,8 +196,7 @@ def patterns(losses: Array) -> tuple[Ints, Ints]:
     rng = np.random.default_rng(0)
     for plane in np.packbits(losses, axis=0):  # eight candidates in a byte
         hashes += plane * rng.integers(2**64, dtype=np.uint64)
-    _, first_unit, pattern = np.unique(hashes, return_index=True, return_inverse=True)
-    return first_unit, pattern
+    return np.unique(hashes, return_index=True, return_inverse=True)[1:]
 
 
 def loss_vector(losses: ArrayLike) -> Floats:
