@@ -29,8 +29,8 @@ from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
 from tailboost.guarantees.certificates import CONSTANT, Certificate, Price
 from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
-from tailboost.guarantees.exact_tests import OneScore
-from tailboost.guarantees.fresh import Certified, Fresh, Refused
+from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.rates import Limit, Statistic, checked_limits
 from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
 from tailboost.selection.direction import FELL

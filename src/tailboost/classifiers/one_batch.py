@@ -21,7 +21,8 @@ from tailboost.core import (
     frozen_object,
     listed,
 )
-from tailboost.guarantees.exact_tests import CountTable, LimitTests
+from tailboost.guarantees.exact_tests import LimitTests
+from tailboost.guarantees.one_score import CountTable
 from tailboost.rates import Counts, Limit
 from tailboost.rows import Rows, kept_together, reads_groups, selecting_numbers, share_of_copies
 from tailboost.selection.door import Decided, hashes_of_table

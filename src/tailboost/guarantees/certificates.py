@@ -42,10 +42,6 @@ MOST_DRAWN = 60  # bounds without a limit
 CHANGED = "the certificate was changed after it was written: restore the file"
 ON_CHOSEN = "on the rows that chose the thresholds"
 NAMED_COPIES = 0.01
-EQUAL_ANOTHER = (
-    "% of these rows equal another one: if they are copies, drop them or pass clusters=."
-)
-NOT_CHECKED = ", if none of them trained the model (not checked)"
 
 
 @frozen_value
@@ -232,9 +228,9 @@ class CertifiedBound:
         return cls(**values | {"rate": parse(values["rate"])})
 
 
-def _tuples(name: Any) -> Any:
+def _tuples(value: Any) -> Any:
     """Return a value read from JSON, with tuples instead of lists, as in names of subgroups."""
-    return tuple(map(_tuples, name)) if isinstance(name, (list, tuple)) else name
+    return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value
 
 
 #: The attributes that a file has as they are.
@@ -389,9 +385,11 @@ class Certificate:
         rows = f"{self.n_rows:,} fresh rows"
         if self.n_clusters not in (None, self.n_rows):
             rows = f"{self.n_clusters:,} clusters ({rows})"
-        doubt = "." if self.compared else f"{NOT_CHECKED}."
+        doubt = "." if self.compared else ", if none of them trained the model (not checked)."
         if self.copies > NAMED_COPIES:
-            doubt += f" {100 * self.copies:.0f} {EQUAL_ANOTHER}"
+            share = f"{100 * self.copies:.0f} %"
+            cure = "if they are copies, drop them or pass clusters=."
+            doubt += f" {share} of these rows equal another one: {cure}"
         confidence = f"with {percent(self.confidence)} confidence"
         limited = self._limited
         if not limited:
@@ -434,9 +432,11 @@ class Certificate:
                 rate_words(each, self.n_rows, in_percent=in_percent)
                 for each in (price.error, price.without)
             ]
-            counted, estimated = "", ", 95 %, estimated on these rows"
+            counted = ""
+            estimated = ", 95 %, estimated on these rows"
             if price.noise is None:
-                counted, estimated = f", {ON_CHOSEN}", ""
+                counted = f", {ON_CHOSEN}"
+                estimated = ""
             if self.deferred:
                 counted += f", {100 * self.deferred:.0f} % deferred and counted as right"
             lines.append(

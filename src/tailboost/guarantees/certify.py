@@ -51,9 +51,8 @@ RATIO_LEVELS = 1000
 # Least distance of the printed bound from the limit after a failed test of pairs.
 VISIBLE = 1e-4
 ASSUMED = (
-    "Assumption: the rows are independent draws from the population of the bounds (no "
-    "repeated measurements of one person, no later shift), and no row was used to train or "
-    "select the model."
+    "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
+    "of one person, no later shift), and no row was used to train or select the model."
 )
 COMPARED = (
     "{:.3g} % of these rows equal rows of the fit, the selection or an earlier calibration that "
@@ -250,7 +249,8 @@ def certificate_of(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass all of them as training_rows="
         )
-    assumption, deferred = ASSUMED, None
+    assumption = ASSUMED
+    deferred = None
     if fresh.votes.n_clusters is not None:
         assumption = BY_CLUSTERS.format(fresh.votes.n_clusters)
     if fresh.answered.strata.defers:
@@ -293,14 +293,14 @@ def certificate_of(
 # -- bounds on means ---------------------------------------------------------------------------------------
 
 
-def upper_bound(rate: Rate, sample: Sample, level: float, *, counts: bool) -> float:
+def upper_bound(rate: Rate, sample: Sample, level: float, method: str) -> float:
     """Return an upper bound on the rate of a subgroup: on a mean, the ratio of an F score, a tail or a shift.
 
     Shares of rows have Clopper–Pearson bounds, other means betting bounds. A tail or shift of losses of two
     values is a rising function of their mean.
     """
     scaled = sample.scaled()  # the bounds are for numbers in [0, 1]
-    if counts:
+    if method == EXACT:
         share = clopper_pearson_upper(round(scaled.sum()), len(scaled), level)
         if rate.loss:
             share = worst_mean(rate, [0.0, 1.0], [1.0 - share, share])
@@ -338,20 +338,21 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     targets = np.full(len(samples), np.nan)
     if isinstance(stated, Limit) and not stated.compares:
         targets = stated.levels([sample.name for sample in samples])
-    counts = are_counts(rate, fresh)
-    method = EXACT if counts else BETTING
+    method = method_for(rate, fresh)
     deferred = shares_deferred(rate, fresh)
     bounds = []
     for sample, target in zip(samples, targets.tolist(), strict=True):
         n = len(sample.rows)
-        lower, upper, estimate = sample.low, sample.high, sample.mean
+        lower = sample.low
+        upper = sample.high
+        estimate = sample.mean
         if rate.loss and n:
             estimate = worst_mean(rate, sample.values)
         if n and level is not None and lower < upper:
             if "≥" in stated.sides:  # an upper bound on the complement
-                lower += sample.high - upper_bound(rate, sample.mirrored, level, counts=counts)
+                lower += sample.high - upper_bound(rate, sample.mirrored, level, method)
             if "≤" in stated.sides:
-                upper = upper_bound(rate, sample, level, counts=counts)
+                upper = upper_bound(rate, sample, level, method)
         bound = CertifiedBound(
             rate,
             sample.name,
@@ -369,17 +370,15 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
             bound = bound.at_target(CONSTANT)
         bounds.append(bound)
     if isinstance(stated, Limit) and stated.compares:
-        bounds.append(compared_bound(stated, samples, bounds))
+        stated.refuse_negative(samples[0].low)
+        bounds.append(compared_bound(stated, bounds))
     return bounds
 
 
-def compared_bound(
-    limit: Limit, samples: Sequence[Sample], bounds: Sequence[CertifiedBound]
-) -> CertifiedBound:
+def compared_bound(limit: Limit, bounds: Sequence[CertifiedBound]) -> CertifiedBound:
     """Return the bound on a gap or ratio that follows from bounds on both sides of each subgroup."""
-    limit.refuse_negative(samples[0].low)
     lower, upper = limit.interval(*np.array([(each.lower, each.upper) for each in bounds]).T)
-    means = np.array([sample.mean for sample in samples])  # NaN without rows
+    means = np.array([bound.estimate for bound in bounds], np.float64)  # NaN without rows
     return CertifiedBound(
         limit.rate,
         limit.form,
@@ -390,20 +389,21 @@ def compared_bound(
         upper=upper,
         n=min(bound.n for bound in bounds),
         method=f"bounds of {len(bounds)} subgroups",
-        subgroups=tuple(sample.name for sample in samples),
+        subgroups=tuple(bound.subgroup for bound in bounds),
         in_percent=limit.in_percent,
     )
 
 
-def are_counts(rate: Rate, fresh: Fresh) -> bool:
-    """Return whether each value is the smallest or largest one: of shares, or costs of two values."""
+def method_for(rate: Rate, fresh: Fresh) -> str:
+    """Return the method of bounds on a rate: exact for numbers of rows, and for means of two values."""
     mean = rate.loss or rate
     if mean.matrix is None:
         has_two_values = mean.is_share
     else:
         costs, _ = mean.tables(fresh.answered.strata)
         has_two_values = len(np.unique(costs)) <= 2
-    return has_two_values and fresh.shares(rate) is None  # an expected loss may have any value
+    # An expected loss may have any value.
+    return EXACT if has_two_values and fresh.shares(rate) is None else BETTING
 
 
 def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:
@@ -425,7 +425,7 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
     for limit in limits:
         bounds += bounds_of(limit, fresh, level / len(limit.sides))
         samples = fresh.samples(limit.rate)
-        if not (limit.compares and limit.rate.is_share and fresh.votes.are_apart(samples)):
+        if not (limit.compares and limit.rate.is_share and fresh.are_apart(samples)):
             continue
         counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
         compared = bounds.pop()
@@ -472,7 +472,8 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     written = fresh.rule.written
     if written is None or rate.loss or rate.kind in ("representation", "cost"):
         return False
-    column, group = rate.by, bound.subgroup
+    column = rate.by
+    group = bound.subgroup
     # Of any column: pairs of column and group, or groups of a column without a name.
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)

@@ -13,16 +13,9 @@ from itertools import compress
 import numpy as np
 
 from tailboost.core import Ints, Mask
-from tailboost.guarantees.exact_tests import (
-    DEFERRED,
-    FIRST,
-    CountTable,
-    OneScore,
-    Share,
-    most_reached,
-    one_cut,
-)
-from tailboost.guarantees.fresh import Certified, Fresh, Refused
+from tailboost.guarantees.exact_tests import DEFERRED, FIRST, Share, most_reached
+from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
 from tailboost.guarantees.ranks import AT_RANKS, n_stops, stops_of
 from tailboost.guarantees.sequence import parts_of
 from tailboost.rows import random_numbers
@@ -46,14 +39,14 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     All limits are on shares of one answer among fixed rows.
     """
-    tables = (case.selecting, case.certifying)
-    ranked, of_fresh = ([test.has_ranks for test in table.tests] for table in tables)
-    are_shares = all(test.shares for table in tables for test in table.tests)
-    compares = any(test.limit.compares for test in case.selecting.tests)
-    if compares or not are_shares or ranked != of_fresh:
-        return None
+    for test, of_fresh in zip(case.selecting.tests, case.certifying.tests, strict=True):
+        if test.limit.compares or not (test.shares and of_fresh.shares):
+            return None
+        if test.has_ranks != of_fresh.has_ranks:
+            return None
+    has_ranks = np.array([test.has_ranks for test in case.selecting.tests])
     procedure = beside_deferral if case.selecting.defers else beside_tests
-    return procedure(case, np.array(ranked), level)
+    return procedure(case, has_ranks, level)
 
 
 # -- rules without deferral ------------------------------------------------------------------------------
@@ -78,7 +71,8 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
     passes all tests, r passes the test of the limit that r breaks: with a probability of at most .2 of the
     level. ∎
     """
-    selecting, certifying = case.selecting, case.certifying
+    selecting = case.selecting
+    certifying = case.certifying
     is_tested = ~has_ranks
     tested = selecting.shares_of(is_tested)
     read = np.array([test.strata.any(axis=0) for test in selecting.tests])
@@ -152,9 +146,11 @@ def beside_deferral(
         return None
     part = fraction = 0.0
     if on_deferral.any():
-        part, fraction = PART_OF_DEFERRAL, TESTING
+        part = PART_OF_DEFERRAL
+        fraction = TESTING
     is_testing = drawn_to_test(case.fresh, fraction)
-    ranked, testing = case.counted(~is_testing), case.counted(is_testing)
+    ranked = case.counted(~is_testing)
+    testing = case.counted(is_testing)
     # (a) The stops.
     rules = stopped(
         chain_of(case.selecting),
@@ -207,7 +203,8 @@ def stopped(
     stops = stops_of(alone, rows.below(alone), rows.n_places, level_of_each)
     answered = rows.answered(free)
     for share, n_rows in zip(together, rows.below(together)[:, -1], strict=True):
-        here, answer = list(share.places), share.answer
+        here = list(share.places)
+        answer = share.answer
         wrong = answered[:, share.strata, answer].sum(axis=1)
         n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_each)).sum()
         stop = free[n_passing - 1, here, answer] if n_passing else (0, rows.end)[answer]

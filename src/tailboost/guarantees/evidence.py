@@ -1,8 +1,6 @@
 """What is known of a selected rule: its selection, the rows that were used, and its certificate."""
 
-from typing import Any
-
-from tailboost.core import frozen_object
+from tailboost.core import Document, frozen_object
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows import Records
 from tailboost.selection.identity import NOTHING, Identity, identity_of
@@ -48,11 +46,11 @@ class Evidence:
             )
 
     # Copies and pickles of a model have contents of their own: some libraries write other bytes.
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Document:
         self.refuse_changed()
         return vars(self)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
         if self.identity.digest:
             now = identity_of(self.selection.models.fitted)

@@ -39,7 +39,8 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
         allowed = limit.allowed([sample.name for sample in samples])
         is_count = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
         for sample, share in zip(samples, allowed.tolist(), strict=True):
-            n, needed = len(sample.rows), 1
+            n = len(sample.rows)
+            needed = 1
             if is_count and 0.0 < share < 1.0:
                 needed = math.ceil(math.log(level) / math.log1p(-share))
             elif math.isnan(share) or (rate.kind == "representation" and limit.from_above):

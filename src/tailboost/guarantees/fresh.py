@@ -1,14 +1,11 @@
-"""Fresh rows with an answer to each, made once at the door: of a model, or given as an array.
+"""Fresh rows with an answer to each: all that certificates read of given rows.
 
-`Fresh` has the rows that certify, with the `Votes` of clusters. A procedure of `calibrate` gets fresh rows,
-and returns `Certified` or `Refused`.
+`Fresh` is made once for each call: by `Fresh.of_model`, or by `Fresh.of_answers` for an array of answers.
+There rows are compared with all that are known to the model (`Compared`).
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Self
 
 import numpy as np
@@ -16,11 +13,9 @@ import numpy as np
 from tailboost.core import (
     Column,
     Floats,
-    Hashes,
     Ints,
     Labels,
     Mask,
-    Name,
     Table,
     as_table,
     check_costs,
@@ -42,13 +37,12 @@ from tailboost.rows import (
     FEWEST_TRAINED,
     TRAINED_ON,
     EqualRows,
-    GroupNames,
     Rows,
     Seen,
+    Votes,
     hash_rows,
     refuse_repeated,
     share_of_copies,
-    voting_numbers,
 )
 from tailboost.selection.door import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
@@ -57,57 +51,6 @@ from tailboost.selection.selection import Selection
 
 #: Smallest and largest possible cost of any answer to any row.
 CostRange = tuple[float, float] | None
-
-
-@frozen_object
-class Votes:
-    """Which rows count: each row, or one random row of each cluster.
-
-    Attributes
-    ----------
-    clusters : ndarray of shape (n,) or None
-        Cluster of each row; None if each row has a vote.
-    draws : ndarray of shape (n,)
-        A random number of each row; that with the smallest one has the vote of its cluster. The numbers are
-        an ideal hash of all rows in any order, so votes are independent draws within the clusters.
-    same_everywhere : bool
-        Whether only one row of a cluster may ever have its vote. Otherwise it is drawn anew in each subgroup.
-        If rules may defer, rows with votes are then independent for limits on errors and deferral together.
-    n_clusters : int or None
-        Number of clusters; None if each row has a vote.
-    """
-
-    clusters: Ints | None
-    draws: Floats
-    same_everywhere: bool
-    n_clusters: int | None = None
-
-    @classmethod
-    def of(cls, given: Rows, contents: Hashes, *, same_everywhere: bool) -> Self:
-        """Return the votes of given rows, drawn by the hashes of their contents."""
-        clusters = given.clusters
-        draws = voting_numbers(given.hashes(contents), clusters)
-        n_clusters = None if clusters is None else len(np.unique(clusters))
-        return cls(clusters, draws, same_everywhere, n_clusters)
-
-    def among(self, rows: Ints) -> Ints:
-        """Return the rows with a vote among some rows, ascending."""
-        if self.clusters is None:
-            return rows
-        drawn = np.arange(len(self.draws)) if self.same_everywhere else rows
-        drawn = drawn[np.argsort(self.draws[drawn], kind="stable")]
-        _, first = np.unique(self.clusters[drawn], return_index=True)
-        return rows[np.isin(rows, drawn[first])]
-
-    def are_apart(self, samples: Sequence[Sample]) -> bool:
-        """Whether no row, and no cluster, is in two samples: then the samples are independent."""
-        units = [sample.rows for sample in samples]
-        if self.clusters is not None:
-            units = [np.unique(self.clusters[rows]) for rows in units]
-        return bool((np.bincount(np.concatenate(units)) < 2).all())
-
-
-EACH_ROW = Votes(None, np.zeros(0), same_everywhere=False)
 
 
 @frozen_value
@@ -145,30 +88,34 @@ class Compared:
         These are the rows that the model has read itself, and those that models inside it have read. Raise
         LeakageError if the model knows the rows, or if they are copies of one another.
         """
-        complete, shared, copies = training_rows is not None, 0.0, 0.0
-        if complete:
+        complete = model.known[0].records.complete
+        shared = 0.0
+        # Rows that trained a model of another library are stated.
+        if training_rows is not None:
             trained = model.score(_in_form_of(as_table(given.X), training_rows)).given()
-            shared = refuse_repeated(
-                Seen.of(scored.given()), [Seen.of(trained, TRAINED_ON)], equal_rows
-            )
-            complete = len(trained) >= FEWEST_TRAINED * len(given)
-            if len(trained) and not complete:
+            rows = Seen.of(scored.given())
+            shared = refuse_repeated(rows, [Seen.of(trained, TRAINED_ON)], equal_rows)
+            if len(trained) >= FEWEST_TRAINED * len(given):
+                complete = True
+            elif len(trained):
                 warn_user(
                     f"training_rows has {how_many(len(trained), 'row')}, fewer than a tenth of the "
                     f"{len(given):,} rows of X: give all that trained the model"
                 )
+        # A classifier of tailboost knows its rows, as does one inside another model.
         for known in model.known:
             tables = known.records.tables
-            if not tables:
-                continue
-            hashes = scored.content() if known.hashes is None else known.hashes(given.X)
-            for score_labels in {(), tuple(known.score_labels)}:
-                rows = Seen.of(hashes, "", given, score_labels)
-                shared = max(shared, refuse_repeated(rows, tables, equal_rows))
+            if tables:
+                hashes = scored.content() if known.hashes is None else known.hashes(given.X)
+                # Rows of scores are known with their labels, other rows without them.
+                for labels in {(), tuple(known.score_labels)}:
+                    rows = Seen.of(hashes, "", given, labels)
+                    shared = max(shared, refuse_repeated(rows, tables, equal_rows))
+        copies = 0.0
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and given.clusters is None:
             copies = share_of_copies(given.hashes(scored.given()), given.y)
-        return cls(equal_rows, complete or model.known[0].records.complete, shared, copies)
+        return cls(equal_rows, complete, shared, copies)
 
 
 @frozen_object
@@ -194,7 +141,7 @@ class Fresh:
     """
 
     answered: Counts
-    votes: Votes = EACH_ROW
+    votes: Votes = Votes(None, np.zeros(0), same_everywhere=False)
     used: Seen = Seen.of(np.zeros(0, np.uint64))
     compared: Compared = Compared()
     rule: Decision = NO_RULE
@@ -217,8 +164,8 @@ class Fresh:
     @property
     def outputs(self) -> LogProbabilities:
         """The outputs of the models, which other rules of a selection read."""
-        assert self.scored is not None
-        assert self.scored.outputs is not None
+        assert self.scored
+        assert self.scored.outputs
         return self.scored.outputs()
 
     @property
@@ -240,7 +187,14 @@ class Fresh:
             return samples
         return [s.taken(np.isin(s.rows, self.votes.among(s.rows))) for s in samples]
 
-    def by(self, selection: Selection) -> Fresh:
+    def are_apart(self, samples: Sequence[Sample]) -> bool:
+        """Whether no row, and no cluster, is in two samples: then the samples are independent."""
+        units = [sample.rows for sample in samples]
+        if self.votes.clusters is not None:
+            units = [np.unique(self.votes.clusters[rows]) for rows in units]
+        return bool((np.bincount(np.concatenate(units)) < 2).all())
+
+    def by(self, selection: Selection) -> Self:
         """Return the same rows with the answers of another selection of the same candidates."""
         actions = selection.answers(self.outputs).clip(max=self.answered.strata.n_classes)
         answered = replace(self.answered, actions=actions)
@@ -258,7 +212,7 @@ class Fresh:
         equal_rows: EqualRows = "copies",
         training_rows: Table = None,
         cost_range: CostRange = None,
-    ) -> Fresh:
+    ) -> Self:
         """Return given rows with the answers of a model, compared with all rows that are known to it.
 
         Parameters
@@ -280,13 +234,13 @@ class Fresh:
             If an argument is not as described.
         """
         _refuse_unknown(rates, given, cost_range)
-        identity = model.identity()
         if given.X is None:
             raise ValueError("X is needed: model is a classifier")
-        rule, names = model.rule, given.names
-        if names.titles == (None,) and len(rule.groups) == 1:
+        before = model.identity()
+        rule = model.rule
+        if given.names.titles == (None,) and len(rule.groups) == 1:
             # A column without a name has that of the only column of the fit.
-            given = replace(given, names=replace(names, titles=tuple(rule.groups)))
+            given = replace(given, names=replace(given.names, titles=tuple(rule.groups)))
         scored = model.score(given.X, given.columns or None)
         classes = model.classes
         if classes is None:
@@ -297,7 +251,7 @@ class Fresh:
                     f"{rate!r}: this model defers no row; tailboost.tune with this limit gives a "
                     "rule that may"
                 )
-        rows = _counted(given, rule, classes, cost_range)
+        rows = _stratified(given, rule, classes, cost_range)
         compared = Compared.of(model, scored, given, equal_rows, training_rows)
         contents = scored.content() if given.clusters is None else scored.voting()
         return cls(
@@ -307,7 +261,7 @@ class Fresh:
             compared,
             rule,
             scored,
-            identity.after_answers(model.identity(), "the model"),
+            before.after_answers(model.identity(), "the model"),
         )
 
     @classmethod
@@ -319,7 +273,7 @@ class Fresh:
         equal_rows: EqualRows = "copies",
         deferred: Column = None,
         cost_range: CostRange = None,
-    ) -> Fresh:
+    ) -> Self:
         """Return given rows with an array of answers; arguments and errors as of `of_model`."""
         _refuse_unknown(rates, given, cost_range)
         if deferred is None and any(rate.counts_deferral for rate in rates):
@@ -333,51 +287,10 @@ class Fresh:
             actions[check_deferred(deferred, len(given))] = len(classes)
         rule = Decision(defers=deferred is not None)
         return cls(
-            replace(_counted(given, rule, classes, cost_range), actions=actions),
+            replace(_stratified(given, rule, classes, cost_range), actions=actions),
             Votes.of(given, hash_rows(actions[:, None]), same_everywhere=rule.defers),
             compared=Compared(equal_rows),
         )
-
-
-@frozen_object
-class Certified:
-    """What a procedure has found: a rule within all limits.
-
-    Attributes
-    ----------
-    rule : Selection
-        The rule.
-    method : str
-        Name of the procedure.
-    words : str
-        How the rule was made.
-    chose : bool
-        Whether the errors of the fresh rows chose the rule: on them it errs less than on new ones.
-    """
-
-    rule: Selection
-    method: str
-    words: str
-    chose: bool = False
-
-
-@frozen_object
-class Refused:
-    """What a procedure has found: no rule within all limits.
-
-    Attributes
-    ----------
-    rule : Selection
-        The rule most likely to keep the limits.
-    level : float
-        The level of its tests.
-    words : str
-        The reason, if this rule misses no limit.
-    """
-
-    rule: Selection
-    level: float
-    words: str = ""
 
 
 # -- rows and their strata ---------------------------------------------------------------------------------
@@ -390,21 +303,19 @@ def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -
     for rate in rates:
         if rate.needs_groups and not given.names.titles:
             raise ValueError(
-                f"groups is needed: {rate!r} needs groups; give groups=, with an entry for "
-                "each row"
+                f"groups is needed: {rate!r} needs groups; give groups=, with an entry for each row"
             )
         if rate.needs_costs and (given.costs is None or cost_range is None):
             raise ValueError(
-                f"{rate!r} is a mean of costs by row: only tailboost.certify of Python bounds "
-                "it, with costs= and cost_range=(smallest, largest) possible cost of any "
-                "answer to any row"
+                f"{rate!r} is a mean of costs by row: only tailboost.certify of Python bounds it, with "
+                "costs= and cost_range=(smallest, largest) possible cost of any answer to any row"
             )
 
 
-def _counted(given: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
+def _stratified(given: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
     """Return the rows by stratum, without answers yet."""
     costs = check_costs(given.costs, len(given), classes)
-    names, known = _groups(given.names, rule)
+    names, known = given.names.beside(rule.groups, rule.combinations)
     y = positions(given.classes, classes, "y")[given.y]
     rows = Counts.stratified(
         y, given.groups.T, given.weight, classes, names, defers=rule.defers, costs=costs
@@ -419,33 +330,6 @@ def _counted(given: Rows, rule: Decision, classes: Labels, cost_range: CostRange
             )
         strata = replace(strata, cost_range=(low, high))
     return replace(rows, strata=strata)
-
-
-def _groups(
-    given: GroupNames, rule: Decision
-) -> tuple[GroupNames, tuple[tuple[Name, ...], ...]]:
-    """Return the names of groups with those of the fit, and the combinations that exist also without rows.
-
-    A column is one of the fit if a row has a group of that column: then all groups of the fit are values. If
-    all columns are of the fit, its combinations exist; of a single column these are all values.
-    """
-    titles, of_fit = given.titles, rule.groups
-    if len(of_fit) == len(titles) == 1:  # a single column needs no name
-        of_fit = dict(zip(titles, of_fit.values(), strict=True))
-    values = []
-    are_of_fit = len(titles) > 0
-    for title, own in zip(titles, given.values, strict=True):
-        groups, known = own.tolist(), of_fit.get(title, ())
-        if set(known).isdisjoint(groups):
-            are_of_fit = False
-            known = ()
-        values.append(np.array([*dict.fromkeys((*groups, *known))], dtype=object))
-    existing: list[tuple[Name, ...]] = []
-    if are_of_fit and len(titles) == 1:
-        existing = [(value,) for value in values[0]]
-    elif are_of_fit:
-        existing = list(map(itemgetter(*map(list(of_fit).index, titles)), rule.combinations))
-    return replace(given, values=tuple(values)), tuple(existing)
 
 
 # -- answers -----------------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
 from tailboost.core import Floats, Ints, frozen_object
-from tailboost.guarantees.exact_tests import FIRST, OneScore, Share
-from tailboost.guarantees.fresh import Certified, Refused
+from tailboost.guarantees.exact_tests import FIRST, Share
+from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.ranks import at_thresholds, ends_between, n_below, refused
 from tailboost.rates import Limit
 
@@ -104,8 +104,8 @@ class Curve:
         family = case.family
         scores = family.sign * family.score[share.strata[family.data.stratum]]
         ends, counted = counted_at(scores, share.answer)
-        losses = case.selecting.loss_of_place(place)[np.searchsorted(family.edges, ends)]
-        order = slice(None, None, 1 if share.answer == FIRST else -1)
+        losses = case.loss_at(place, ends)
+        order = counted.argsort()
         return cls(counted[order] / max(len(scores), 1), losses[order], len(scores))
 
     def width(self, rank: int, size: int) -> int:
@@ -135,8 +135,10 @@ def chosen(
         if loss >= constant:
             return None
         widths = np.array(list(map(Curve.width, curves, ranks, sizes.tolist())))
-        least, most = np.maximum(ranks - widths, 0), np.minimum(ranks + widths, sizes)
-        low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
+        least = np.maximum(ranks - widths, 0)
+        most = np.minimum(ranks + widths, sizes)
+        low = (least + 0.5) / (sizes + 1.0)
+        high = (most + 0.5) / (sizes + 1.0)
         noise = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
         np.fill_diagonal(noise, 0.0)
         if (limit.rooms(high, low) < LEAST_ROOM * noise).any():

@@ -147,8 +147,7 @@ class Monitor:
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of certify: Monitor(rule, certificate)"
             )
-        digest = answers.rule.digest
-        is_other_rule = certificate.rule not in (None, digest)
+        is_other_rule = certificate.rule not in (None, answers.rule.digest)
         is_other_model = certificate.identity != answers.identity().digest
         if is_other_rule or (is_other_model and (certificate.identity or certificate.rule)):
             raise ValueError(
@@ -204,7 +203,8 @@ class Monitor:
             warn_user("clusters: the certificate counts clusters; give those of the rows")
 
         # The rows that the rule answers, with and without a label.
-        answers, names = answering(self.rule), self._names
+        answers = answering(self.rule)
+        names = self._names
         rows = _answered_rows(answers, given)
         if answers.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
@@ -221,7 +221,9 @@ class Monitor:
         scored = answers.score(rows["X"], rows["groups"])
 
         # Those to test: each row once, with its first label.
-        is_tested, ids, seen = has_label, self.ids, self.seen
+        is_tested = has_label
+        ids = self.ids
+        seen = self.seen
         if ids_of_rows is None:
             seen = self._seen_without_ids(Seen.of(scored.given(), name), has_label)
         else:
@@ -282,7 +284,8 @@ class Monitor:
         """
         if self.seen:
             raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
-        n, is_new = len(hashes), name not in self._names
+        n = len(hashes)
+        is_new = name not in self._names
         if len(np.unique(hashes)) < n:
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
@@ -318,7 +321,7 @@ class Monitor:
             samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
             absent = next(iter(samples.values())).taken([])
             named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
-            if not fresh.votes.are_apart(named):
+            if not fresh.are_apart(named):
                 raise ValueError(
                     "clusters: some have rows in several of the subgroups that a gap or ratio "
                     "compares, so these are not independent. Give one row of each cluster"
@@ -384,7 +387,8 @@ class Monitor:
         ]
         rows = []
         for j, bets in enumerate(self.bets):
-            bound, n = bets.bound, bets.n
+            bound = bets.bound
+            n = bets.n
             n_newest, newest = self.batches[-1].errors[j] if self.batches else (0, None)
             evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
             result = "not contradicted" if n else "no rows"
@@ -442,8 +446,13 @@ class Monitor:
         """
         monitor = cls(rule, certificate)
         with reading("state of a monitor"):
-            cure = "begin a new state with these batches"
-            state = migrated(dict(state), MONITOR_FORMAT, {}, "the state", cure)
+            state = migrated(
+                dict(state),
+                MONITOR_FORMAT,
+                {},
+                "the state",
+                "begin a new state with these batches",
+            )
             if state["digest"] != digest_of(state, monitor.certificate.to_dict()):
                 raise ValueError(
                     "the state was changed after it was written, or is about another "
@@ -466,13 +475,14 @@ class Monitor:
             )
 
 
-def _answered_rows(answers: Decided, given: dict[str, Table]) -> dict[str, Any]:
+def _answered_rows(answers: Decided, given: Document) -> Document:
     """Return the arguments of `Monitor.add` for rows that have scores, and groups that the rule knows.
 
     Labels are a column of objects, also if none is known. A warning counts the other rows. Raise ValueError
     without any, or for a column of another length.
     """
-    X, rule = given["X"], answers.rule
+    X = given["X"]
+    rule = answers.rule
     scored = answers.score(X, group_columns(given["groups"], "groups", X))
     given["groups"] = scored.groups or None
     columns = {argument: as_pandas(column) for argument, column in given.items()}

@@ -201,9 +201,8 @@ def rows_of_pairs(expected: Expected, level: float, power: float) -> int:
     rooms = limit.rooms(rates, rates)[is_pair]
     if not (rooms > 0).all():
         raise ValueError(BROKEN.format(limit))
-    of_row = limit.deviations(rates * (1.0 - rates) / shares)[
-        is_pair
-    ]  # of one row of the table
+    # Deviations of pairs for one row of the table.
+    of_row = limit.deviations(rates * (1.0 - rates) / shares)[is_pair]
     of_power = ndtri(1.0 - (1.0 - power) / is_pair.sum())  # each pair may fail
     return int(np.ceil((of_row * (of_power - ndtri(level)) / rooms).max() ** 2))
 
@@ -220,17 +219,16 @@ def rows_of_counts(expected: Expected, level: float, power: float) -> int:
 
     def powers(sizes: Ints) -> Floats:
         """Return the probability that all tests pass on tables of some sizes."""
-        found = np.ones(len(sizes))
+        power_of_all = np.ones(len(sizes))
         for share, bound, error in tests:
             n = np.floor(share * sizes + 1e-9).astype(np.intp)
-            found *= binom.cdf(most_reached(n, bound, level), n, error)
-        return found
+            power_of_all *= binom.cdf(most_reached(n, bound, level), n, error)
+        return power_of_all
 
-    tables = range(1, MOST_ROWS + 1)
-    place = bisect_left(tables, power, key=lambda n: powers(np.array([n]))[0])
-    if place == MOST_ROWS:
+    n = 1 + bisect_left(range(1, MOST_ROWS + 1), power, key=lambda n: powers(np.array([n]))[0])
+    if n > MOST_ROWS:
         raise ValueError(f"{limit!r}: no practical number of rows certifies it")
     # Counts are whole numbers, so the power may fall again a little above.
-    sizes = np.ceil(tables[place] + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
+    sizes = np.ceil(n + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
     last_too_small = np.flatnonzero(powers(sizes) < power).max(initial=-1)
     return int(sizes[last_too_small + 1])

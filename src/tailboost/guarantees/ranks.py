@@ -23,8 +23,8 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Floats, Ints
-from tailboost.guarantees.exact_tests import FIRST, OneScore, Share, most_reached
-from tailboost.guarantees.fresh import Certified, Refused
+from tailboost.guarantees.exact_tests import FIRST, Share, most_reached
+from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.sequence import sequence_of
 
 METHOD = "ranks"
@@ -62,28 +62,38 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     Thresholds are written as decimals that part the selecting and the fresh rows alike.
     """
-    selecting, fresh = case.selecting, case.fresh
-    tests = [*selecting.tests, *case.certifying.tests]
-    if selecting.defers or not all(test.has_ranks for test in tests):
+    tests = [*case.selecting.tests, *case.certifying.tests]
+    if case.selecting.defers or not all(test.has_ranks for test in tests):
         return None
-    stratum, ends = fresh.answered.stratum, ends_between(case.scores)
+    thresholds = cheapest_within(case, level)
+    if thresholds is None:
+        return refused(case, level)
+    return replace(at_thresholds(case, thresholds), chose=True)
+
+
+def cheapest_within(case: OneScore, level: float) -> Floats | None:
+    """Return the threshold of least loss in each place, shape (m,); None if some place has none in its ranks.
+
+    All thresholds between fresh scores take most of the memory of a large table: they go with this call.
+    """
+    stratum = case.fresh.answered.stratum
+    ends = ends_between(case.scores)
     shares = [share for test in case.certifying.tests for share in test.shares]
-    rows = (fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares)
-    below = (n_below(case.scores[each], ends) for each in rows)
+    voting = (case.fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares)
+    below = (n_below(case.scores[rows], ends) for rows in voting)
     stops = stops_of(shares, below, case.family.n_places, level / n_stops(shares))
     if (stops[:, 1] > stops[:, 0]).any():
-        return refused(case, level)
+        return None
     thresholds = []
     for place, (largest, least) in enumerate(stops.tolist()):
         within = ends[least : largest + 1]
-        loss = selecting.loss_of_place(place)[np.searchsorted(case.family.edges, within)]
-        loss += sum(
+        # The fresh rows choose beside the selecting rows.
+        loss = case.loss_at(place, within) + sum(
             case.certifying.of_first[number] * n_below(case.scores[stratum == number], within)
             for number in np.flatnonzero(case.certifying.place == place)
         )
         thresholds.append(within[loss.argmin()])
-    del ends, within, loss  # most of the memory of a large table
-    return replace(at_thresholds(case, np.array(thresholds)), chose=True)
+    return np.array(thresholds)
 
 
 def ends_between(scores: Floats) -> Floats:

@@ -26,22 +26,23 @@ References
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from itertools import product, takewhile
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from tailboost.core import Ints
 from tailboost.guarantees.certify import tested_bounds
-from tailboost.guarantees.exact_tests import ALL_PLACES, ALWAYS, CountTable, OneScore, one_cut
-from tailboost.guarantees.fresh import Certified, Fresh, Refused
+from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
 from tailboost.rates import RATIO, TINY, InfeasibleLimitsError, Limit
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import counted_rate
 
 METHOD = "fixed sequence"
-# Probits of the predicted probability of passing all tests, along the sequence.
-STEPS = np.r_[ALWAYS, np.arange(3.5, -1.31, -0.3)]
+# Probits of the predicted probability of passing all tests, along the sequence after the likeliest rules.
+STEPS = np.arange(3.5, -1.31, -0.3)
 TIGHTER = np.arange(3.5, -1.31, -0.6)  # of tightened limits
 # Least probit of the likeliest rule: below it tighter limits are tried.
 WORTHWHILE = -2.0
@@ -58,12 +59,11 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     The groups of a gap or ratio must have no row in common. A share across groups with thresholds by group
     needs prices by group, which the starts lack.
     """
-    limits = case.selection.problem.limits
-    compared = [case.fresh.samples(limit.rate) for limit in limits if limit.compares]
-    is_across = any(limit.rate.kind == "representation" for limit in limits)
-    has_prices_by_group = is_across and case.selecting.n_places > 1
-    if has_prices_by_group or not all(map(case.fresh.votes.are_apart, compared)):
-        return None
+    for limit in case.selection.problem.limits:
+        if limit.compares and not case.fresh.are_apart(case.fresh.samples(limit.rate)):
+            return None
+        if limit.rate.kind == "representation" and case.selecting.n_places > 1:
+            return None
     parts = parts_of(case.selecting)
     level_of_each = level / len(parts)
     sequences = [
@@ -72,31 +72,34 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     if min(log_power for _, log_power in sequences) < log_ndtr(WORTHWHILE):
         return None
 
-    likeliest = cuts = np.concatenate([rules[0] for rules, _ in sequences])
+    likeliest = np.concatenate([rules[0] for rules, _ in sequences])
+    cuts = likeliest.copy()
     for places, (rules, _) in zip(parts, sequences, strict=True):
-        certifying = case.certifying.at(places)
-        has_passed = False
-        for rule in rules:
-            tried = cuts.copy()
-            tried[places] = rule
-            answered, possible = case.answered_by(tried), certifying.possible(rule[None])
-            if not all(
-                test.pass_on(answered, possible, level_of_each) for test in certifying.tests
-            ):
-                break
-            has_passed, cuts = True, tried
-        if not has_passed:
+        passing = list(takewhile(partial(passes, case, places, level_of_each), rules))
+        if not passing:
             return Refused(case.rule(likeliest), level_of_each)
+        cuts[places] = passing[-1]
     of_groups = f", for each of {len(parts)} groups alone" if len(parts) > 1 else ""
     return Certified(case.rule(cuts), METHOD, f"{LAST}{of_groups}.")
 
 
-def parts_of(table: CountTable) -> list[slice]:
-    """Return each place if each test is on one place, or else all together."""
+def passes(case: OneScore, places: Ints, level: float, rule: Ints) -> bool:
+    """Return whether a rule of some places, (m, 2), passes all tests of these places on the fresh rows."""
+    table = case.certifying.at(places)
+    cuts = np.zeros((case.certifying.n_places, 2), np.intp)
+    cuts[places] = rule
+    answered = case.fresh.by(case.rule(cuts))
+    possible = table.possible(rule[None])
+    return all(test.pass_on(answered, possible, level) for test in table.tests)
+
+
+def parts_of(table: CountTable) -> list[Ints]:
+    """Return the places that have a sequence together: each one alone if each test is on one place."""
+    places = np.arange(table.n_places)
     for test in table.tests:
         if test.limit.compares or (test.places.sum(axis=1) > 1).any():
-            return [ALL_PLACES]
-    return [slice(place, place + 1) for place in range(table.n_places)]
+            return [places]
+    return list(places[:, None])
 
 
 # -- the search on the selecting rows ------------------------------------------------------------------------
@@ -110,19 +113,22 @@ def sequence_of(table: CountTable, ratio: float, level: float) -> tuple[Ints, fl
     the other are tried.
     """
     rules = starts(table)
-    powers, losses = table.log_power(rules, ratio, level), table.loss(rules)
+    powers = table.log_power(rules, ratio, level)
+    losses = table.loss(rules)
     likeliest = powers[powers < 0.0].max(initial=-np.inf)  # of rules that may fail
-    steps = np.where(STEPS >= ALWAYS, powers.max(), np.minimum(log_ndtr(STEPS), likeliest))
-    least, found = np.inf, []
-    for number, step in enumerate(steps.tolist()):
+    steps = [powers.max(), *np.minimum(log_ndtr(STEPS), likeliest)]
+    least = np.inf
+    ordered = []
+    for number, step in enumerate(steps):
         best = np.where(powers >= step, losses, np.inf).argmin()
-        rule, loss = rules[best], losses[best]
+        rule = rules[best]
+        loss = losses[best]
         if number % 2 == 0:
             rule, loss = descended(table, rule, loss, step, ratio, level)
         if loss < least:
             least = loss
-            found.append(rule)
-    return np.stack(found), float(powers.max())
+            ordered.append(rule)
+    return np.stack(ordered), float(powers.max())
 
 
 def starts(table: CountTable) -> Ints:
@@ -133,8 +139,7 @@ def starts(table: CountTable) -> Ints:
     for test in table.tests:
         if test.limit.compares:
             wrong, rows = test.counts(table.answered(one_cut(equal)))
-            places = test.strata @ np.eye(table.n_places, dtype=bool)[table.place]
-            shares = (wrong / np.maximum(rows, 1e-12)) @ places  # by cut and place
+            shares = (wrong / np.maximum(rows, 1e-12)) @ test.places  # by cut and place
             alike.append(np.abs(shares[None] - PRICES[:, None, None]).argmin(axis=1))
     rules = one_cut(np.unique(np.vstack([equal, at_prices, *alike]), axis=0))
     if not table.defers:
@@ -159,7 +164,8 @@ def descended(
         line = line[table.log_power(line, ratio, level) >= step]
         if len(line):
             losses = table.loss(line)
-            rule, loss = line[losses.argmin()], losses.min()
+            rule = line[losses.argmin()]
+            loss = losses.min()
     return rule, loss
 
 

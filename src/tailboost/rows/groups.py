@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -183,6 +185,34 @@ class GroupNames:
             places = positions(self.values[given], values, words, "groups not seen in fit")
             found[:, j] = places[numbers[:, given]]
         return found
+
+    def beside(
+        self, of_fit: Mapping[Any, Sequence[Any]], combinations: Iterable[tuple[Name, ...]]
+    ) -> tuple[Self, tuple[tuple[Name, ...], ...]]:
+        """Return the names with those of a fit, and the combinations that exist also without rows.
+
+        A column is one of the fit if a row has a group of that column: then all groups of the fit are values.
+        If all columns are of the fit, its ``combinations`` exist; of a single column these are all values.
+        """
+        columns = list(of_fit)
+        if len(columns) == len(self.titles) == 1:
+            columns = list(self.titles)  # a single column needs no name
+        groups_of_fit = dict(zip(columns, of_fit.values(), strict=True))
+        values = []
+        are_of_fit = bool(self.titles)
+        for title, own in zip(self.titles, self.values, strict=True):
+            groups = own.tolist()
+            known = groups_of_fit.get(title, ())
+            if set(known).isdisjoint(groups):
+                are_of_fit = False
+                known = ()
+            values.append(np.array([*dict.fromkeys((*groups, *known))], dtype=object))
+        names = replace(self, values=tuple(values))
+        if not are_of_fit:
+            return names, ()
+        if len(values) == 1:
+            return names, tuple((value,) for value in values[0])
+        return names, tuple(map(itemgetter(*map(columns.index, self.titles)), combinations))
 
 
 #: The names of the groups of rows without any.

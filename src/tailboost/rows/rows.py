@@ -1,4 +1,4 @@
-"""Rows, read once with their labels and groups as numbers."""
+"""Rows, read once with their labels and groups as numbers, and which of them have a vote."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -29,7 +29,12 @@ from tailboost.core import (
     take,
     unpack,
 )
-from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
+from tailboost.rows.fingerprints import (
+    hash_rows,
+    hashes_of_names,
+    hashes_of_pairs,
+    voting_numbers,
+)
 from tailboost.rows.groups import NO_GROUPS, GroupNames, column_words, group_columns
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
@@ -276,3 +281,44 @@ class Rows:
         sums = np.bincount(stratum, weight, n_strata)
         squares = np.bincount(stratum, weight**2, n_strata)
         return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
+
+
+@frozen_object
+class Votes:
+    """Which rows count: each row, or one random row of each cluster.
+
+    Attributes
+    ----------
+    clusters : ndarray of shape (n,) or None
+        Cluster of each row; None if each row has a vote.
+    draws : ndarray of shape (n,)
+        A random number of each row; that with the smallest one has the vote of its cluster. The numbers are
+        an ideal hash of all rows in any order, so votes are independent draws within the clusters.
+    same_everywhere : bool
+        Whether only one row of a cluster may ever have its vote. Otherwise it is drawn anew in each subgroup.
+        If rules may defer, rows with votes are then independent for limits on errors and deferral together.
+    n_clusters : int or None
+        Number of clusters; None if each row has a vote.
+    """
+
+    clusters: Ints | None
+    draws: Floats
+    same_everywhere: bool
+    n_clusters: int | None = None
+
+    @classmethod
+    def of(cls, given: Rows, contents: Hashes, *, same_everywhere: bool) -> Self:
+        """Return the votes of given rows, drawn by the hashes of their contents."""
+        clusters = given.clusters
+        draws = voting_numbers(given.hashes(contents), clusters)
+        n_clusters = None if clusters is None else len(np.unique(clusters))
+        return cls(clusters, draws, same_everywhere, n_clusters)
+
+    def among(self, rows: Ints) -> Ints:
+        """Return the rows with a vote among some rows, ascending."""
+        if self.clusters is None:
+            return rows
+        drawn = np.arange(len(self.draws)) if self.same_everywhere else rows
+        drawn = drawn[np.argsort(self.draws[drawn], kind="stable")]
+        _, first = np.unique(self.clusters[drawn], return_index=True)
+        return rows[np.isin(rows, drawn[first])]

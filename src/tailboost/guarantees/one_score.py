@@ -1,0 +1,284 @@
+"""What a procedure of `calibrate` gets and returns: rules on one score of two labels, and the one it found.
+
+A rule has two cuts in each place, which is a group with thresholds of its own, or all rows. Rows in cells of
+the score below the first cut get the first label, from the second cut on the second label, and between them a
+human decides. `OneScore` has the selecting rows and the fresh rows, both as numbers by stratum and cell:
+counts are all that tests and losses of such rules read. A procedure returns `Certified` or `Refused`.
+
+Axes of arrays: K rules, m places, S strata, V cells of the score, 3 answers, 2 cuts. Cuts have the shape
+(K, m, 2), and the rows that rules answer (K, S, 3).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import compress
+from typing import Self
+
+import numpy as np
+
+from tailboost.core import Floats, Ints, Mask, frozen_object
+from tailboost.guarantees.exact_tests import DEFERRED, FIRST, SECOND, LimitTests, Share
+from tailboost.guarantees.fresh import Fresh
+from tailboost.rates import Strata
+from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
+from tailboost.selection.selection import Selection
+from tailboost.selection.thresholds import Thresholds
+
+
+@frozen_object
+class CountTable:
+    """Rows by stratum and cell of a score, with the tests of limits and the losses of answers.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (S, V)
+        Numbers of rows by stratum and cell; those of selecting rows are smoothed, see `Thresholds`.
+    place : ndarray of shape (S,)
+        The place of each stratum.
+    losses : ndarray of shape (S, 3)
+        The loss of each answer by stratum.
+    of_first : ndarray of shape (S,)
+        The loss of the first label less that of the second.
+    chances : ndarray of shape (m, V)
+        Probability of the second label in each place and cell, on the selecting rows.
+    tests : list of LimitTests
+        The tests of each limit.
+    defers : bool
+        Whether rules may defer: otherwise both cuts of a place are equal.
+    """
+
+    rows: Floats
+    place: Ints
+    losses: Floats
+    of_first: Floats
+    chances: Floats
+    tests: list[LimitTests]
+    defers: bool
+
+    @classmethod
+    def of(
+        cls, problem: Problem, family: Thresholds, strata: Strata, rows: Floats
+    ) -> Self | None:
+        """Return rows by stratum and cell; None without an objective that is a sum of losses, or tests."""
+        rate = problem.objective.rate
+        if problem.objective.worst or rate.is_ratio or rate.by:
+            return None
+        places = family.places_of(strata)
+        tests = []
+        for limit in problem.limits:
+            of_limit = LimitTests.of(limit, strata, places)
+            if of_limit is None:
+                return None
+            tests.append(of_limit)
+        losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
+        if problem.objective == OVERALL_ERROR:
+            losses[:, DEFERRED] += TIE_PRICE
+        of_first = losses[:, FIRST] - losses[:, SECOND]
+        defers = family.data.strata.defers
+        return cls(rows, places.of_strata, losses, of_first, family.chances, tests, defers)
+
+    @classmethod
+    def selecting(cls, selection: Selection) -> Self | None:
+        """Return the selecting rows; None also without one score of two labels."""
+        family = selection.thresholds
+        if family is None:
+            return None
+        return cls.of(selection.problem, family, family.data.strata, family.weights)
+
+    @property
+    def n_places(self) -> int:
+        """Number m of places."""
+        return len(self.chances)
+
+    @property
+    def end(self) -> int:
+        """V: a cut above all cells."""
+        return self.rows.shape[1]
+
+    def shares_of(self, limits: Mask) -> list[Share]:
+        """Return the shares of some limits."""
+        return [share for test in compress(self.tests, limits) for share in test.shares]
+
+    def below(self, shares: Sequence[Share]) -> Ints:
+        """Return the rows of shares below each cut, shape (len(shares), V + 1)."""
+        strata = np.reshape([share.strata for share in shares], (-1, len(self.place)))
+        return np.asarray(strata @ self._below, dtype=np.intp)
+
+    def at(self, places: Ints) -> Self:
+        """Return the rows of some places alone, with the tests that read them."""
+        here = np.isin(self.place, places)
+        return replace(
+            self,
+            rows=np.where(here[:, None], self.rows, 0.0),
+            place=np.where(here, np.searchsorted(places, self.place), 0),
+            chances=self.chances[places],
+            tests=[test.at(places) for test in self.tests if test.places[:, places].any()],
+        )
+
+    # -- rules -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _below(self) -> Floats:
+        return np.pad(self.rows.cumsum(axis=1), ((0, 0), (1, 0)))
+
+    def at_prices(self, prices: Floats) -> Ints:
+        """Return the first cell of each place whose chance is at least each of K prices, shape (K, m)."""
+        return np.stack([np.searchsorted(each, prices) for each in self.chances], axis=1)
+
+    def answered(self, cuts: Ints) -> Floats:
+        """Return the rows by stratum and answer, shape (K, S, 3)."""
+        strata = np.arange(len(self.place))
+        low = self._below[strata, cuts[:, self.place, 0]]
+        high = self._below[strata, cuts[:, self.place, 1]]
+        return np.stack([low, self._below[:, -1] - high, high - low], axis=2)
+
+    def possible(self, cuts: Ints) -> Floats:
+        """Return 1 for the answers that rows can get in each place, whatever their score, (K, m, 3)."""
+        low = cuts[..., 0]
+        high = cuts[..., 1]
+        return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
+
+    def passes(self, tests: Iterable[LimitTests], cuts: Ints, level: float) -> Mask:
+        """Return which rules pass some tests at a level, shape (K,)."""
+        answered = self.answered(cuts)
+        possible = self.possible(cuts)
+        passes = np.ones(len(cuts), bool)
+        for test in tests:
+            passes &= test.passes(*test.counts(answered), possible, level)
+        return passes
+
+    def loss(self, cuts: Ints) -> Floats:
+        """Return the loss of rules, shape (K,)."""
+        return np.tensordot(self.answered(cuts), self.losses)
+
+    def log_power(self, cuts: Ints, ratio: float, level: float) -> Floats:
+        """Return the log of the predicted probability of passing all tests on other rows, shape (K,)."""
+        answered = self.answered(cuts)
+        possible = self.possible(cuts)
+        logs = [test.log_powers(answered, possible, ratio, level) for test in self.tests]
+        return np.hstack([np.empty((len(cuts), 0)), *logs]).sum(axis=1)
+
+
+@frozen_object
+class OneScore:
+    """Rules on one score within limits, with both tables of rows.
+
+    Attributes
+    ----------
+    selection : Selection
+        The problem, and its candidates.
+    family : Thresholds
+        The rules on the score, on the selecting rows.
+    selecting, certifying : CountTable
+        The selecting rows, and the fresh rows with a vote among all.
+    fresh : Fresh
+        The fresh rows.
+    scores, places, cell : ndarray of shape (n,)
+        Score of each fresh row, its place, and its cell, on the side of each cut on which rules answer it.
+    """
+
+    selection: Selection
+    family: Thresholds
+    selecting: CountTable
+    certifying: CountTable
+    fresh: Fresh
+    scores: Floats
+    places: Ints
+    cell: Ints
+
+    @classmethod
+    def of(cls, selection: Selection, fresh: Fresh) -> Self | None:
+        """Return the rules on the score of a selection; None without one, or without tests."""
+        family = selection.thresholds
+        selecting = CountTable.selecting(selection)
+        if family is None or selecting is None:
+            return None
+        scores = family.sign * fresh.outputs.score
+        places = fresh.outputs.groups
+        cell = family.cells(scores, places)
+        rows = _counted(fresh, cell, fresh.voting, family.weights.shape[1])
+        certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)
+        if certifying is None:
+            return None
+        return cls(selection, family, selecting, certifying, fresh, scores, places, cell)
+
+    @property
+    def ratio(self) -> float:
+        """Fresh rows, or clusters with a vote each, by selecting rows."""
+        return self.fresh.n_units / self.selection.n_rows
+
+    def counted(self, used: Mask) -> CountTable:
+        """Return some of the fresh rows with a vote, by stratum and cell."""
+        votes = self.fresh.voting
+        rows = _counted(self.fresh, self.cell, votes[used[votes]], self.certifying.end)
+        return replace(self.certifying, rows=rows)
+
+    def loss_at(self, place: int, thresholds: Floats) -> Floats:
+        """Return the loss of the selecting rows of a place at thresholds, less that of the lowest one."""
+        table = self.selecting
+        here = table.place == place
+        of_cells = table.of_first[here] @ table.rows[here]
+        below = np.append(0.0, of_cells.cumsum())
+        return below[np.searchsorted(self.family.edges, thresholds)]
+
+    def rule(self, cuts: Ints) -> Selection:
+        """Return the rule of cuts, shape (m, 2)."""
+        ends = self.family.edges[cuts[:, : 1 + self.selecting.defers]]
+        return self.selection.at(self.family.written(ends))
+
+
+def _counted(fresh: Fresh, cell: Ints, rows: Ints, n_cells: int) -> Floats:
+    """Return how many of some fresh rows are in each stratum and cell, shape (S, V)."""
+    counts = np.zeros((len(fresh.answered.strata.mass), n_cells))
+    np.add.at(counts, (fresh.answered.stratum[rows], cell[rows]), 1.0)
+    return counts
+
+
+def one_cut(cuts: Ints) -> Ints:
+    """Return rules with both cuts of each place at one cell, (K, m, 2), of cuts of shape (K, m)."""
+    return np.repeat(cuts[:, :, None], 2, axis=2)
+
+
+# -- what a procedure returns ------------------------------------------------------------------------------
+
+
+@frozen_object
+class Certified:
+    """What a procedure has found: a rule within all limits.
+
+    Attributes
+    ----------
+    rule : Selection
+        The rule.
+    method : str
+        Name of the procedure.
+    words : str
+        How the rule was made.
+    chose : bool
+        Whether the errors of the fresh rows chose the rule: on them it errs less than on new ones.
+    """
+
+    rule: Selection
+    method: str
+    words: str
+    chose: bool = False
+
+
+@frozen_object
+class Refused:
+    """What a procedure has found: no rule within all limits.
+
+    Attributes
+    ----------
+    rule : Selection
+        The rule most likely to keep the limits.
+    level : float
+        The level of its tests.
+    words : str
+        The reason, if this rule misses no limit.
+    """
+
+    rule: Selection
+    level: float
+    words: str = ""
