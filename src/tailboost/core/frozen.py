@@ -1,7 +1,7 @@
 """Immutable data classes, by one word each."""
 
-from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, dataclass_transform
 
 from tailboost.core.array_types import Document
 
@@ -24,15 +24,11 @@ def frozen_object(cls: type[C]) -> type[C]:
 
 
 class Derived:
-    """Base of immutable values with attributes that follow from their fields, computed once.
+    """Base of values that are made anew from their fields when a file or a pickle is read.
 
-    A class names the attributes in a base of its own, and ``__post_init__`` computes them: so they follow in
-    every copy with other fields, and in what files of earlier versions hold.
+    What follows from the fields is then what this version says, whatever the version that wrote them said.
     """
 
-    def __post_init__(self) -> None:
-        """Compute the attributes; nothing has read the value yet, although it is immutable."""
-
-    def __setstate__(self, state: Document) -> None:
-        vars(self).update(state)
-        self.__post_init__()
+    def __setstate__(self: Any, state: Document) -> None:
+        given = {each.name: state[each.name] for each in fields(self) if each.name in state}
+        self.__init__(**given)

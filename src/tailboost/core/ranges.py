@@ -25,8 +25,9 @@ C = TypeVar("C")
 def check_number(value: Any, name: str, within: Interval) -> float:
     """Return a number of a range; raise ValueError if ``value`` is none."""
     if isinstance(value, bool) or not within.is_satisfied_by(value):
-        words = str(within).replace("float", "number")
-        raise ValueError(f"{name} must be {words}, got {value!r}")
+        raise ValueError(
+            f"{name} must be {str(within).replace('float', 'number')}, got {value!r}"
+        )
     return float(value)
 
 

@@ -101,12 +101,11 @@ class ScoreKind:
                 "or their answer by default= of predict"
             )
         if ((values < self.least) | (values > self.most)).any():
-            others = ", ".join(repr(name) for name in SCORE_KINDS if name != self.name)
             raise ValueError(
                 f"{owner}: values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are "
                 f"no {self.plural} between {self.lower:g} and {self.upper:g}; other scores "
-                f"need kind= one of {others}, and 'number' means any numbers that grow with "
-                "the probability"
+                f"need kind= one of {sorted({*SCORE_KINDS} - {self.name})}, and 'number' "
+                "means any numbers that grow with the probability"
             )
         return np.clip(values, self.lower, self.upper, out=values)
 

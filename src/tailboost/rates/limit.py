@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cached_property
 from itertools import permutations
 from numbers import Real
 from typing import TYPE_CHECKING, NoReturn
@@ -37,7 +38,6 @@ AT_LEAST = "at least"
 GAP = "gap"
 RATIO = "ratio"
 COMPARISONS = (GAP, RATIO)
-SIGNS = {"≤": 1.0, "≥": -1.0}
 
 
 class Bounded(Derived):
@@ -49,23 +49,8 @@ class Bounded(Derived):
     __gt__ = __lt__
 
 
-class Form(Bounded):
-    """What follows from the form of a statistic."""
-
-    #: Whether the largest rate of the family is meant, or the gap or ratio between subgroups.
-    worst: bool
-    compares: bool
-    #: Whether a bound is an upper bound, also as "≤" or "≥".
-    from_above: bool
-    sense: str
-    #: The violation of a bound is ``sign`` times rate minus bound.
-    sign: float
-    #: The signs of the bounds of each rate for a certificate.
-    sides: str
-
-
 @frozen_value
-class Statistic(Form):
+class Statistic(Bounded):
     """Each rate of a family, or one number of all: made by `largest`, `gap` or `ratio`.
 
     The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
@@ -88,17 +73,37 @@ class Statistic(Form):
             )
         if self.rate.loss and self.form not in (EACH, AT_MOST):
             raise ValueError(f"{self.rate!r} has an upper bound alone: write it with <=")
-        compares = self.form in COMPARISONS
-        sense = "≥" if self.form in (AT_LEAST, RATIO) else "≤"
-        has_both_sides = (compares or self.form == EACH) and not self.rate.loss
-        vars(self).update(
-            worst=self.form == LARGEST,
-            compares=compares,
-            from_above=sense == "≤",
-            sense=sense,
-            sign=SIGNS[sense],
-            sides="≤≥" if has_both_sides else sense,
-        )
+
+    @cached_property
+    def worst(self) -> bool:
+        """Whether the largest rate of the family is meant."""
+        return self.form == LARGEST
+
+    @cached_property
+    def compares(self) -> bool:
+        """Whether the gap or ratio between subgroups is meant."""
+        return self.form in COMPARISONS
+
+    @cached_property
+    def from_above(self) -> bool:
+        """Whether a bound is an upper bound."""
+        return self.form not in (AT_LEAST, RATIO)
+
+    @cached_property
+    def sense(self) -> str:
+        """The sign of a bound."""
+        return "≤" if self.from_above else "≥"
+
+    @cached_property
+    def sign(self) -> float:
+        """The violation of a bound is ``sign`` times rate minus bound."""
+        return 1.0 if self.from_above else -1.0
+
+    @cached_property
+    def sides(self) -> str:
+        """The signs of the bounds of each rate for a certificate."""
+        has_both = (self.compares or self.form == EACH) and not self.rate.loss
+        return "≤≥" if has_both else self.sense
 
     def __le__(self, bound: Stated) -> Limit:
         if self.form != GAP:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,32 +78,8 @@ WORST = {
 TINY = 1e-300
 
 
-class RateFacts(Bounded):
-    """What follows from the parameters of a rate."""
-
-    #: The names in ``by``.
-    by_names: Names
-    #: Whether the subgroups are groups.
-    needs_groups: bool
-    #: Whether it is a mean of costs, and of given costs of the rows.
-    in_costs: bool
-    needs_costs: bool
-    #: Whether it has a cost of deferral, or counts deferred rows without right answers.
-    needs_deferral: bool
-    #: Whether it depends on which rows are deferred.
-    counts_deferral: bool
-    #: Whether it counts wrong answers by name or deferred rows alone, or is one minus a gain.
-    counts_faults: bool
-    #: Whether large values are better: right answers count.
-    is_gain: bool
-    #: Whether the denominator depends on the answers.
-    is_ratio: bool
-    #: Whether it is a share of rows, with a binomial count.
-    is_share: bool
-
-
 @frozen_value
-class Rate(RateFacts):
+class Rate(Bounded):
     """Family of rates: the same count on each subgroup. Made by `error`, `miss` and others.
 
     A comparison with a number makes a limit: ``selected("yes") <= 0.3``. A dict has a bound for each
@@ -159,30 +136,69 @@ class Rate(RateFacts):
         if self.label is None and "{label}" in self.name:
             raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
 
-        by_names = by if isinstance(by, tuple) else (by,)
-        mean = self.loss or self
-        is_right = not RIGHT.isdisjoint(self.counted)
-        needs_deferral = not is_right and HUMAN_REVIEW in [answer for _, answer in self.counted]
-        if mean.matrix is not None:
-            needs_deferral = len(mean.matrix[0]) > len(mean.matrix)
+    # -- what follows from it ------------------------------------------------------------------------
+
+    @cached_property
+    def by_names(self) -> Names:
+        """The names in ``by``."""
+        return self.by if isinstance(self.by, tuple) else (self.by,)
+
+    @cached_property
+    def needs_groups(self) -> bool:
+        """Whether the subgroups are groups."""
+        return not {None, CLASS}.issuperset(self.by_names)
+
+    @cached_property
+    def in_costs(self) -> bool:
+        """Whether it is a mean of costs."""
+        return (self.loss or self).kind == "cost"
+
+    @cached_property
+    def needs_costs(self) -> bool:
+        """Whether it is a mean of given costs of the rows."""
+        return self.in_costs and (self.loss or self).matrix is None
+
+    @cached_property
+    def needs_deferral(self) -> bool:
+        """Whether it has a cost of deferral, or counts deferred rows without right answers."""
+        matrix = (self.loss or self).matrix
+        if matrix is not None:
+            return len(matrix[0]) > len(matrix)
+        counts_deferred = HUMAN_REVIEW in [answer for _, answer in self.counted]
+        return counts_deferred and RIGHT.isdisjoint(self.counted)
+
+    @cached_property
+    def counts_deferral(self) -> bool:
+        """Whether it depends on which rows are deferred.
+
+        Two answers by name or more in the denominator are taken to leave out deferred rows.
+        """
+        named = {answer for _, answer in self.among} - {None}
+        return self.needs_deferral or HUMAN_REVIEW in named or len(named) > 1
+
+    @cached_property
+    def is_gain(self) -> bool:
+        """Whether large values are better: right answers count."""
+        return not (self.complement or RIGHT.isdisjoint(self.counted))
+
+    @cached_property
+    def counts_faults(self) -> bool:
+        """Whether it counts wrong answers by name or deferred rows alone, or is one minus a gain."""
         are_wrong = all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in self.counted
         )
-        # Two answers by name or more in the denominator are taken to leave out deferred rows.
-        named = {answer for _, answer in self.among} - {None}
-        vars(self).update(
-            by_names=by_names,
-            needs_groups=not {None, CLASS}.issuperset(by_names),
-            in_costs=mean.kind == "cost",
-            needs_costs=mean.kind == "cost" and mean.matrix is None,
-            needs_deferral=needs_deferral,
-            counts_deferral=needs_deferral or HUMAN_REVIEW in named or len(named) > 1,
-            counts_faults=self.complement or self.kind == "deferred" or are_wrong,
-            is_gain=is_right and not self.complement,
-            is_ratio=bool(named),
-            is_share=self.kind not in ("cost", "f_score", *WORST),
-        )
+        return self.complement or self.kind == "deferred" or are_wrong
+
+    @cached_property
+    def is_ratio(self) -> bool:
+        """Whether the denominator depends on the answers."""
+        return any(answer is not None for _, answer in self.among)
+
+    @cached_property
+    def is_share(self) -> bool:
+        """Whether it is a share of rows, with a binomial count."""
+        return self.kind not in ("cost", "f_score", *WORST)
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -202,11 +218,10 @@ class Rate(RateFacts):
     @property
     def counted_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
-        words: dict[Name, str] = {
-            LABEL: "rows with label {!r}",
-            OTHER: "rows with other labels than {!r}",
-        }
-        return words.get(self.among[0][0], "rows").format(self.label)
+        part, _ = self.among[0]
+        if part == LABEL:
+            return f"rows with label {self.label!r}"
+        return f"rows with other labels than {self.label!r}" if part == OTHER else "rows"
 
     # -- counts --------------------------------------------------------------------------------------
 
@@ -217,15 +232,24 @@ class Rate(RateFacts):
         """
         K = strata.n_classes
         classes, actions = np.indices((K, strata.n_actions))
-        own = classes if self.label is None else number_of_label(strata, self.label)
+
+        def number_of(label: Name) -> int:
+            """Return the number of a class; text and numbers are different labels, and so are True and 1."""
+            for number, name in enumerate(strata.classes):
+                if name == label and isinstance(name, bool) >= isinstance(label, bool):
+                    return number
+            raise ValueError(
+                f"no class is called {label!r}: there are {strata.classes[:NAMES_SHOWN]}"
+            )
+
+        own = classes if self.label is None else number_of(self.label)
 
         def are(numbers: Ints, part: Name) -> Mask:
             """Return where classes or actions are a part of a pair."""
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
-            number_of = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
-            number = number_of[part] if part in number_of else number_of_label(strata, part)
-            return numbers == number
+            known = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
+            return numbers == (known[part] if part in known else number_of(part))
 
         counted, among = (
             np.array([are(classes, label) & are(actions, answer) for label, answer in pairs])
@@ -242,7 +266,7 @@ class Rate(RateFacts):
                     f"cost: the matrix has shape {costs.shape}, and there are {K} classes"
                 )
             if self.labels is not None:
-                order = np.argsort([number_of_label(strata, label) for label in self.labels])
+                order = np.argsort([number_of(label) for label in self.labels])
                 costs = costs[order][:, [*order, *range(K, costs.shape[1])]]
             # A cost of deferral is left out without deferral; a missing one is 0.
             top = np.pad(costs, ((0, 0), (0, 1)))[:, : strata.n_actions]
@@ -316,8 +340,10 @@ class Rate(RateFacts):
     def __repr__(self) -> str:
         arguments = []
         if self.kind == "custom":
-            counted, among = (list(map(list, pairs)) for pairs in (self.counted, self.among))
-            arguments.append(f"{self.name!r}, counted={counted}, among={among}")
+            arguments.append(
+                f"{self.name!r}, counted={list(map(list, self.counted))}, "
+                f"among={list(map(list, self.among))}"
+            )
         if self.level:
             arguments.append(f"{self.level!r}")
         if self.loss and self.loss.kind != "error":
@@ -342,15 +368,3 @@ def checked_label(label: object) -> Any:
     if not isinstance(label, str | int | float | None):
         raise TypeError(f"a label must be text or a number, got {label!r}")
     return label
-
-
-def number_of_label(strata: Strata, label: Name) -> int:
-    """Return the number of the class with a label.
-
-    Text and numbers are different labels, also "1" and 1, and so are True and 1. Raise ValueError if no
-    class has this label.
-    """
-    for number, name in enumerate(strata.classes):
-        if name == label and isinstance(name, bool) >= isinstance(label, bool):
-            return number
-    raise ValueError(f"no class is called {label!r}: there are {strata.classes[:NAMES_SHOWN]}")

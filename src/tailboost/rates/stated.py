@@ -74,15 +74,15 @@ def parse(text: str) -> Rate | Statistic | Limit:
     try:
         in_python = _PIECE.sub(_as_python, text.strip())
         compile(in_python, "the text", "eval")  # refuses repeated arguments, and runs nothing
-        found = _value(ast.parse(in_python, mode="eval").body)
+        stated = _value(ast.parse(in_python, mode="eval").body)
     except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
         raise ValueError(f"{text!r:.120}: {failure}; {_EXAMPLE}") from None
-    if not isinstance(found, (Rate, Statistic)):
+    if not isinstance(stated, (Rate, Statistic)):
         raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
-    if isinstance(found, Limit):
-        pieces = _PIECE.finditer(text)
-        found = replace(found, in_percent=any(piece["percent"] for piece in pieces))
-    return found
+    if isinstance(stated, Limit):
+        in_percent = any(piece["percent"] for piece in _PIECE.finditer(text))
+        return replace(stated, in_percent=in_percent)
+    return stated
 
 
 def _as_python(piece: re.Match[str]) -> str:
@@ -147,8 +147,8 @@ def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[An
     entries = [stated] if isinstance(stated, (str, Rate, Statistic)) else stated
     if not isinstance(entries, (list, tuple)):  # others have no order, or are read once
         raise TypeError(f"{stated!r:.120} is no list; write for example {example}")
-    found = [parse(each) if isinstance(each, str) else each for each in entries]
-    return [Statistic(EACH, each) if isinstance(each, Rate) else each for each in found]
+    read = [parse(each) if isinstance(each, str) else each for each in entries]
+    return [Statistic(EACH, each) if isinstance(each, Rate) else each for each in read]
 
 
 def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...]:

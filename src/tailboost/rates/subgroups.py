@@ -166,7 +166,8 @@ class Sample:
         values = (self.values - self.low) / (self.high - self.low)
         return np.clip(values + t * (1.0 - self.among), 0.0, 1.0)  # rounding may exceed [0, 1]
 
-    def taken(self, positions: Ints | Mask | list[int]) -> Self:
+    def taken(self, some: Ints | Mask | list[int]) -> Self:
         """Return some of the rows, by positions in ``rows`` or a mask."""
-        values, among = self.values[positions], self.among[positions]
-        return replace(self, rows=self.rows[positions], values=values, among=among)
+        return replace(
+            self, rows=self.rows[some], values=self.values[some], among=self.among[some]
+        )

@@ -282,8 +282,10 @@ def group_numbers(
     columns = with_missing_group(columns, rule_groups)
     is_alone = len(columns) == 1 and None in (column, *columns)  # and needs no name
     if column not in columns and not is_alone:
-        name = "one column" if column is None else f"the column {column!r}"
-        raise ValueError(f"groups has the columns {list(columns)}: the rule reads {name}")
+        raise ValueError(
+            f"groups has the columns {list(columns)}: the rule reads "
+            f"{'one column' if column is None else f'the column {column!r}'}"
+        )
     entries = columns.get(column, next(iter(columns.values())))
     check_length(entries, "groups", n, "rows")
     if others is not None:
