@@ -97,7 +97,7 @@ def test_values_of_another_kind_are_not_known():
 )
 def test_distinct_values_and_places_are_those_of_numpy(values):
     values = np.asarray(values)
-    names, places = _checks.distinct_and_places(values)
+    names, places = _checks.distinct_and_numbers(values)
     expected_names, expected_places = np.unique(values, return_inverse=True)
     assert names.dtype == values.dtype
     assert places.dtype == np.intp
@@ -107,7 +107,7 @@ def test_distinct_values_and_places_are_those_of_numpy(values):
 
 def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
     monkeypatch.setattr(np, "unique", None)
-    names, places = _checks.distinct_and_places(np.array([7, 5, 7, 5]))
+    names, places = _checks.distinct_and_numbers(np.array([7, 5, 7, 5]))
     assert names.tolist() == [5, 7]
     assert places.tolist() == [1, 0, 1, 0]
 

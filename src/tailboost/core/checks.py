@@ -96,14 +96,14 @@ def is_missing(value: object) -> bool:
 
 def label_column(values: Any, name: str) -> Labels:
     """Return labels as an array of numbers or of text, shape (n,), see `coded`."""
-    names, place = coded(values, name)
-    return names[place]
+    names, number_of_row = coded(values, name)
+    return names[number_of_row]
 
 
 def coded(
     values: Any, name: str, remedy: str = GIVE_A_VALUE, *, target: bool = False
 ) -> tuple[Labels, Ints]:
-    """Return the distinct entries of a column of labels or groups, ascending, and the place of each row's.
+    """Return the distinct entries of a column of labels or groups, ascending, and the number of each row's.
 
     The entries are numbers or text; intervals of pandas are text. The labels of a fit, the ``target``, may
     have the shape (n, 1), for which scikit-learn warns, and have no blank text. The message about missing
@@ -119,8 +119,8 @@ def coded(
     if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
         code_of_row, distinct = values.factorize()
         if code_of_row.min(initial=0) >= 0:  # −1 is a missing entry, which is refused below
-            names, place = coded(np.asarray(distinct), name, target=target)
-            return names, place[code_of_row]
+            names, number_of_code = coded(np.asarray(distinct), name, target=target)
+            return names, number_of_code[code_of_row]
     # NumPy would turn 1 beside "a" into "1".
     array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if target and array.ndim > 1:
@@ -161,14 +161,14 @@ def coded(
             f"{name} must hold text or numbers, such as years for dates, got dtype "
             f"{array.dtype}. Complex data not supported"
         )
-    names, place = distinct_and_places(array)
+    names, number_of_entry = distinct_and_numbers(array)
     if target and names.dtype.kind == "U" and not np.char.strip(names).all():
         raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
-    return names, place[entry_of_row]
+    return names, number_of_entry[entry_of_row]
 
 
-def distinct_and_places(values: Array) -> tuple[Array, Ints]:
-    """Return the distinct values, ascending, and the place of each value among them, shape (n,).
+def distinct_and_numbers(values: Array) -> tuple[Array, Ints]:
+    """Return the distinct values, ascending, and the number of each value among them, shape (n,).
 
     Whole numbers in a short range are counted: a million take 4 ms, and `numpy.unique` needs 80 to 200.
     """
@@ -201,16 +201,16 @@ def positions(
         If a value is unknown: "{name} holds {fault}: [...]; known are …".
     """
     known_values = np.asarray(known).tolist()
-    place_of_value = {value: place for place, value in enumerate(known_values)}
+    number_of = {value: number for number, value in enumerate(known_values)}
     entries = np.asarray(values).tolist()
-    unknown = sorted(set(entries) - place_of_value.keys(), key=str)
+    unknown = sorted(set(entries) - number_of.keys(), key=str)
     if unknown:
         raise ValueError(
             f"{name} holds {fault}: {unknown[:5]}; "
             f"{did_you_mean(str(unknown[0]), map(str, known_values))}known are "
             f"{joined(list(map(repr, known_values)), NAMES_SHOWN)}"
         )
-    return np.fromiter(map(place_of_value.__getitem__, entries), np.intp, len(entries))
+    return np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
 
 
 def with_interval_names(column: Any) -> Any:

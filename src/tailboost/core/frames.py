@@ -289,7 +289,7 @@ class Partitions:
     def counted(self) -> Self:
         """Return the partitions with number, index and distinct values of their rows, after a pass."""
         n_rows = 0
-        found: dict[Any, list[Any]] = {}
+        parts_of: dict[Any, list[Any]] = {}
         indexes = []
         for part in self:
             n_rows += len(part)
@@ -298,10 +298,10 @@ class Partitions:
             indexes.append(part.iloc[:, :0])
             for name, column in part.items():
                 few = column[:0] if column.dtype.kind in "biuf" else column.drop_duplicates()
-                found.setdefault(name, []).append(few)
-        joined = import_module("pandas").concat
-        distinct = {name: joined(columns) for name, columns in found.items()}
-        index = joined(indexes) if indexes else None
+                parts_of.setdefault(name, []).append(few)
+        concat = import_module("pandas").concat
+        distinct = {name: concat(columns) for name, columns in parts_of.items()}
+        index = concat(indexes) if indexes else None
         if index is not None and not index.index.is_unique:  # each partition begins anew
             index = None
         return replace(

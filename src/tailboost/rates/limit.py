@@ -1,4 +1,7 @@
-"""Limits on rates: bounds of each rate of a family, of its largest one, or of a gap or ratio."""
+"""Limits on rates: a bound of each rate of a family, or of the gap or ratio between its rates.
+
+A rate, a gap or a ratio becomes a limit when it is compared with a number, as in ``error() <= 0.1``.
+"""
 
 from __future__ import annotations
 

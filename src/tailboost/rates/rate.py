@@ -1,4 +1,8 @@
-"""A rate: what it counts, over strata and over rows, and its words."""
+"""A rate of decisions: what it counts of the rows, by stratum and row by row, and its words.
+
+A rate is a share of rows, such as the wrongly answered ones among those with a label, or a mean of their
+costs. A family has the same rate in each of several subgroups.
+"""
 
 from __future__ import annotations
 
@@ -136,6 +140,12 @@ class Rate(Bounded):
         if self.label is None and "{label}" in self.name:
             raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
 
+    def __le__(self, bound: Stated) -> Limit:
+        return Limit.of(AT_MOST, self, bound)
+
+    def __ge__(self, bound: Stated) -> Limit:
+        return Limit.of(AT_LEAST, self, bound)
+
     # -- what follows from it ------------------------------------------------------------------------
 
     @cached_property
@@ -199,12 +209,6 @@ class Rate(Bounded):
     def is_share(self) -> bool:
         """Whether it is a share of rows, with a binomial count."""
         return self.kind not in ("cost", "f_score", *WORST)
-
-    def __le__(self, bound: Stated) -> Limit:
-        return Limit.of(AT_MOST, self, bound)
-
-    def __ge__(self, bound: Stated) -> Limit:
-        return Limit.of(AT_LEAST, self, bound)
 
     # -- what is counted -----------------------------------------------------------------------------
 
@@ -300,10 +304,9 @@ class Rate(Bounded):
             low, high = float(numerator.min()), float(numerator.max())
         if strata.mean_costs is not None:
             # Confusion counts have costs after weights: a rate of costs has its numerator there.
-            n_strata = len(strata.mass)
-            before = n_strata * self.needs_costs
-            top = np.pad(top, ((0, 0), (before, n_strata - before), (0, 0)))
-            bottom = np.pad(bottom, ((0, 0), (0, n_strata), (0, 0)))
+            none = np.zeros_like(top)
+            top = np.hstack([none, top] if self.needs_costs else [top, none])
+            bottom = np.hstack([bottom, none])
         scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0
         return Terms(names, top, bottom, mass, low, high, scale)
 
@@ -335,7 +338,7 @@ class Rate(Bounded):
         if self.kind != "custom":
             words = words.format(label=repr(self.label), beta=self.beta)
         by = "" if self.by is None else f" by {' and '.join(map(str, self.by_names))}"
-        return f"{'1 − ' * self.complement}{words}{by}"
+        return f"{'1 − ' if self.complement else ''}{words}{by}"
 
     def __repr__(self) -> str:
         arguments = []

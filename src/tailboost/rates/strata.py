@@ -1,4 +1,7 @@
-"""Strata: the combinations of class and groups, and rows counted by stratum and answer."""
+"""Strata, the combinations of a class and groups, and rows counted by stratum and answer.
+
+All rows of a stratum count alike, so rates, searches and tests read counts by stratum, and not the rows.
+"""
 
 from dataclasses import replace
 from functools import cached_property
@@ -155,7 +158,7 @@ class Counts:
         if costs is not None:
             costs = np.pad(costs, ((0, 0), (0, 1)))[:, : len(classes) + int(defers)]
             cost_range = (float(costs.min()), float(costs.max()))
-            of_actions = [np.bincount(stratum, share * each, n_strata) for each in costs.T]
+            of_actions = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
             mean_costs = np.column_stack(of_actions) / np.where(mass > 0, mass, 1.0)[:, None]
         labels, titles, values = plain(
             (tuple(classes), names.titles, tuple(map(tuple, names.values)))
@@ -265,12 +268,12 @@ class Counts:
         is 2 S: the second half sums the costs of the actions.
         """
         n_strata = len(self.strata.mass)
-        places = cell * np.intp(n_strata) + self.stratum
+        entry = cell * np.intp(n_strata) + self.stratum
         parts = [self.weights]
         if self.costs is not None:
             parts.append(self.weights * self.costs[np.arange(len(cell)), action])
-        sums = [np.bincount(places, part, n_cells * n_strata) for part in parts]
-        return np.concatenate([each.reshape(n_cells, n_strata) for each in sums], axis=1)
+        sums = [np.bincount(entry, part, n_cells * n_strata) for part in parts]
+        return np.concatenate([part.reshape(n_cells, n_strata) for part in sums], axis=1)
 
     def of(self, actions: Ints) -> Floats:
         """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""

@@ -1,4 +1,9 @@
-"""The subgroups of a rate: the strata in each, and its terms and samples in each."""
+"""The subgroups of a family of rates: their names and strata, and what a rate reads in each of them.
+
+``by=`` states the subgroups, for example "class" or the name of a column of groups. Over strata, a rate is a
+ratio of sums of confusion counts, weights of rows by stratum and answer (`Terms`); over rows, it is a mean of
+values (`Sample`).
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +31,7 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
     """
 
     def members(values: Sequence[Name], number: Ints) -> list[tuple[Name, Mask]]:
-        """Return each class or group with the mask of its strata; these have the number of theirs."""
+        """Return the values of an axis with masks of their strata, which have the ``number`` of theirs."""
         return [(value, number == i) for i, value in enumerate(values)]
 
     classes = members(strata.classes, strata.y)
@@ -62,13 +67,10 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
             ) from None
         subgroups = crossed[0]
         if isinstance(by, tuple):
+            known = [dict(zip(strata.columns, each, strict=True)) for each in strata.known]
             existing = {
-                tuple(
-                    map(
-                        {CLASS: label, **dict(zip(strata.columns, groups, strict=True))}.get, by
-                    )
-                )
-                for label, groups in product(strata.classes, strata.known)
+                tuple(map({CLASS: label, **group_of}.get, by))
+                for label, group_of in product(strata.classes, known)
             }
             subgroups = []
             for name, masks in (zip(*cell, strict=True) for cell in product(*crossed)):

@@ -18,7 +18,7 @@ from tailboost.core import (
     LeakageError,
     Table,
     as_table,
-    distinct_and_places,
+    distinct_and_numbers,
     is_missing,
     text,
 )
@@ -80,7 +80,7 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | 1
     sums = np.zeros(X.shape[0], np.uint64)
     if hasattr(X, "tocsr"):
-        entries = X.tocoo()  # one for each place
+        entries = X.tocoo()  # one for each row and column
         words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
         np.add.at(sums, entries.row, words)
     else:
@@ -193,7 +193,7 @@ def kept_together(hashes: Hashes) -> Ints | None:
 def random_numbers(hashes: Hashes) -> Floats:
     """Return an independent uniform number in [0, 1) for each hash, shape (n,).
 
-    A number depends on the hash, on its place among equal ones, and on the sum of all hashes. Proofs take the
+    A number depends on the hash, on its rank among equal ones, and on the sum of all hashes. Proofs take the
     hash function as ideal: given the rows in any order, numbers are independent and uniform, and so
     independent of the draw of the rows. This holds for few different rows, too, since a table with other
     counts of equal rows has another sum. Two calls on the same rows, in any order, have the same numbers, so
@@ -210,17 +210,17 @@ def random_numbers(hashes: Hashes) -> Floats:
     True
     """
     n = len(hashes)
-    places = np.zeros(n, np.uint64)  # among equal hashes
+    ranks = np.zeros(n, np.uint64)  # among equal hashes
     in_order = np.sort(hashes)
     if (in_order[1:] == in_order[:-1]).any():
         first = np.searchsorted(in_order, in_order)
         del in_order  # much of the memory of a large table
         # A stable order of a million hashes takes .09 seconds, this way to it .02.
         order = np.sort(first * n + np.argsort(hashes)) % n
-        places[order] = np.arange(n) - first
+        ranks[order] = np.arange(n) - first
         del order
-    places += _mix(hashes).sum()
-    return (hashes_of_pairs(hashes, places) >> 11) / 2.0**53
+    ranks += _mix(hashes).sum()
+    return (hashes_of_pairs(hashes, ranks) >> 11) / 2.0**53
 
 
 def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
@@ -264,7 +264,7 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     _, content_of_row = np.unique(hashes, return_inverse=True)
     n_strata = int(strata.max()) + 1
     # Only pairs with rows: a table of all pairs would be large for crossed groups.
-    pairs, pair_of_row = distinct_and_places(content_of_row * n_strata + strata)
+    pairs, pair_of_row = distinct_and_numbers(content_of_row * n_strata + strata)
     mass = np.bincount(pair_of_row, weight)
     content, stratum = np.divmod(pairs, n_strata)
     # By content, and for each content by mass; ties by the number of the stratum.

@@ -24,7 +24,7 @@ from tailboost.core import (
     coded,
     columns_of,
     did_you_mean,
-    distinct_and_places,
+    distinct_and_numbers,
     frozen_value,
     is_missing,
     joined,
@@ -104,7 +104,7 @@ def _columns_of_X(groups: str | Sequence[Any], name: str, X: Table) -> Groups:
         return as_pandas(X)[[groups]]
     # A list with an entry for each row has groups, even if these are called like columns.
     has_names = known and len(groups) != n_rows_of(X)
-    if has_names and all(isinstance(each, str) and each in known for each in groups):
+    if has_names and all(isinstance(title, str) and title in known for title in groups):
         return as_pandas(X)[list(groups)]
     return groups
 
@@ -142,14 +142,14 @@ class GroupNames:
         for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
             check_length(column, words, n, of)
-            names, place = coded(column, words, GROUP_OF_MISSING)
+            names, number_of_row = coded(column, words, GROUP_OF_MISSING)
             dtype: Any = getattr(column, "dtype", None)
             if getattr(dtype, "ordered", False):
                 order = dtype.categories.get_indexer(names).argsort()
                 names = names[order]
-                place = order.argsort()[place]
+                number_of_row = order.argsort()[number_of_row]
             values.append(names)
-            numbers[j] = place
+            numbers[j] = number_of_row
         return cls(tuple(values), tuple(columns)), numbers.T
 
     @property
@@ -178,13 +178,13 @@ class GroupNames:
                 f"{list(known.titles)}: give these under these names, None for a column "
                 "without a name"
             )
-        found = np.empty_like(numbers)
+        among_known = np.empty_like(numbers)
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
             given = titles.index(title)
             words = column_words(argument, title)
-            places = positions(self.values[given], values, words, "groups not seen in fit")
-            found[:, j] = places[numbers[:, given]]
-        return found
+            number_of = positions(self.values[given], values, words, "groups not seen in fit")
+            among_known[:, j] = number_of[numbers[:, given]]
+        return among_known
 
     def beside(
         self, of_fit: Mapping[Any, Sequence[Any]], combinations: Iterable[tuple[Name, ...]]
@@ -224,7 +224,7 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
     combination = np.zeros(n, np.intp)
     for column in columns:  # the number of the row's first columns and of this one
         numbers = combination * (column.max(initial=0) + 1) + column
-        _, combination = distinct_and_places(numbers)
+        _, combination = distinct_and_numbers(numbers)
     return combination
 
 
@@ -289,9 +289,9 @@ def group_numbers(
     entries = columns.get(column, next(iter(columns.values())))
     check_length(entries, "groups", n, "rows")
     if others is not None:
-        number = {group: place for place, group in enumerate(rule_groups)}
+        number_of = {group: number for number, group in enumerate(rule_groups)}
         labels = np.asarray(entries, object).tolist()
-        return np.array([number.get(label, others) for label in labels], np.intp)
+        return np.array([number_of.get(label, others) for label in labels], np.intp)
     words = column_words("groups", column)
     labels = label_column(entries, words)
     return positions(labels, rule_groups, words, "groups not seen in fit")

@@ -20,7 +20,7 @@ from tailboost.core import (
     check_indexes,
     check_length,
     coded,
-    distinct_and_places,
+    distinct_and_numbers,
     frozen_object,
     least_type,
     n_rows_of,
@@ -219,15 +219,15 @@ class Rows:
         """Return the rows with the labels and groups that have a row alone, numbered anew."""
         classes, y = self.classes, self.y
         if classes is not None:
-            found, y = distinct_and_places(y)
-            classes = classes[found]
+            occurs, y = distinct_and_numbers(y)
+            classes = classes[occurs]
         values = []
         groups = np.empty_like(self.groups)
-        for j, (_, of_column, places) in enumerate(self._by_column):
-            found, groups[:, j] = distinct_and_places(places)
-            values.append(of_column[found])
-        names = replace(self.names, values=tuple(values))
-        return replace(self, classes=classes, y=y, names=names, groups=groups)
+        for j, (_, names, numbers) in enumerate(self._by_column):
+            occurs, groups[:, j] = distinct_and_numbers(numbers)
+            values.append(names[occurs])
+        named = replace(self.names, values=tuple(values))
+        return replace(self, classes=classes, y=y, names=named, groups=groups)
 
     def refuse_many_numbers(self, columns: Iterable[int]) -> None:
         """Raise ValueError if one of some columns of groups has many numbers with few rows each."""
@@ -273,10 +273,10 @@ class Rows:
         weight: Any = self.weight
         if self.row_hashes is not None:
             pairs = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
-            contents, place = np.unique(pairs, return_inverse=True)
-            weight = np.bincount(place, weight)
+            contents, content_of_row = np.unique(pairs, return_inverse=True)
+            weight = np.bincount(content_of_row, weight)
             of_content = np.empty(len(contents), stratum.dtype)
-            of_content[place] = stratum
+            of_content[content_of_row] = stratum
             stratum = of_content
         sums = np.bincount(stratum, weight, n_strata)
         squares = np.bincount(stratum, weight**2, n_strata)

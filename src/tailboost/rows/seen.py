@@ -329,8 +329,8 @@ class Ledger:
                 recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
             self.attempts = tuple(recorded.values())
         # A repeated call may be followed by later attempts, which are none of its result.
-        place = list(recorded).index(attempt.key)
-        return self.attempts[: place + 1]
+        own = list(recorded).index(attempt.key)
+        return self.attempts[: own + 1]
 
 
 # -- records of a model ------------------------------------------------------------------------------------
