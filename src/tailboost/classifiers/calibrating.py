@@ -259,10 +259,10 @@ def recorded(
     if not lacking:
         return ledger.record(attempt, earlier)
     too_few = (
-        f"limits: too few rows to certify: {'; '.join(lacking)}. Bring more rows, or "
+        f"limits: too few rows to certify: {'; '.join(lack.words for lack in lacking)}. Bring more rows, or "
         "leave the limit out."
     )
-    if few_rows.is_free(max(lacking.values()), stated, fresh):
+    if few_rows.is_free(max(lack.needed for lack in lacking), stated, fresh):
         raise NotCertifiedError(
             f"{too_few} Rows were counted and no limit was tested, so no attempt is spent.",
             attempts=earlier,

@@ -2,7 +2,7 @@
 
 A bet is that numbers in [0, 1] have a mean above a limit. If the mean is at most the limit, its `Wealth` is a
 nonnegative supermartingale that starts at 1. So is the mean wealth of the bets against one bound, which is
-the evidence against it (`Bets`).
+the evidence against it (`Bets`). The rows of a batch must be in random order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tailboost.rates.bounds import STAKES
 if TYPE_CHECKING:  # a certificate begins a monitor, which bets
     from tailboost.guarantees.certificates import CertifiedBound
 
-# Cap of wealths and of their logarithms: JSON has no infinity.
+# Cap of wealths, and of their logarithms: JSON has no infinity.
 LARGEST_WEALTH = 1e300
 
 

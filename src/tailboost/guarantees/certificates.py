@@ -302,6 +302,16 @@ class Certificate:
         Reason for equal rows, as in `tailboost.certify`.
     copies : float
         Share of the rows that equal another one, if most contents are distinct. `title` names more than 1 %.
+    date : str
+        Day on which it was made, in UTC.
+    model : object
+        What answered, for `recheck`; None for an array of answers, and after reading from a file.
+    used : Seen or None
+        The fresh rows, to recognise them later; None after reading from a file.
+    identity : str
+        Digest of a model of another library, in this process alone: its bytes differ in others.
+    columns : tuple
+        The columns of groups that the rule knows.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -319,7 +329,6 @@ class Certificate:
     date: str = field(default="", repr=False, compare=False)
     model: Model = field(default=None, repr=False, compare=False)
     used: Seen | None = field(default=None, repr=False, compare=False)
-    # Digest of a model of another library, in this process alone: its bytes differ in others.
     identity: str = field(default="", repr=False, compare=False)
     columns: tuple[Name, ...] = field(default=(), repr=False, compare=False)
 

@@ -63,13 +63,12 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
 
     Theorem. All rules that pass keep all limits, except with a probability of at most the level.
 
-    *Proof.* The ranks keep their limits, except with a probability of at most .8 of the level. The
-    strata of ranks and of tests differ. Given their strata, rows are independent, so for the tests the chain
-    with its stops is fixed. Order it
-    so that the errors of the tested limits grow. Let r be the first rule that breaks one of these limits. A
-    rule that breaks one is r or follows r, so it has no fewer errors than r in the rows of each test. If it
-    passes all tests, r passes the test of the limit that r breaks: with a probability of at most .2 of the
-    level. ∎
+    *Proof.* The ranks keep their limits, except with a probability of at most .8 of the level. The strata of
+    ranks and of tests differ. Given their strata, rows are independent, so for the tests the chain with its
+    stops is fixed. Order it so that the errors of the tested limits grow. Let r be the first rule that breaks
+    one of these limits. A rule that breaks one is r or follows r, so it has no fewer errors than r in the
+    rows of each test. If it passes all tests, r passes the test of the limit that r breaks: with a
+    probability of at most .2 of the level. ∎
     """
     selecting = case.selecting
     certifying = case.certifying
@@ -188,7 +187,7 @@ def chain_of(selecting: CountTable) -> Ints:
     At first all rows are deferred, at last each cell has got both answers.
     """
     chances = selecting.chances.ravel()
-    prices = np.unique([*chances, *(1.0 - chances), 0.0, 2.0])
+    prices = np.unique([*chances, *(1.0 - chances), -1.0, 2.0])
     return np.stack([selecting.at_prices(each) for each in (prices, 1.0 - prices)], axis=2)
 
 
@@ -203,11 +202,11 @@ def stopped(
     stops = stops_of(alone, rows.below(alone), rows.n_places, level_of_each)
     answered = rows.answered(free)
     for share, n_rows in zip(together, rows.below(together)[:, -1], strict=True):
-        here = list(share.places)
+        here = share.places
         answer = share.answer
         wrong = answered[:, share.strata, answer].sum(axis=1)
         n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_each)).sum()
-        stop = free[n_passing - 1, here, answer] if n_passing else (0, rows.end)[answer]
+        stop = free[max(n_passing - 1, 0), here, answer]  # the first step errs nowhere
         stops[here, answer] = FEWER[answer](stops[here, answer], stop)
     first = np.minimum(free[..., 0], stops[:, 0])
     last = np.maximum(np.maximum(free[..., 1], stops[:, 1]), first)

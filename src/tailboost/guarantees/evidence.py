@@ -14,8 +14,8 @@ class Evidence:
     Attributes
     ----------
     selection : Selection, StoredSelection or Engine
-        The rule, among candidates on the scores of models or of a file; the candidates if no rule keeps the
-        limits.
+        The rule among its candidates, or a rule of a file. `Engine` are the candidates alone: after a fit in
+        which no rule keeps the limits.
     records : Records
         The rows that were used, and the attempts to calibrate.
     certificate : Certificate or None
@@ -31,7 +31,7 @@ class Evidence:
 
     @property
     def selected(self) -> Selection | StoredSelection:
-        """The rule; only after `InfeasibleLimitsError` there is none."""
+        """The rule. After `InfeasibleLimitsError` there is none, and nothing asks for it."""
         assert not isinstance(self.selection, Engine)
         return self.selection
 

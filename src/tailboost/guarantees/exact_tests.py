@@ -215,11 +215,8 @@ class LimitTests:
         ``possible`` is 1 for the answers that a rule can give in each place, whatever the score of a row,
         shape (K, m, 3).
         """
-        return self._lacks(self.wrong, possible)
-
-    def _lacks(self, counted: Floats, possible: Floats) -> Mask:
-        """Return whether no possible answer is counted, by rule and subgroup, shape (K, T)."""
-        return _sums(possible, self.places[..., None] * counted.max(axis=1, keepdims=True)) == 0
+        wrong = self.places[..., None] * self.wrong.max(axis=1, keepdims=True)
+        return _sums(possible, wrong) == 0
 
     # -- by numbers of rows ----------------------------------------------------------------------------
 
@@ -293,8 +290,9 @@ class PairTests(LimitTests):
 
     def kept(self, possible: Floats) -> Mask:
         """Return which rules pass by construction, (K, 1): all shares are 0, or all are 1."""
-        are_0 = self._lacks(self.wrong, possible).all(axis=1)
-        are_1 = self._lacks(self.among - self.wrong, possible).all(axis=1)
+        complements = replace(self, wrong=self.among - self.wrong)
+        are_0 = super().kept(possible).all(axis=1)
+        are_1 = LimitTests.kept(complements, possible).all(axis=1)
         return np.asarray(are_0 | are_1)[:, None]
 
     def pass_tests(self, wrong: Floats, rows: Floats, level: float) -> Mask:

@@ -6,7 +6,8 @@ all that the refusals have read.
 Theorem. A refusal that reads nothing but numbers of rows in subgroups is free if any two limited subgroups
 are the same, or have no row in common. *Proof.* Given these numbers, the rows of each subgroup are
 independent draws of it. Each test counts wrong rows of one subgroup, or compares some, and has its level for
-any numbers of rows. ∎
+any numbers of rows. ∎ Two limits have the same subgroups if the same labels count in both, and the same
+columns divide their rows. They have no row in common if no label counts in both.
 
 Where subgroups overlap in part it fails: let all errors be false alarms, then tables in which many rows are
 ill have fewer errors among all rows. A cluster may have rows in two subgroups, so that they overlap. The
@@ -15,6 +16,7 @@ number of all rows, or clusters, is the choice of the caller and may always be r
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,15 +25,22 @@ from tailboost.rates import CELL, GROUP, Limit, error
 from tailboost.rows import unit_name
 
 
-def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, int]:
-    """Return the rows that a test at a level needs, by a clause about each limited subgroup with fewer.
+class Lack(NamedTuple):
+    """A limited subgroup with fewer rows than its test needs, in words."""
+
+    words: str
+    needed: int
+
+
+def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
+    """Return the limited subgroups with fewer rows than a test at a level needs.
 
     n rows at the largest allowed share are all right with a probability of (1 − share)ⁿ. The test of a count
     passes with no n for which this is above the level. Other limits need a row in each limited subgroup.
     """
     # There one answer may keep a limit by construction, without a test.
     may_keep = fresh.rule.by_group or fresh.answered.strata.defers
-    found = {}
+    lacks = []
     for limit in limits:
         rate = limit.rate
         # The rows of a ratio depend on the answers.
@@ -48,8 +57,8 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
             if n < needed:
                 of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"
                 has = f"has {n:,} rows, and needs at least {needed:,}" if n else "has no rows"
-                found[f"{limit}{of_subgroup} {has}"] = needed
-    return found
+                lacks.append(Lack(f"{limit}{of_subgroup} {has}", needed))
+    return lacks
 
 
 def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:

@@ -236,6 +236,7 @@ class Fresh:
         _refuse_unknown(rates, given, cost_range)
         if given.X is None:
             raise ValueError("X is needed: model is a classifier")
+        # The answers.
         before = model.identity()
         rule = model.rule
         if given.names.titles == (None,) and len(rule.groups) == 1:
@@ -251,6 +252,7 @@ class Fresh:
                     f"{rate!r}: this model defers no row; tailboost.tune with this limit gives a "
                     "rule that may"
                 )
+        # The rows in strata, and beside known ones.
         rows = _stratified(given, rule, classes, cost_range)
         compared = Compared.of(model, scored, given, equal_rows, training_rows)
         contents = scored.content() if given.clusters is None else scored.voting()
@@ -343,6 +345,7 @@ def _given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
     y = given.labels
     array = np.asarray(answers)
     classes = np.unique(y)
+    check_length(array, "model", len(y), "y")
     if array.ndim == 2:
         array = np.asarray(in_class_order(answers, "model", classes))
         if array.shape[1] != len(classes):
@@ -350,7 +353,6 @@ def _given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
                 f"model has a column of probabilities for each of {array.shape[1]} labels, y "
                 f"has {len(classes)}; give the predicted labels instead"
             )
-        check_length(array, "model", len(y), "y")
         return classes[check_probabilities(array, "model").argmax(axis=1)], classes
     is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
     if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
@@ -359,7 +361,6 @@ def _given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
             "labels, or probabilities of shape (n, K) with a column for each label"
         )
     labels = label_column(array, "model")
-    check_length(labels, "model", len(y), "y")
     return labels, coded([*y.tolist(), *labels.tolist()], "y with the answers")[0]
 
 

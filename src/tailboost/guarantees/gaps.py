@@ -1,11 +1,18 @@
 """Ranks of a lone gap or ratio of shares of one answer, between groups with a threshold each.
 
-Theorem. Let S₁, …, Sₙ be independent scores of one population, and U₍ⱼ₎ the probability that a new score is
+*Needs.* The limit is the only one. Each compared subgroup has a threshold of its own, and a fixed number of
+rows. No rule defers, and rows have no clusters.
+
+1. The selecting rows choose a rank for each group: those of least loss with which all shares are close, with
+   a probability of at least 1 − level.
+2. The fresh rows only place each threshold at its rank.
+
+*Theorem.* Let S₁, …, Sₙ be independent scores of one population, and U₍ⱼ₎ the probability that a new score is
 at least the j-th largest of them. U₍ⱼ₎ ~ Beta(j, n + 1 − j), whichever continuous population it is
 ([1]_, [2]_). A threshold between the k-th and the (k + 1)-th largest score therefore has a
-share between U₍ₖ₎ and U₍ₖ₊₁₎. The selecting rows alone choose the ranks, and `probability_within` bounds the
-probability that all shares are close. Fresh rows only place the thresholds. Let ties be broken by independent
-uniform numbers: exactly k scores then are above the threshold, and a tie at this place counts as a failure.
+share between U₍ₖ₎ and U₍ₖ₊₁₎. The selecting rows alone choose the ranks, so `probability_within` bounds the
+probability that all shares are close. Let ties be broken by independent uniform numbers: exactly k scores
+then are above the threshold, and a tie at this rank counts as a failure.
 
 Equal scores leave no threshold at some ranks. So an interval of ranks is chosen for each group, as wide as
 half the longest run of equal scores among its selecting rows near there, and all these ranks must be close.
@@ -56,18 +63,21 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         sorted(table.tests[0].shares, key=lambda share: share.places)
         for table in (case.selecting, case.certifying)
     )
-    places = [(place,) for place in range(case.family.n_places)]
-    if any([share.places for share in of] != places for of in (shares, fresh_shares)):
-        return None
+    one_each = [(place,) for place in range(case.family.n_places)]
+    for of_table in (shares, fresh_shares):
+        if [share.places for share in of_table] != one_each:
+            return None
+    # 1. The ranks.
     scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in fresh_shares]
     sizes = np.array(list(map(len, scores)))
     curves = [Curve.of(case, place, share) for place, share in enumerate(shares)]
     ranks = chosen(curves, sizes, first, level)
     if ranks is None:
         return None
+    # 2. Their thresholds.
     thresholds = []
-    for share, of_place, least, most in zip(shares, scores, *ranks, strict=True):
-        ends, counted = counted_at(of_place, share.answer)
+    for share, of_share, least, most in zip(shares, scores, *ranks, strict=True):
+        ends, counted = counted_at(of_share, share.answer)
         nearest = np.abs(counted - (least + most) / 2.0).argmin()
         if not least <= counted[nearest] <= most:
             return refused(case, level)
@@ -142,7 +152,7 @@ def chosen(
         noise = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
         np.fill_diagonal(noise, 0.0)
         if (limit.rooms(high, low) < LEAST_ROOM * noise).any():
-            continue  # hopeless
+            continue  # the probability is too small, and need not be computed
         if probability_within(least, most, sizes, factor=factor, gap=gap) >= 1.0 - level:
             return least, most
     return None
@@ -152,14 +162,14 @@ def options(
     curves: Sequence[Curve], sizes: Ints, factor: float, gap: float
 ) -> set[tuple[float, tuple[int, ...]]]:
     """Return the loss and the ranks at which each place has its least loss, for rates within some ranges."""
-    found = set()
+    cheapest = set()
     for rate, room in product(RATES, ROOM):
         highest = min(1.0, rate + room * ((1.0 - factor) * rate + gap) / max(factor, 1e-9))
         tried = np.linspace(rate, highest, TRIED)
         losses = np.array([np.interp(tried, curve.rates, curve.losses) for curve in curves])
         ranks = np.rint(tried[losses.argmin(axis=1)] * (sizes + 1)).clip(max=sizes)
-        found.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))
-    return found
+        cheapest.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))
+    return cheapest
 
 
 # -- the probability that rates at ranks are close --------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -61,6 +61,59 @@ if TYPE_CHECKING:  # `Certificate.recheck` begins a monitor
 MONITOR_FORMAT = 12  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
 BEGIN_ANEW = "begin a new state with every batch and its id="
+
+
+class Batch(NamedTuple):
+    """The rows of one batch with their labels, groups, clusters and ids, as given to `Monitor.add`."""
+
+    X: Table
+    y: Column
+    groups: Groups
+    clusters: Column
+    id: Column
+
+    def part(self, mask: Mask) -> Batch:
+        """Return the rows of a mask."""
+        return Batch(**take(self._asdict(), mask))
+
+    def answered_by(self, answers: Decided) -> Batch:
+        """Return the rows that have scores, and groups that the rule knows.
+
+        Labels are a column of objects, also if none is known. A warning counts the other rows. Raise
+        ValueError without any, or for a column of another length.
+        """
+        rule = answers.rule
+        scored = answers.score(self.X, group_columns(self.groups, "groups", self.X))
+        batch = Batch(*map(as_pandas, self._replace(groups=scored.groups or None)))
+        n = n_rows_of(batch.X)
+        if not n:
+            raise ValueError("X has no rows")
+        for argument, column in batch._asdict().items():
+            if column is not None:
+                check_length(column, argument, n)
+        lacking = scored.lacking()
+        if lacking.all():
+            raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
+        if lacking.any():
+            warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
+        is_read = ~lacking
+        for name, column in named_columns(batch.groups, None, rule.groups).items():
+            if name in rule.groups and reads_groups(rule.by_group, name):
+                known = list(map(unit_name, rule.groups[name]))
+                is_other, others = other_groups(column, known)
+                words = f"groups {others}: the rule knows {listed(known)}"
+                if is_other.all():
+                    raise ValueError(
+                        f"{words}. No row has another group: check the column of groups"
+                    )
+                if is_other.any():
+                    warn_user(
+                        f"rows not tested: {is_other.sum():,} of {n:,}; {words}",
+                        UncertifiedGroupsWarning,
+                    )
+                is_read &= ~is_other
+        labels = np.full(n, None) if batch.y is None else column_or_1d(batch.y, dtype=object)
+        return batch._replace(y=labels).part(is_read)
 
 
 @frozen_value
@@ -197,47 +250,44 @@ class Monitor:
         ValueError
             If an argument is not as described.
         """
-        given = {"X": X, "y": y, "groups": groups, "clusters": clusters, "id": id}
-        check_indexes(**given)
+        given = Batch(X, y, groups, clusters, id)
+        check_indexes(**given._asdict())
         if clusters is None and self.certificate.n_clusters is not None:
             warn_user("clusters: the certificate counts clusters; give those of the rows")
 
         # The rows that the rule answers, with and without a label.
         answers = answering(self.rule)
         names = self._names
-        rows = _answered_rows(answers, given)
+        rows = given.answered_by(answers)
         if answers.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
-        ids_of_rows = rows.pop("id")
         # pandas' NaT is missing too, and differs from itself.
         has_label = np.array(
-            [not is_missing(each) and each == each for each in rows["y"].tolist()]
+            [not is_missing(each) and each == each for each in rows.y.tolist()]
         )
-        if ids_of_rows is None and not has_label.any():
-            raise ValueError("y: no row has a label; give id= with rows whose labels come late")
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
-        scored = answers.score(rows["X"], rows["groups"])
+        scored = answers.score(rows.X, rows.groups)
 
         # Those to test: each row once, with its first label.
         is_tested = has_label
         ids = self.ids
         seen = self.seen
-        if ids_of_rows is None:
+        if rows.id is None:
             seen = self._seen_without_ids(Seen.of(scored.given(), name), has_label)
         else:
-            hashes = hashes_of_names(label_column(ids_of_rows, "id"))
-            is_tested, ids = self._tested_by_id(name, hashes, has_label, rows["clusters"])
+            hashes = hashes_of_names(label_column(rows.id, "id"))
+            is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)
 
         # The bets on them.
         bets = self.bets
         if is_tested.any():
-            bets = self._bets_after(Rows.read(**take(rows, is_tested)))
+            bets = self._bets_after(rows.part(is_tested))
         else:  # unreadable rows are refused now, not with their late labels
             scored.numbers(answers.classes)
         if name not in names:
-            warn_of_other_groups(self.certificate.groups_named, rows["X"], rows["groups"])
+            warn_of_other_groups(self.certificate.groups_named, rows.X, rows.groups)
         look = MonitoredBatch(
             name,
             rows=len(has_label),
@@ -260,10 +310,11 @@ class Monitor:
                 f"batch {rows.use!r} was given before, and without ids its rows are not told "
                 f"apart: other rows need another name; for late labels {BEGIN_ANEW}"
             )
+        if not has_label.any():
+            raise ValueError("y: no row has a label; give id= with rows whose labels come late")
         if not has_label.all():
-            n = len(has_label)
             warn_user(
-                f"y: {n - has_label.sum():,} of {n:,} rows have no label and are left out; "
+                f"y: {(~has_label).sum():,} of {len(has_label):,} rows have no label and are left out; "
                 "if their labels come later, give id= with each batch, also this one"
             )
         by_scores = answering(self.rule).known[0].score_labels
@@ -284,16 +335,15 @@ class Monitor:
         """
         if self.seen:
             raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
-        n = len(hashes)
         is_new = name not in self._names
-        if len(np.unique(hashes)) < n:
+        if len(np.unique(hashes)) < len(hashes):
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
             )
         is_known = np.isin(hashes, self.ids)
         if is_new and is_known.any():
             raise LeakageError(
-                f"id: {is_known.sum():,} of {n:,} rows were tested in another batch; give "
+                f"id: {is_known.sum():,} of {len(hashes):,} rows were tested in another batch; give "
                 "late labels with the name of their batch"
             )
         is_tested = has_label & ~is_known
@@ -307,8 +357,9 @@ class Monitor:
             raise ValueError(f"batch {name!r} was given before, and no row has a new label")
         return is_tested, np.concatenate(used)
 
-    def _bets_after(self, given: Rows) -> tuple[Bets, ...]:
+    def _bets_after(self, new: Batch) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
+        given = Rows.read(new.X, new.y, new.groups, clusters=new.clusters)
         rates = [each.bound.rate for each in self.bets]
         # Later rows may equal earlier ones.
         fresh = Fresh.of_model(answering(self.rule), given, rates, equal_rows="natural")
@@ -473,46 +524,3 @@ class Monitor:
                 ids=np.array(state["ids"], np.uint64),
                 seen=tuple(map(Seen.from_dict, state["seen"])),
             )
-
-
-def _answered_rows(answers: Decided, given: Document) -> Document:
-    """Return the arguments of `Monitor.add` for rows that have scores, and groups that the rule knows.
-
-    Labels are a column of objects, also if none is known. A warning counts the other rows. Raise ValueError
-    without any, or for a column of another length.
-    """
-    X = given["X"]
-    rule = answers.rule
-    scored = answers.score(X, group_columns(given["groups"], "groups", X))
-    given["groups"] = scored.groups or None
-    columns = {argument: as_pandas(column) for argument, column in given.items()}
-    n = n_rows_of(columns["X"])
-    if not n:
-        raise ValueError("X has no rows")
-    for argument, column in columns.items():
-        if column is not None:
-            check_length(column, argument, n)
-    lacking = scored.lacking()
-    if lacking.all():
-        raise ValueError(f"X: none of {how_many(n, 'row')} has a score")
-    if lacking.any():
-        warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
-    is_read = ~lacking
-    for name, column in named_columns(columns["groups"], None, rule.groups).items():
-        if name in rule.groups and reads_groups(rule.by_group, name):
-            known = list(map(unit_name, rule.groups[name]))
-            is_other, others = other_groups(column, known)
-            words = f"groups {others}: the rule knows {listed(known)}"
-            if is_other.all():
-                raise ValueError(
-                    f"{words}. No row has another group: check the column of groups"
-                )
-            if is_other.any():
-                warn_user(
-                    f"rows not tested: {is_other.sum():,} of {n:,}; {words}",
-                    UncertifiedGroupsWarning,
-                )
-            is_read &= ~is_other
-    labels = columns["y"]
-    columns["y"] = np.full(n, None) if labels is None else column_or_1d(labels, dtype=object)
-    return take(columns, is_read)

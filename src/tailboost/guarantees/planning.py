@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -141,6 +141,7 @@ def rows_needed(
         is_by_rank = by_group and not (limit.compares or limit.rate.is_ratio)
         level_of_each = level / len(expected.names) if is_by_rank else level
         rows_of = rows_of_pairs if limit.compares else rows_of_counts
+        # All certificates together have the power, as if those of the limits were independent.
         totals.append(rows_of(expected, level_of_each, power ** (1.0 / len(stated))))
         rows = expected.shares * rows_of(expected, level_of_each, power)
         sizes = np.floor(rows + 1e-9).astype(int).tolist()
@@ -217,18 +218,18 @@ def rows_of_counts(expected: Expected, level: float, power: float) -> int:
         raise ValueError(BROKEN.format(limit))
     tests = np.column_stack([shares, allowed, errors])[limited].tolist()
 
-    def powers(sizes: Ints) -> Floats:
-        """Return the probability that all tests pass on tables of some sizes."""
-        power_of_all = np.ones(len(sizes))
+    def power_on(sizes: Ints | int) -> Any:
+        """Return the probability that all tests pass on tables of some sizes, or on a single one."""
+        power_of_all = 1.0
         for share, bound, error in tests:
             n = np.floor(share * sizes + 1e-9).astype(np.intp)
-            power_of_all *= binom.cdf(most_reached(n, bound, level), n, error)
+            power_of_all = power_of_all * binom.cdf(most_reached(n, bound, level), n, error)
         return power_of_all
 
-    n = 1 + bisect_left(range(1, MOST_ROWS + 1), power, key=lambda n: powers(np.array([n]))[0])
-    if n > MOST_ROWS:
+    enough = 1 + bisect_left(range(1, MOST_ROWS + 1), power, key=power_on)
+    if enough > MOST_ROWS:
         raise ValueError(f"{limit!r}: no practical number of rows certifies it")
     # Counts are whole numbers, so the power may fall again a little above.
-    sizes = np.ceil(n + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
-    last_too_small = np.flatnonzero(powers(sizes) < power).max(initial=-1)
+    sizes = np.ceil(enough + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
+    last_too_small = np.flatnonzero(power_on(sizes) < power).max(initial=-1)
     return int(sizes[last_too_small + 1])

@@ -1,18 +1,21 @@
 """Ranks: thresholds at order statistics of fresh scores, which need no test.
 
-Each limit is on the share of a fixed number of rows, all with one threshold, that get one answer. A larger
-threshold can only add rows with the first answer (a smaller one with the second).
+*Needs.* Each limit is on the share of a fixed number of rows, all with one threshold, that get one answer. A
+larger threshold can only add rows with the first answer (a smaller one with the second).
 
-Theorem. Whichever thresholds pass the tests of their limits, they keep all limits, except with a probability
-of at most the level, also if the same rows choose among them.
+1. Each limit stops its threshold at a rank: at the last one whose errors among the fresh rows pass the exact
+   test of the limit.
+2. Between its stops each threshold has the least loss on the selecting and the fresh rows together.
+
+*Theorem.* Whichever thresholds pass the tests of their limits, they keep all limits, except with a
+probability of at most the level, also if the same rows choose among them.
 
 *Proof.* Take a place and an answer, and move the threshold so that this answer grows. Let t* be the first
 number of a computer that breaks a limit: it depends on the population, not on the rows. The test of this
 limit passes at t* with a probability of at most its level. Where it fails at t*, it fails at all further
 thresholds, which have no fewer errors in the same rows; and all thresholds before t* keep the limits of this
-place and answer.
-The union bound adds the levels of places and answers. Limits of one place and answer share one t*, so they do
-not divide the level. ∎
+place and answer. The union bound adds the levels of places and answers. Limits of one place and answer share
+one t*, so they do not divide the level. ∎
 
 The objective alone needs selecting rows, and these may be the fresh rows: then all rows certify.
 """
@@ -30,6 +33,49 @@ from tailboost.guarantees.sequence import sequence_of
 METHOD = "ranks"
 AT_RANKS = "Thresholds are at ranks of the scores of these rows, which need no test."
 NO_THRESHOLD = "equal scores, or too few, leave no threshold within the ranks"
+
+
+def certified(case: OneScore, level: float) -> Certified | Refused | None:
+    """Return the rule of least loss within the ranks of all limits; None if a limit needs a test.
+
+    Thresholds are written as decimals that part the selecting and the fresh rows alike.
+    """
+    tests = [*case.selecting.tests, *case.certifying.tests]
+    if case.selecting.defers or not all(test.has_ranks for test in tests):
+        return None
+    thresholds = cheapest_within(case, level)
+    if thresholds is None:
+        return refused(case, level)
+    return replace(at_thresholds(case, thresholds), chose=True)
+
+
+def cheapest_within(case: OneScore, level: float) -> Floats | None:
+    """Return the threshold of least loss in each place, shape (m,); None if some place has none in its ranks.
+
+    All thresholds between fresh scores take most of the memory of a large table: they go with this call.
+    """
+    # 1. The stops.
+    stratum = case.fresh.answered.stratum
+    ends = ends_between(case.scores)
+    shares = [share for test in case.certifying.tests for share in test.shares]
+    voting = (case.fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares)
+    below = (n_below(case.scores[rows], ends) for rows in voting)
+    stops = stops_of(shares, below, case.family.n_places, level / n_stops(shares))
+    if (stops[:, 1] > stops[:, 0]).any():
+        return None
+    # 2. The least loss between them.
+    thresholds = []
+    for place, (largest, least) in enumerate(stops.tolist()):
+        within = ends[least : largest + 1]
+        loss = case.loss_at(place, within) + sum(
+            case.certifying.of_first[number] * n_below(case.scores[stratum == number], within)
+            for number in np.flatnonzero(case.certifying.place == place)
+        )
+        thresholds.append(within[loss.argmin()])
+    return np.array(thresholds)
+
+
+# -- stops ------------------------------------------------------------------------------------------------
 
 
 def n_stops(shares: Sequence[Share]) -> int:
@@ -57,43 +103,7 @@ def stops_of(
     return stops
 
 
-def certified(case: OneScore, level: float) -> Certified | Refused | None:
-    """Return the rule of least loss within the ranks of all limits; None if a limit needs a test.
-
-    Thresholds are written as decimals that part the selecting and the fresh rows alike.
-    """
-    tests = [*case.selecting.tests, *case.certifying.tests]
-    if case.selecting.defers or not all(test.has_ranks for test in tests):
-        return None
-    thresholds = cheapest_within(case, level)
-    if thresholds is None:
-        return refused(case, level)
-    return replace(at_thresholds(case, thresholds), chose=True)
-
-
-def cheapest_within(case: OneScore, level: float) -> Floats | None:
-    """Return the threshold of least loss in each place, shape (m,); None if some place has none in its ranks.
-
-    All thresholds between fresh scores take most of the memory of a large table: they go with this call.
-    """
-    stratum = case.fresh.answered.stratum
-    ends = ends_between(case.scores)
-    shares = [share for test in case.certifying.tests for share in test.shares]
-    voting = (case.fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares)
-    below = (n_below(case.scores[rows], ends) for rows in voting)
-    stops = stops_of(shares, below, case.family.n_places, level / n_stops(shares))
-    if (stops[:, 1] > stops[:, 0]).any():
-        return None
-    thresholds = []
-    for place, (largest, least) in enumerate(stops.tolist()):
-        within = ends[least : largest + 1]
-        # The fresh rows choose beside the selecting rows.
-        loss = case.loss_at(place, within) + sum(
-            case.certifying.of_first[number] * n_below(case.scores[stratum == number], within)
-            for number in np.flatnonzero(case.certifying.place == place)
-        )
-        thresholds.append(within[loss.argmin()])
-    return np.array(thresholds)
+# -- thresholds between scores ------------------------------------------------------------------------------
 
 
 def ends_between(scores: Floats) -> Floats:

@@ -3,13 +3,20 @@
 A rule has two cuts for each group with thresholds, or for all rows: values of the score below the first cut
 get the first label, from the second cut on the second label, and between them a human decides. For each step
 from a high to a low predicted probability of passing all tests, the sequence has the rule of least loss among
-those that are so likely. The selecting rows alone fix it.
+those that are so likely.
 
-Theorem (fixed sequence; Learn then Test [1]_). Rules are tested in this order for all limits, each at the
-whole level, up to the first failure; the last passing rule is certified. Let r be the first rule that breaks
-a limit. If the certified rule breaks one, it is r or follows r, so r has passed the test of the limit that
-r breaks: with a probability of at most the level. Nothing is divided between rules or limits. This holds for
-any sequence that the selecting rows fix, however well the search below orders it.
+1. The selecting rows alone fix the sequence.
+2. The fresh rows test its rules in this order for all limits, each at the whole level, up to the first
+   failure. The last passing rule is certified.
+
+*Theorem* (fixed sequence; Learn then Test [1]_). The certified rule keeps all limits, except with a
+probability of at most the level.
+
+*Proof.* Let r be the first rule that breaks a limit. If the certified rule breaks one, it is r or follows r,
+so r has passed the test of the limit that r breaks: with a probability of at most the level. ∎
+
+Nothing is divided between rules or limits. This holds for any sequence that the selecting rows fix, however
+well the search below orders it.
 
 If each limit concerns groups one by one, with a threshold each, then each of m groups has its own sequence at
 the level divided by m (union bound). Rules that keep limits by construction come first, so a group whose
@@ -64,6 +71,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
             return None
         if limit.rate.kind == "representation" and case.selecting.n_places > 1:
             return None
+    # 1. The sequence of each part.
     parts = parts_of(case.selecting)
     level_of_each = level / len(parts)
     sequences = [
@@ -71,7 +79,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     ]
     if min(log_power for _, log_power in sequences) < log_ndtr(WORTHWHILE):
         return None
-
+    # 2. The tests.
     likeliest = np.concatenate([rules[0] for rules, _ in sequences])
     cuts = likeliest.copy()
     for places, (rules, _) in zip(parts, sequences, strict=True):

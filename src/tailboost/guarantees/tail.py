@@ -52,8 +52,8 @@ def tail_upper(losses: Floats, alpha: float, delta: float = 0.05) -> float:
     0.333
     """
     theta = THRESHOLDS[:, None]
-    means = _means(np.maximum(losses - theta, 0.0) / (1.0 - theta), delta)
-    return float((theta + (1.0 - theta) * means / alpha).min(initial=1.0))
+    uppers = _uppers(np.maximum(losses - theta, 0.0) / (1.0 - theta), delta)
+    return float((theta + (1.0 - theta) * uppers / alpha).min(initial=1.0))
 
 
 def shift_upper(losses: Floats, kl: float, delta: float = 0.05) -> float:
@@ -94,12 +94,13 @@ def shift_upper(losses: Floats, kl: float, delta: float = 0.05) -> float:
     t = DEVIATIONS[:, None] / math.sqrt(2.0 * kl)
     # Divided by e^{1/t}, which may overflow; differences of exponentials are e^a − e^b = e^a (1 − e^{b − a}).
     width = -np.expm1(-1.0 / t)
-    means = _means(np.exp((losses - 1.0) / t) * -np.expm1(-losses / t) / width, delta)
-    return float((1.0 + t * np.log1p(width * (means - 1.0)) + t * kl).min(initial=1.0))
+    uppers = _uppers(np.exp((losses - 1.0) / t) * -np.expm1(-losses / t) / width, delta)
+    # With a mean m of these numbers, log E_P e^{ℓ/t} = 1/t + log(1 + width (m − 1)).
+    return float((1.0 + t * np.log1p(width * (uppers - 1.0)) + t * kl).min(initial=1.0))
 
 
-def _means(numbers: Floats, delta: float) -> Floats:
-    """Return bounds on the means of k kinds of numbers, shape (k, n), which hold together, shape (k, 1)."""
+def _uppers(numbers: Floats, delta: float) -> Floats:
+    """Return upper bounds on the means of k kinds of numbers, (k, n), which hold together, shape (k, 1)."""
     bounds = [betting_upper(each.clip(0.0, 1.0), delta / len(numbers)) for each in numbers]
     return np.array(bounds)[:, None]
 
