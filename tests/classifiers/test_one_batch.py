@@ -15,7 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers.one_batch import drawn_part, selected_on_part
+from tailboost.classifiers.estimators import named_models
+from tailboost.classifiers.one_batch import Batch, drawn_part
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import hash_rows, random_numbers
 from tailboost.rows.rows import Rows
@@ -23,9 +24,8 @@ from tailboost.rows.seen import CALIBRATED_ON
 
 
 def on_part(model, given, *, limits, selection_share=None, by_group=False, objective=None):
-    limits = checked_limits(limits)
-    options = {"by_group": by_group, "objective": objective, "training_rows": None}
-    parts = selected_on_part(model, given, limits, selection_share, **options)
+    batch = Batch(named_models(model), given, checked_limits(limits), objective, by_group, None)
+    parts = batch.divided(selection_share)
     return parts.classifier, parts.certifying
 
 

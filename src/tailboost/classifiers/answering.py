@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.classifiers.stating import StatingClassifier
@@ -100,7 +101,7 @@ class AnsweringClassifier(StatingClassifier):
             Counts the rows of a table in groups that the certificate does not name.
         """
         check_is_fitted(self)
-        X = self._rows_of(X)
+        X = self._as_table(X)
         certificate = self.evidence_.certificate
         if certificate is not None:
             warn_of_other_groups(certificate.groups_named, X, groups)
@@ -131,7 +132,7 @@ class AnsweringClassifier(StatingClassifier):
             All False if the rule never defers.
         """
         check_is_fitted(self)
-        return self._label_numbers(self._rows_of(X), groups) >= len(self.classes_)
+        return self._label_numbers(self._as_table(X), groups) >= len(self.classes_)
 
     def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
@@ -168,7 +169,7 @@ class AnsweringClassifier(StatingClassifier):
             Columns in the order of ``classes_``; rows sum to 1.
         """
         check_is_fitted(self)
-        models, table = self._read(X)
+        models, table = self._read(self._as_table(X))
         return np.concatenate(
             [models.transform(part).probabilities for _, part in batched(table)]
         )
@@ -199,15 +200,18 @@ class AnsweringClassifier(StatingClassifier):
         return float(accuracy_score(y, answers, sample_weight=sample_weight))
 
     # -- how rows are read and answered -----------------------------------------------------------------
+    #
+    #     X      -> _as_table  -> _read            -> transform of the models -> _label_numbers -> _labels
+    #     groups -> _groups_of -> _group_numbers, which a group-aware rule reads beside
 
-    def _rows_of(self, X: Table) -> Table:
+    def _as_table(self, X: Table) -> Table:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
         X, _ = unpack(X)
         if not self._models.columns_read:
             return X
         if has_named_columns(X):
             return {name: np.atleast_1d(column) for name, column in X.items()}
-        is_column = np.ndim(X) < 2 or np.shape(X)[1:] == (1,)
+        is_column = np.shape(X)[1:] in ((), (1,))
         if columns_of(X) or not is_column or self.scores_ is None:
             return X
         return dict.fromkeys(self.scores_.column_list, np.ravel(X))
@@ -226,11 +230,11 @@ class AnsweringClassifier(StatingClassifier):
         classes = self.classes_.tolist()
         is_deferred = numbers >= len(classes)
         labels = self.classes_[numbers % len(classes)]
-        evidence = self.evidence_
-        is_final = evidence.certificate or isinstance(evidence.selection, StoredSelection)
-        answers_as_file = is_final and bool(self._models.columns_read)
-        if deferred is None and answers_as_file and HUMAN_REVIEW not in classes:
-            deferred = HUMAN_REVIEW
+        if deferred is None and self._models.columns_read and HUMAN_REVIEW not in classes:
+            # A rule on scores, if certified or of a file, answers as its SQL does.
+            evidence = self.evidence_
+            if evidence.certificate or isinstance(evidence.selection, StoredSelection):
+                deferred = HUMAN_REVIEW
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
             if n_deferred:
@@ -244,11 +248,9 @@ class AnsweringClassifier(StatingClassifier):
             return labels
         if not np.isscalar(deferred) or deferred in classes:
             raise ValueError(f"deferred={deferred!r} must be one value, and no label")
-        marks = np.asarray(deferred)
-        if marks.dtype.kind != labels.dtype.kind:  # NumPy would turn numbers into text
-            marks = np.array(deferred, dtype=object)
-            labels = labels.astype(object)
-        return np.where(is_deferred, marks, labels)
+        if np.asarray(deferred).dtype.kind != labels.dtype.kind:
+            labels = labels.astype(object)  # NumPy would turn numbers into text
+        return np.where(is_deferred, deferred, labels)
 
     def _group_numbers(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.
@@ -331,8 +333,8 @@ class AnsweringClassifier(StatingClassifier):
                 f"{failure}"
             ) from failure
         if reset and is_frame and self._trains:
-            self._columns, X = Columns.of(X)
-        elif is_frame and self._columns is not None:
+            self._columns = Columns.of(X)
+        if is_frame and self._columns is not None:
             X = self._columns.read(X)
         return X
 
@@ -388,7 +390,7 @@ class AnsweringClassifier(StatingClassifier):
 
 def batched(X: Table) -> Iterator[tuple[Ints, Table]]:
     """Yield the row numbers and the rows of batches of a table; few rows, or none, are one batch."""
-    n = n_rows_of(X)
-    for start in range(0, max(n, 1), ROWS_OF_BATCH):
-        rows = np.arange(start, min(start + ROWS_OF_BATCH, n))
-        yield rows, take(X, rows) if len(rows) < n else X
+    numbers = np.arange(n_rows_of(X))
+    for batch in gen_batches(max(len(numbers), 1), ROWS_OF_BATCH):
+        rows = numbers[batch]
+        yield rows, take(X, rows) if len(rows) < len(numbers) else X

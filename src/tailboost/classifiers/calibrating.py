@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.classifiers.one_batch import Parts, selected_on_part
+from tailboost.classifiers.estimators import named_models
+from tailboost.classifiers.one_batch import Batch, Parts
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Column,
@@ -160,22 +161,16 @@ def calibrate(
     if is_selected:
         parts = Parts(model, model.selection_, given, model.__tailboost__())
     else:
-        parts = selected_on_part(
-            model,
-            given,
-            stated,
-            selection_share,
-            objective=objective,
-            by_group=by_group,
-            training_rows=training_rows,
-        )
+        models = named_models(model)
+        batch = Batch(models, given, stated, objective, by_group, training_rows)
+        parts = batch.divided(selection_share)
         if previous is None:
             note = f"{parts.note} Earlier calls on these rows are not known without previous=."
             parts = replace(parts, note=note)
 
     # 2. Score the certifying rows, once for all rules. A score that falls with its label spends nothing.
     fresh = Fresh.of_model(
-        parts.answers,
+        parts.decided,
         parts.certifying,
         [limit.rate for limit in stated],
         training_rows=training_rows,
@@ -192,7 +187,7 @@ def calibrate(
 
     # 4. Certify.
     try:
-        result, answered = certified(selection, fresh, level)
+        result, fresh = certified(selection, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. "
@@ -203,23 +198,23 @@ def calibrate(
     if isinstance(result, Certified) and direction.share < 0.5:
         result = Refused(result.rule, level, FELL)
     if isinstance(result, Refused):
-        tested = tested_bounds(stated, answered, result.level)
+        tested = tested_bounds(stated, fresh, result.level)
         limited = [bound for bound in tested if bound.target is not None]
-        certificate = certificate_of(answered, limited, confidence)
+        certificate = certificate_of(fresh, limited, confidence)
         raise _refusal(result.words, replace(certificate, attempts=attempts, notes=()))
 
     # 5. Measure what the limits cost.
-    price = prices(selection, answered, result, level)
-    _warn_if_useless(answered, price, selection.problem.objective)
+    price = prices(selection, fresh, result, level)
+    _warn_if_useless(fresh, price, selection.problem.objective)
 
     # 6. State what is certified: each limit, and nothing tighter.
     at_limits = [
         bound.at_target(result.method if bound.n and bound.method != CONSTANT else CONSTANT)
         for limit in stated
-        for bound in bounds_of(limit, answered, None)
+        for bound in bounds_of(limit, fresh, None)
         if bound.target is not None
     ]
-    certificate = certificate_of(answered, at_limits, confidence)
+    certificate = certificate_of(fresh, at_limits, confidence)
     notes = (
         f"The limits are certified, and nothing tighter. {result.words}",
         f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
@@ -247,9 +242,10 @@ def recorded(
     rows are read that say nothing about the limits.
     """
     # The key depends on all known rows and on all that is tested.
-    answers, objective = parts.answers, parts.selection.problem.objective
-    tables = [rows for known in answers.known for rows in known.records.tables]
-    call = repr((objective, stated, confidence, fresh.compared.equal_rows, answers.rule.digest))
+    decided = parts.decided
+    tables = [rows for known in decided.known for rows in known.records.tables]
+    objective = parts.selection.problem.objective
+    call = repr((objective, stated, confidence, fresh.compared.equal_rows, decided.rule.digest))
     draws = np.sort(fresh.votes.draws)
     key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
     attempt = Attempt(key, fresh.used)
@@ -274,12 +270,12 @@ def recorded(
     )
 
 
-def _warn_if_useless(answered: Fresh, price: Sequence[Price], objective: Statistic) -> None:
+def _warn_if_useless(fresh: Fresh, price: Sequence[Price], objective: Statistic) -> None:
     """Warn once of a rule that gives nearly all rows the same answer, or costs many errors."""
-    strata = answered.answered.strata
-    shares = np.bincount(answered.answered.actions, minlength=strata.n_actions) / len(answered)
+    counts = fresh.answered
+    shares = np.bincount(counts.actions, minlength=counts.strata.n_actions) / len(fresh)
     if shares.max() >= NEARLY_ALL:
-        name = [*map(repr, strata.classes), HUMAN_REVIEW][int(shares.argmax())]
+        name = [*map(repr, counts.strata.classes), HUMAN_REVIEW][int(shares.argmax())]
         warn_user(
             f"the certified rule answers {name} to {shares.max():.1%} of these rows; loosen "
             "the limits, or bring more rows",
@@ -314,13 +310,13 @@ def certified(
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
     case = OneScore.of(selection, fresh)
     result = None
-    for procedure in ON_ONE_SCORE:
-        if case and not result:
-            result = procedure.certified(case, level)
+    if case is not None:
+        results = (procedure.certified(case, level) for procedure in ON_ONE_SCORE)
+        result = next(filter(None, results), None)
     # Several scores or more than two labels, or limits that no procedure on one score serves.
     result = result or sequence.within_tighter(selection, fresh, level)
-    answered = fresh.by(result.rule)
-    if isinstance(result, Certified) and len(np.unique(answered.answered.actions)) == 1:
+    fresh = fresh.by(result.rule)
+    if isinstance(result, Certified) and len(np.unique(fresh.answered.actions)) == 1:
         result = Refused(
             result.rule,
             level,
@@ -328,21 +324,22 @@ def certified(
             "bring more rows, check that the scores belong to these rows and labels, or state a "
             "limit that this answer breaks",
         )
-    return result, answered
+    return result, fresh
 
 
 def prices(
-    selection: Selection, answered: Fresh, result: Certified, level: float
+    selection: Selection, fresh: Fresh, result: Certified, level: float
 ) -> tuple[Price, ...]:
     """Return the error of the certified rule beside that without all limits, then without each alone.
 
     Without limits the most probable labels answer. Where a score is no probability, the rule that the
     selecting rows choose without limits answers. With 2 to `MOST_PRICED` limits each is then left out alone.
 
-    ``answered`` are the fresh rows with the answers of the certified rule, ``result``. Both errors of a price
+    ``fresh`` are the rows with the answers of the certified rule, ``result``. Both errors of a price
     are on these rows.
     """
-    counts, votes = answered.answered, answered.voting
+    counts = fresh.answered
+    votes = fresh.voting
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # also the action of deferral, which is no error
 
@@ -362,7 +359,8 @@ def prices(
             noise = float(np.sqrt(squares) / len(votes))
         return Price(limit, float(own.mean()), float(without.mean()), noise)
 
-    models, table = selection.models, answered.outputs
+    models = selection.models
+    table = fresh.outputs
     column = models.score_column
     if column is not None and column.kind == "number":
         actions = selection.within([]).answers(table) % n_classes
@@ -374,7 +372,7 @@ def prices(
         for limit in limits:
             rest = [other for other in limits if other is not limit]
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
-                looser, by_looser = certified(selection.within(rest), answered, level)
+                looser, by_looser = certified(selection.within(rest), fresh, level)
                 if isinstance(looser, Certified):
                     chose = result.chose or looser.chose
                     priced.append(price(str(limit), by_looser.answered.actions, chose=chose))

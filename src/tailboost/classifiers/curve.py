@@ -158,9 +158,9 @@ class Curve:
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         # The rows are read and scored once; then the rule of each point answers them.
-        answers = self._loosest.__tailboost__()
-        rows = answers.score(X, groups)
-        columns = answers.known[0].score_labels
+        decided = self._loosest.__tailboost__()
+        rows = decided.score(X, groups)
+        columns = decided.known[0].score_labels
         record = Seen.of(rows.content(), SELECTED_ON, Rows.read(y=y), columns)
         self._loosest._record(record)
         assert rows.outputs is not None
@@ -170,9 +170,8 @@ class Curve:
         rates = []
         for _, _, classifier in self:
             classifier._record(record)
-            numbers = classifier.selection_.answers(
-                outputs
-            )  # of labels; K more for a deferred row
+            # Numbers of labels, K more for a deferred row.
+            numbers = classifier.selection_.answers(outputs)
             is_deferred = numbers >= K
             deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(
@@ -224,7 +223,7 @@ def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Statis
         class.
     """
     limited, minimised = as_statistics([a, b])
-    if isinstance(minimised, Statistic) and minimised.compares:
+    if isinstance(minimised, Statistic) and minimised.compares:  # a gap or ratio is limited
         limited, minimised = minimised, limited
     if limited is None:
         minimised = minimised or problem.objective

@@ -68,10 +68,10 @@ def named_models(models: Model) -> Named:
             if isinstance(model, Scores) and len(model.column_list) == 1:
                 kind = str(model.column_list[0])
             kinds.append(kind)
-        names = []
-        for i, kind in enumerate(kinds):
-            number = f" {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else ""
-            names.append(kind + number)
+        names = [
+            f"{kind} {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else kind
+            for i, kind in enumerate(kinds)
+        ]
         models = zip(names, models, strict=True)
     return [(name, _fixed(model)) for name, model in pairs_of(models)]
 
@@ -114,8 +114,8 @@ def usable(estimators: Named, rows: Rows) -> Named:
         name, model = item
         if isinstance(model, str):
             model = named_learner(model, f"estimators: {name!r}")
-        answers = callable(model) or hasattr(model, "predict_proba")
-        if answers and not (hasattr(model, "fit") or isinstance(model, type)):
+        has_outputs = callable(model) or hasattr(model, "predict_proba")
+        if has_outputs and not (hasattr(model, "fit") or isinstance(model, type)):
             model = GivenModel(model)
         refuse_unusable(name, model)
         if isinstance(model, (Scores, GivenModel)):

@@ -1,7 +1,6 @@
 """The fits of each model, without held-out rows and on all rows, and their answers to the selection data."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -147,8 +146,8 @@ def fit_models(
                 "takes no weights in fit"
             )
     on_table = [name for name in learners if isinstance(learners[name], TableClassifier)]
-    parts = [*split.fitted, np.ones(len(training), bool)]  # the last is on all rows
-    alone = [(name, rows) for name in learners if name not in on_table for rows in parts]
+    fitted = [*split.fitted, None]  # the rows of each fit; the last one is on all
+    alone = [(name, rows) for name in learners if name not in on_table for rows in fitted]
     fits: Fits = {name: [] for name in learners}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
     with noticing_interrupts() as interrupted:
@@ -156,7 +155,7 @@ def fit_models(
             if on_table:
                 table = OpenTable(training.X)
                 fits_of_learners = Parallel(prefer="threads", **options)(
-                    delayed(_fits_on_table)(training, split, seed, table, name, learners[name])
+                    delayed(_fits_on_table)(training, fitted, seed, table, learners[name])
                     for name in on_table
                 )
                 fits |= zip(on_table, fits_of_learners, strict=True)
@@ -171,7 +170,7 @@ def fit_models(
                 fits[name].append(fit)
         except KeyboardInterrupt:
             pass  # what is finished stays
-    return {name: of_model for name, of_model in fits.items() if len(of_model) == len(parts)}
+    return {name: of_model for name, of_model in fits.items() if len(of_model) == len(fitted)}
 
 
 def class_factors(class_weight: Stated, training: Rows, numbers: ClassNumbers) -> Floats:
@@ -196,64 +195,42 @@ def class_factors(class_weight: Stated, training: Rows, numbers: ClassNumbers) -
     return factors
 
 
-def _fit_alone(training: Rows, weighted: bool, name: str, estimator: Model, rows: Mask) -> Fit:
-    """Return an estimator fitted on some rows, those of a mask.
+def _fit_alone(
+    training: Rows, weighted: bool, name: str, estimator: Model, rows: Mask | None
+) -> Fit:
+    """Return an estimator fitted on the rows of a mask (None: all).
 
     Messages call it ``name``. With ``weighted``, ``fit`` gets the weights of the rows.
     """
-    present_classes, y = np.unique(training.y[rows], return_inverse=True)
+    part = training if rows is None else training.part(rows)
+    present_classes, y = np.unique(part.y, return_inverse=True)
     n_classes = len(training.classes)
     if len(present_classes) == 1:  # many classifiers refuse a single class
         return Fit(constant(int(present_classes[0]), n_classes), np.arange(n_classes))
     model = of_present(estimator, present_classes, n_classes)
     weights = {}
     if weighted:
-        weights[str(weight_parameter(model))] = training.weight[rows]
-    X = training.X
-    if not rows.all():  # a copy of all rows may be large
-        X = take(X, rows)
-    with _named(name, model):
-        model.fit(X, y, **weights)
+        weights[str(weight_parameter(model))] = part.weight
+    try:
+        model.fit(part.X, y, **weights)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"estimators: {name!r} ({type(model).__name__}) in fit: {error}"
+        ) from error
     return Fit(model, present_classes[np.asarray(model.classes_, dtype=np.intp)])
 
 
-@contextmanager
-def _named(name: str, estimator: Model) -> Iterator[None]:
-    """Name the estimator in the message of an error of its fit."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}"
-        ) from error
-
-
 def _fits_on_table(
-    training: Rows, split: Split, seed: int, opened: OpenTable, name: str, learner: Model
+    training: Rows,
+    fitted: Sequence[Mask | None],
+    seed: int,
+    opened: OpenTable,
+    learner: TableClassifier,
 ) -> list[Fit]:
-    """Return the fits of a learner of tailboost for all parts, and that on all rows, on a prepared table.
-
-    Parameters
-    ----------
-    training : Rows
-        The training rows.
-    split : Split
-        The parts of the rows that are held out.
-    seed : int
-        Seed of the fits.
-    opened : OpenTable
-        The features of the training rows, prepared once for all learners.
-    name : str
-        Name of the learner in messages.
-    learner : TableClassifier
-        The learner of tailboost.
-    """
-    with _named(name, learner):
-        session = learner.open_session(opened, training.y, len(training.classes))
+    """Return the fits of a learner of tailboost on the rows of masks (None: all) of a prepared table."""
+    session = learner.open_session(opened, training.y, len(training.classes))
     columns = np.arange(len(training.classes))
-    return [
-        Fit(session.fit(training.weight, seed, rows), columns) for rows in (*split.fitted, None)
-    ]
+    return [Fit(session.fit(training.weight, seed, rows), columns) for rows in fitted]
 
 
 def scored_on(models: Models, rows: Rows) -> Models:

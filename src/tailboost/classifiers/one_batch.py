@@ -3,18 +3,16 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
 
 import numpy as np
 
-from tailboost.classifiers.estimators import named_models
+from tailboost.classifiers.estimators import Named
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Floats,
     InfeasibleLimitsError,
     Labels,
     Mask,
-    Model,
     ResubstitutionWarning,
     Stated,
     Table,
@@ -30,10 +28,11 @@ from tailboost.selection.search import OVERALL_ERROR, Problem
 from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import Places
 
-# Fractions of the selecting rows: where tests certify, and where ranks do. Beside ranks the selecting rows
-# serve only the objective and the balance of groups.
+# Fractions of the selecting rows: where tests certify, where ranks do, and where they do beside human review.
+# Beside ranks the selecting rows serve only the objective and the balance of groups.
 FOR_TESTS = 0.3
 FOR_RANKS = 0.2
+BESIDE_REVIEW = 0.1
 # The most rows that select where a smaller share lacks a label or group.
 LARGEST_SHARE = 0.5
 
@@ -50,8 +49,8 @@ class Parts:
         The rule selected within the limits.
     certifying : Rows
         The rows that certify.
-    answers : Decided
-        What scores them, with the rows that may not be among them.
+    decided : Decided
+        The rule as `Fresh` reads it: it scores these rows, and names those that may not be among them.
     note : str
         How the rows were divided.
     """
@@ -59,141 +58,175 @@ class Parts:
     classifier: TunedClassifier
     selection: Selection
     certifying: Rows
-    answers: Decided
+    decided: Decided
     note: str = ""
 
-    @classmethod
-    def of_batch(
-        cls, classifier: TunedClassifier, limits: Sequence[Limit], certifying: Rows, note: str
-    ) -> Self:
-        """Return the parts of one batch, with a rule for these limits.
 
-        Its rows are different rows, also if a row of each part has the same content. So the rows that have
-        selected are left out while the others certify; those that the models know stay.
-        """
-        selection = classifier.selection_.stated_within(limits)
-        answers = classifier.__tailboost__()
-        own, *of_models = answers.known
-        own = replace(own, records=replace(own.records, used=()))
-        answers = replace(answers, known=(own, *of_models))
-        return cls(classifier, selection, certifying, answers, note)
+@frozen_object
+class Batch:
+    """Rows that select a rule of fitted models and certify it.
 
-
-def selected_on_part(
-    model: Model,
-    given: Rows,
-    limits: Sequence[Limit],
-    selection_share: float | None,
-    *,
-    objective: Stated,
-    by_group: bool | str,
-    training_rows: Table,
-) -> Parts:
-    """Return a model with a rule selected on a part of the rows; the others certify.
-
-    All rows certify if thresholds on one score are all that is selected, see `tailboost.guarantees.ranks`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is not as described, or a part would be empty.
+    Attributes
+    ----------
+    models : list of (str, model)
+        The models.
+    rows : Rows
+        The rows.
+    limits : sequence of Limit
+        The limits that are to be certified.
+    objective, by_group, training_rows
+        As in `calibrate`.
     """
-    models = named_models(model)
-    if given.X is None or given.classes is None:
-        raise ValueError("X and y are needed: the rows and their labels")
-    # Each label, and each group in a limit or read by the rule, needs rows in both parts.
-    titles = given.names.titles
-    used = Problem(OVERALL_ERROR, tuple(limits)).columns(titles)
-    used += [j for j, title in enumerate(titles) if reads_groups(by_group, title)]
-    given.refuse_many_numbers(used)
-    needed = [given.y, *given.groups[:, used].T]
 
-    def tuned(rows: Rows, within: Sequence[Limit]) -> TunedClassifier:
+    models: Named
+    rows: Rows
+    limits: Sequence[Limit]
+    objective: Stated
+    by_group: bool | str
+    training_rows: Table
+
+    def divided(self, selection_share: float | None) -> Parts:
+        """Return a rule selected on a part of the rows, at least this fraction; the others certify.
+
+        By default the fraction is larger for tests than for ranks, see `calibrate`. All rows certify if
+        thresholds on one score are all that is selected.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is not as described, or a part would be empty.
+        """
+        if self.rows.X is None or self.rows.classes is None:
+            raise ValueError("X and y are needed: the rows and their labels")
+        self.rows.refuse_many_numbers(self.columns_read)
+        if selection_share is not None:
+            return self.drawn(selection_share)
+        if not are_for_ranks(self.limits, self.rows.classes):
+            return self.drawn(FOR_TESTS)
+        if any(limit.rate.counts_deferral for limit in self.limits):
+            return self.drawn(BESIDE_REVIEW)
+        return self.all_certifying() or self.drawn(FOR_RANKS)
+
+    def all_certifying(self) -> Parts | None:
+        """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
+
+        Then no row selects anything but the place of a threshold.
+        """
+        if len(self.rows.classes) > 2 or len(self.models) > 1:
+            return None
+        note = "All rows of the batch certify: they only place thresholds on the score."
+        parts = self.parts(self.tuned(self.rows, self.loosest), self.rows, note)
+        table = CountTable.selecting(parts.selection)
+        if table is None or not all(test.has_ranks for test in table.tests):
+            return None
+        # The selecting rows are the certifying ones, so no model scores them again.
+        score = parts.decided.score
+        outputs = parts.selection.engine.outputs
+        decided = replace(
+            parts.decided, score=lambda *rows: replace(score(*rows), outputs=outputs)
+        )
+        return replace(parts, decided=decided)
+
+    def drawn(self, share: float) -> Parts:
+        """Return the parts if rows are drawn to select: about this fraction of all."""
+        rows = self.rows
+        hashes = rows.hashes(
+            hashes_of_table(None, rows.X)
+        )  # the order of columns has no effect
+        units = rows.clusters
+        if units is None:
+            share_of_copies(hashes, rows.y)
+            units = kept_together(hashes)
+        # Each label, and each group in a limit or read by the rule, needs rows in both parts.
+        needed = [rows.y, *rows.groups[:, self.columns_read].T]
+        selects = drawn_part(selecting_numbers(hashes, units), share, needed=needed)
+        selecting = rows.part(selects).occurring()
+        self.refuse_absent(selecting)
+        try:
+            classifier = self.tuned(selecting, self.limits)
+        except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
+            classifier = self.tuned(selecting, self.loosest)
+        note = (
+            f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
+            "selected the rules. The others certify. All of them are used up."
+        )
+        return self.parts(classifier, rows.part(~selects), note)
+
+    @property
+    def columns_read(self) -> list[int]:
+        """Numbers of the columns of groups that a limit or the rule reads."""
+        titles = self.rows.names.titles
+        named = Problem(OVERALL_ERROR, tuple(self.limits)).columns(titles)
+        return named + [
+            j for j, title in enumerate(titles) if reads_groups(self.by_group, title)
+        ]
+
+    @property
+    def loosest(self) -> list[Limit]:
+        """Limits that every rule keeps: they only name the groups."""
+        return [replace(limit, bound=float(limit.from_above)) for limit in self.limits]
+
+    def tuned(self, rows: Rows, limits: Sequence[Limit]) -> TunedClassifier:
+        """Return the models with the rule that some rows select within limits."""
         classifier = TunedClassifier(
-            models, objective=objective, limits=within, by_group=by_group
+            self.models, objective=self.objective, limits=limits, by_group=self.by_group
         )
         with warnings.catch_warnings():
             # The certifying rows raise LeakageError.
             warnings.simplefilter("ignore", ResubstitutionWarning)
-            classifier._learn(rows, training_rows=training_rows)
+            classifier._learn(rows, training_rows=self.training_rows)
         return classifier
 
-    share = selection_share or default_share(limits, given.classes)
-    # Limits that every rule keeps: they only name the groups.
-    loosest = [replace(limit, bound=float(limit.from_above)) for limit in limits]
-    is_by_ranks = selection_share is None and share == FOR_RANKS
-    if is_by_ranks and len(given.classes) == 2 and len(models) == 1:
-        note = "All rows of the batch certify: they only place thresholds on the score."
-        parts = Parts.of_batch(tuned(given, loosest), limits, given, note)
-        table = CountTable.selecting(parts.selection)
-        if table is not None and all(test.has_ranks for test in table.tests):
-            # The selecting rows are the certifying ones, so no model scores them again.
-            scored = parts.answers.score
-            outputs = parts.selection.engine.outputs
-            answers = replace(
-                parts.answers, score=lambda *rows: replace(scored(*rows), outputs=outputs)
-            )
-            return replace(parts, answers=answers)
-    # The order of the columns has no effect.
-    hashes = given.hashes(hashes_of_table(None, given.X))
-    units = given.clusters
-    if units is None:
-        share_of_copies(hashes, given.y)
-        units = kept_together(hashes)
-    selects = drawn_part(selecting_numbers(hashes, units), share, needed=needed)
-    selecting = given.part(selects).occurring()
-    _refuse_absent(given, selecting, limits, by_group)
-    try:
-        classifier = tuned(selecting, limits)
-    except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-        classifier = tuned(selecting, loosest)
-    note = (
-        f"One batch of {len(given):,} rows: {len(selecting):,} of them, drawn at random, "
-        "selected the rules. The others certify. All of them are used up."
-    )
-    return Parts.of_batch(classifier, limits, given.part(~selects), note)
+    def parts(self, classifier: TunedClassifier, certifying: Rows, note: str) -> Parts:
+        """Return the parts, with a rule for the limits.
+
+        The rows are different rows, also if a row of each part has the same content. So the rows that have
+        selected are left out while the others certify; those that the models know stay.
+        """
+        selection = classifier.selection_.stated_within(self.limits)
+        decided = classifier.__tailboost__()
+        own, *of_models = decided.known
+        own = replace(own, records=replace(own.records, used=()))
+        decided = replace(decided, known=(own, *of_models))
+        return Parts(classifier, selection, certifying, decided, note)
+
+    def refuse_absent(self, selecting: Rows) -> None:
+        """Raise ValueError if a group, read by the rule or named in a limit, selects no rule."""
+        bounds = [limit.bound for limit in self.limits if isinstance(limit.bound, tuple)]
+        named = {name for of_groups in bounds for name, _ in of_groups}
+        for title, groups in self.rows.columns.items():
+            absent = {*groups.tolist()} - {*selecting.columns[title].tolist()}
+            if not reads_groups(self.by_group, title):
+                absent &= named
+            if absent:
+                raise ValueError(
+                    f"groups: none of the {len(selecting):,} rows that select the rule is of "
+                    f"{listed(sorted(absent, key=str))}, which has few rows. Bring more rows of it, "
+                    "join it to another group, or leave its rows out"
+                )
 
 
-def _refuse_absent(
-    given: Rows, selecting: Rows, limits: Sequence[Limit], by_group: bool | str
-) -> None:
-    """Raise ValueError if a group of the batch, read by the rule or named in a limit, selects no rule."""
-    named = {
-        name for limit in limits if isinstance(limit.bound, tuple) for name, _ in limit.bound
-    }
-    for title, groups in given.columns.items():
-        absent = {*groups.tolist()} - {*selecting.columns[title].tolist()}
-        if not reads_groups(by_group, title):
-            absent &= named
-        if absent:
-            raise ValueError(
-                f"groups: none of the {len(selecting):,} rows that select the rule is of "
-                f"{listed(sorted(absent, key=str))}, which has few rows. Bring more rows of it, "
-                "join it to another group, or leave its rows out"
-            )
+def are_for_ranks(limits: Sequence[Limit], classes: Labels) -> bool:
+    """Return whether ranks serve limits: on shares of a fixed number of rows with one answer.
 
-
-def default_share(limits: Sequence[Limit], classes: Labels) -> float:
-    """Return the fraction of the selecting rows: more for tests than for ranks, see `calibrate`.
-
-    Ranks serve limits on the share of a fixed number of rows with one answer.
+    These may be beside limits on deferral.
     """
     on_deferral = [limit.rate.counts_deferral for limit in limits]
     if all(on_deferral):
-        return FOR_TESTS
+        return False
     numbers = np.arange(len(classes))  # a row of each class
     weight = np.ones(len(numbers))
     strata = Counts.stratified(numbers, [], weight, classes, defers=any(on_deferral)).strata
     one_place = Places(strata.place(None))
     for limit in limits:
         if limit.compares:
-            return FOR_TESTS
+            return False
         # The answer is the same for each subgroup and bound.
         overall = replace(limit, rate=replace(limit.rate, by=None), bound=0.5)
         tests = LimitTests.of(overall, strata, one_place)
         if tests is None or not tests.has_ranks:
-            return FOR_TESTS
-    return FOR_RANKS / 2 if strata.defers else FOR_RANKS
+            return False
+    return True
 
 
 def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:

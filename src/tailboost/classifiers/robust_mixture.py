@@ -370,17 +370,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
-            if not fits:
+            if not fits:  # an interruption, after which `fit_models` returns what is finished
                 raise KeyboardInterrupt
-        names = [name for name, _ in estimators]
-        left_out = [name for name in names if name not in fits]
+        left_out = [name for name, _ in estimators if name not in fits]
         if left_out:
             warn_user(
                 f"fit was interrupted: {left_out} left out of the mixture",
                 FitInterruptedWarning,
             )
-        fits = {name: fits[name] for name in names if name in fits}
-        return self._judge(problem, split, fits, estimators, training_rows, trained)
+        fits = {name: fits[name] for name, _ in estimators if name in fits}
+        return self._learn_rule(problem, split, fits, estimators, training_rows, trained)
 
     def _split(
         self, training: Rows, validation: Rows | None, seed: int, *, trains: bool

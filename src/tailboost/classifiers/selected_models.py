@@ -176,7 +176,7 @@ class TunedClassifier(SelectingClassifier):
         models = usable(named_models(self.models), given)
         split = Split.of_given(self._training(given, problem))
         fits = frozen_fits(models, self.classes_)
-        return self._judge(problem, split, fits, models, training_rows)
+        return self._learn_rule(problem, split, fits, models, training_rows)
 
     # -- other selections ------------------------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class TunedClassifier(SelectingClassifier):
         inside = known_within(models.fitted)
         known_rows = [used for known in inside for used in known.records.tables]
         if self.records_.trained is not None:  # the rows of another selection may select again
-            known_rows.insert(0, self.records_.trained)
+            known_rows.insert(0, self.records_.trained)  # the first that is repeated is named
         return compared(scored_on(models, rows), known_rows)
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
@@ -322,17 +322,16 @@ class TunedClassifier(SelectingClassifier):
         """
         limited, traded_for = traded(self.selection_.problem, a, b)
         others = traded_for.limits
-        widest = limited.within(limited.most)
+        free = limited.within(limited.most)  # a limit that every rule keeps
         loosest = copy.copy(self)
-        loosest.objective = traded_for.objective
-        loosest.limits = [*others, widest]
+        loosest.set_params(objective=traded_for.objective, limits=[*others, free])
         if error() in (limited.rate, *traded_for.rates):  # which an error budget limits too
             loosest.error_budget = None
         problem = loosest._problem(self._models.rows.names)
         bounds = (
             limit.bound
             for limit in self.selection_.problem.limits
-            if (limit.form, limit.rate) == (widest.form, widest.rate)
+            if (limit.form, limit.rate) == (free.form, free.rate)
             and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
         )
         engine = self.selection_.engine.on(problem)

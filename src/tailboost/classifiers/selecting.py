@@ -1,4 +1,11 @@
-"""A fit that selects a rule: it reads the problem and the rows, scores the rows, and selects."""
+"""A fit that selects a rule, for models that are fitted before or in this fit.
+
+    problem = self._problem(given.names)  # what the parameters state
+    training = self._training(given, problem)  # the rows, with checked labels, columns and groups
+    self._learn_rule(problem, split, fits, estimators)  # scores of the rows, records, the rule
+
+`TunedClassifier` gives it frozen models, `RobustMixtureClassifier` models that it fits in between.
+"""
 
 from __future__ import annotations
 
@@ -140,10 +147,13 @@ class SelectingClassifier(AnsweringClassifier):
             self.group_combinations_ = tuple(zip(*occurring, strict=True))
         self._column_read = None
         if self.by_group:
-            titles = names.titles
-            read = [j for j, title in enumerate(titles) if reads_groups(self.by_group, title)]
+            read = [
+                j for j, title in enumerate(names.titles) if reads_groups(self.by_group, title)
+            ]
             if len(read) != 1:
-                named = [f"by_group={title!r}" for title in titles if isinstance(title, str)]
+                named = [
+                    f"by_group={title!r}" for title in names.titles if isinstance(title, str)
+                ]
                 choices = (
                     " or ".join(named) or "by_group=True, and columns with names in a dict"
                 )
@@ -153,7 +163,7 @@ class SelectingClassifier(AnsweringClassifier):
                 )
             (self._column_read,) = read
 
-    def _judge(
+    def _learn_rule(
         self,
         problem: Problem,
         split: Split,
@@ -179,6 +189,7 @@ class SelectingClassifier(AnsweringClassifier):
         trained : ndarray of shape (k,), optional
             Hashes of the rows of the fits.
         """
+        # 1. The last fit of each model answers.
         final = [of_model[-1] for of_model in fits.values()]
         models = Models(
             [*fits],
@@ -191,38 +202,42 @@ class SelectingClassifier(AnsweringClassifier):
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"
             )
+
+        # 2. Score the selection data. Models that change as they answer have no digest.
         identity = identity_of(models.fitted)
         if split.parts:
             models = scored_out_of_fold(models, split, fits)
         else:
             models = scored_on(models, split.selecting)
-        # Some models change as they answer: these have no digest.
         identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
 
-        # What the models have read: rows known inside them, rows that the caller names, rows of these fits.
+        # 3. Record what the models have read: rows of models inside them, named rows, rows of these fits.
         inside = [known.records for known in known_within(estimators)]
-        complete = all(records.complete for records in inside)
+        complete = all(inner.complete for inner in inside)
         attempts = {
-            attempt.key: attempt for records in inside for attempt in records.ledger.attempts
+            attempt.key: attempt for inner in inside for attempt in inner.ledger.attempts
         }
         named = NO_HASHES
         if training_rows is not None:  # after the models, which refuse an X with other columns
             named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
             complete |= len(named) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
-        hashes = np.concatenate([named, trained])
+        read = np.concatenate([named, trained])
         records = Records(
-            Seen.of(hashes, TRAINED_ON) if len(hashes) else None,
+            Seen.of(read, TRAINED_ON) if len(read) else None,
             complete,
             ledger=Ledger(tuple(attempts.values())),
         )
 
-        # The selection data must not be among them, but held-out rows are rows of these fits.
+        # 4. The selection data must not be among them. Held-out rows are rows of these fits: they may be, and
+        # the records have them already.
         forbidden = [named] if split.parts else [named, trained]
-        known_rows = [rows for records in inside for rows in records.tables]
+        known_rows = [rows for inner in inside for rows in inner.tables]
         known_rows += [Seen.of(hashes) for hashes in forbidden if len(hashes)]
         models, used = compared(models, known_rows)
         if not split.parts:
             records = records.using(used)
+
+        # 5. Select the rule among all on the average of the models.
         engine = Engine.of(problem, averaging(models), self._column_read)
         return self._select(engine, problem, records, identity)
 

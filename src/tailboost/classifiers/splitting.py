@@ -73,25 +73,23 @@ class Split:
         if not isinstance(cv, (str, Real)):
             return cls.from_splits(rows, cv)
         stratum = crossed([*rows.groups.T, rows.y], len(rows))
-        # Equal rows have one turn, and even thinnings of the turns are stratified.
+        # The number of each row in an order by class and group, and within these by hashes. So every k-th row
+        # is a stratified draw. Equal rows have one number.
         turn = stratified_places(hash_rows(rows.units, seed), stratum, rows.weight)
         n_distinct = int(turn.max()) + 1
-        least = np.bincount(stratum).min()  # rows of a class in a group
-        size: float  # number of folds, or fraction to hold out
-        if not isinstance(cv, str):
-            size = float(cv)
-        elif n_distinct <= FIVE_FOLDS_UP_TO:
-            size = N_FOLDS
-        elif n_distinct <= CROSS_FIT_UP_TO or least * HELD_OUT < LEAST_HELD_OUT:
-            size = FEW_FOLDS
-        else:
-            size = HELD_OUT
+        if isinstance(cv, str):  # "auto"
+            least = np.bincount(stratum).min()  # rows of a class in a group
+            cv = HELD_OUT
+            if n_distinct <= FIVE_FOLDS_UP_TO:
+                cv = N_FOLDS
+            elif n_distinct <= CROSS_FIT_UP_TO or least * HELD_OUT < LEAST_HELD_OUT:
+                cv = FEW_FOLDS
         scheme: str | float = "cv"
-        if size >= 2:
-            fold = turn % min(int(size), n_distinct)
-        else:  # every (1/size)-th turn is held out
-            scheme = size
-            fold = np.where(np.floor((turn + 1) * size) > np.floor(turn * size), 0, -1)
+        if cv >= 2:
+            fold = turn % min(int(cv), n_distinct)
+        else:  # every (1/cv)-th row is held out
+            scheme = float(cv)
+            fold = np.where(np.floor((turn + 1) * cv) > np.floor(turn * cv), 0, -1)
         fitted = [fold != j for j in range(fold.max() + 1)]
         if not fitted or not fitted[0].any():
             raise ValueError(

@@ -119,11 +119,11 @@ class StatingClassifier(OfAnyTable):
     @property
     def ledger_(self) -> Ledger:
         """The attempts to calibrate this fit."""
-        return self.evidence_.records.ledger
+        return self.records_.ledger
 
     def _record(self, rows: Seen) -> None:
         """Record that the rule was seen on rows: they are no fresh rows of it."""
-        self.evidence_ = replace(self.evidence_, records=self.evidence_.records.using(rows))
+        self.evidence_ = replace(self.evidence_, records=self.records_.using(rows))
 
     # -- errors on the selection data ------------------------------------------------------------------
 
@@ -144,9 +144,9 @@ class StatingClassifier(OfAnyTable):
         certificate = self.certificate_
         if certificate is not None:
             return certificate.certified
-        program = self.selection_.program
-        is_limited = (program.limit_of_row >= 0).any()
-        return program.keeps(self.selection_.counts) if is_limited else None
+        selection = self.selection_
+        is_limited = (selection.program.limit_of_row >= 0).any()
+        return selection.program.keeps(selection.counts) if is_limited else None
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
@@ -173,19 +173,22 @@ class StatingClassifier(OfAnyTable):
         certificate = self.certificate_
         if certificate is not None:
             source = certificate.title
-            lines = certificate.limit_lines()
+            limits = certificate.limit_lines()
             errors = certificate.lines()[:1]
         elif isinstance(self.evidence_.selection, StoredSelection):
             source = "of a file, without a certificate"
-            lines = []
+            limits = []
             errors = [f"limits as stated: {self.limits}"]
         else:
             source = f"measured on {self.rates_.words.partition(' (')[0]}"
-            lines = self.rates_.limit_lines()
+            limits = self.rates_.limit_lines()
             selection = self.selection_
             *_, overall = selection.rates([*selection.problem.limits, error()])
             errors = [overall.texts[2]]
-        texts = [f"limit  {e.name} {e.limit}  {e.verdict} ({e.numbers})" for e in lines]
+        texts = [
+            f"limit  {kept.name} {kept.limit}  {kept.verdict} ({kept.numbers})"
+            for kept in limits
+        ]
         texts += [f"error  {line.strip()}" for line in errors]
         texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
         models = ", ".join(self.used_models_)

@@ -36,8 +36,8 @@ class Columns:
     categories: Mapping[int, set[str]]
 
     @classmethod
-    def of(cls, frame: Table) -> tuple[Columns, Table]:
-        """Return the columns of a training table, and the table with numbers in objects as floats.
+    def of(cls, frame: Table) -> Columns:
+        """Return the columns of a training table.
 
         Raises
         ------
@@ -61,10 +61,12 @@ class Columns:
             # A column in which most values occur once has names or free text.
             if len(known) <= min(CATEGORIES_COMPARED, len(column) / 2):
                 categories[position] = known
-        return cls(numbers, categories), _as_floats(frame, numbers)
+        return cls(numbers, categories)
 
     def read(self, frame: Table) -> Table:
-        """Return a later table with numbers in objects as floats; columns are found by their positions.
+        """Return this table or a later one, with numbers in objects as floats; the given one is unchanged.
+
+        Columns are found by their positions.
 
         Raises
         ------
@@ -104,7 +106,9 @@ class Columns:
                 f"the table differs from the one fitted on: {'; '.join(changes)}",
                 TableChangedWarning,
             )
-        return _as_floats(frame, self.numbers)
+        names = frame.columns[self.numbers]
+        objects = [name for name in names if frame[name].dtype == object]
+        return frame.astype(dict.fromkeys(objects, np.float64)) if objects else frame
 
 
 def _kind(column: Column) -> str:
@@ -113,9 +117,3 @@ def _kind(column: Column) -> str:
     if kind == "mixed" and not column.map(lambda value: isinstance(value, str | float)).all():
         return "other"
     return kind
-
-
-def _as_floats(frame: Table, numbers: Sequence[int]) -> Table:
-    """Return a data frame with the numbers in columns of objects as floats; the given frame is unchanged."""
-    objects = [name for name in frame.columns[numbers] if frame[name].dtype == object]
-    return frame.astype(dict.fromkeys(objects, np.float64)) if objects else frame

@@ -81,7 +81,10 @@ def in_class_numbers(estimator: Any, numbers: ClassNumbers) -> Any:
 
 
 def _value_in_numbers(parameter: str, value: Any, numbers: ClassNumbers) -> Any:
-    """Return the value of a parameter for class numbers; the same object, but for a grid, without a label."""
+    """Return the value of a parameter for class numbers.
+
+    A value that names no label is returned itself, not a copy; a grid of a search is always a new dict.
+    """
     kind = parameter.split("__")[-1]
     if kind in BY_LABEL and isinstance(value, Mapping):
         return by_class_number(value, numbers, f"{kind}={value!r}")
@@ -141,7 +144,7 @@ def first_step(model: Model) -> Any:
 def set_seeds(estimator: Model, seed: int, *, also_stated: bool = True) -> None:
     """Set the ``random_state`` parameters of an estimator, including nested ones, from one seed.
 
-    These are all of them, or those without a value; the others have no effect on their seeds.
+    Without ``also_stated`` a stated random state stays. The seed of each parameter is the same either way.
     """
     params = estimator.get_params()
     names = sorted(name for name in params if name.split("__")[-1] == "random_state")
@@ -428,13 +431,13 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int)
     mean = np.zeros((n_rows_of(X), K))
     for t in np.flatnonzero(weights).tolist():
         model = models[t]
-        classes: Any = np.arange(K)
+        classes: Any = slice(None)
         if hasattr(model, "predict_proba_table"):
             P = model.predict_proba_table(prepared(model.table_))
         elif hasattr(model, "predict_proba"):
             P = np.asarray(model.predict_proba(X), np.float64)
             # A classifier that some class had no row for lists those of its columns.
-            classes = np.asarray(getattr(model, "classes_", classes), np.intp)
+            classes = np.asarray(getattr(model, "classes_", np.arange(K)), np.intp)
         else:
             P = next(predict_models([model], X))
             if P.dtype.kind == "f":

@@ -30,7 +30,6 @@ from tailboost.core import (
     in_class_order,
     plain,
     score_kind,
-    shortest_decimals,
     warn_user,
 )
 from tailboost.core.ranges import parameters
@@ -119,10 +118,10 @@ class Scores(OfAnyTable):
         labels = self.label if isinstance(self.label, (list, tuple)) else [self.label]
         return list(map(plain, labels))
 
-    def __repr__(self, *args: object) -> str:
+    def __repr__(self, *n_characters: object) -> str:  # scikit-learn may give their number
         labels = self.label_list
         if not isinstance(self.label, (list, tuple)):
-            (labels,) = labels
+            labels = labels[0]
         missing = "" if self.missing is None else f", missing={self.missing!r}"
         return f"Scores({self.columns!r}, {labels!r}, kind={self.kind!r}{missing})"
 
@@ -228,18 +227,21 @@ class Scores(OfAnyTable):
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns); missing scores become ``missing``."""
-        kind = score_kind(self.kind)
-        values = kind.checked(score_columns(X, self.column_list, self), self, self.missing)
+        values = self._read(X, self.missing)
         if values.shape[1] > 1 and self.kind != "logit":
-            check_probabilities(values / kind.upper, f"{self}", ROUNDED)
+            check_probabilities(values / score_kind(self.kind).upper, f"{self}", ROUNDED)
         return values
 
     def without_score(self, X: Table) -> Mask:
         """Return which rows have no score, shape (n,); none if `missing` is the score of such rows."""
         missing = np.nan if self.missing is None else self.missing
+        return np.asarray(np.isnan(self._read(X, missing)).any(axis=1))
+
+    def _read(self, X: Table, missing: float | None) -> Floats:
+        """Return the scores of rows, checked, with ``missing`` for missing ones; None refuses these."""
+        kind = score_kind(self.kind)
         columns = score_columns(X, self.column_list, self)
-        scores = score_kind(self.kind).checked(columns, self, missing)
-        return np.asarray(np.isnan(scores).any(axis=1))
+        return np.column_stack([kind.checked(column, self, missing) for column in columns])
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K).
@@ -275,8 +277,8 @@ class Scores(OfAnyTable):
         return probabilities
 
 
-def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
-    """Return columns of a table, shape (n, columns); messages begin with ``owner``.
+def score_columns(X: Table, columns: Sequence[Any], owner: object) -> list[Array]:
+    """Return columns of a table, shape (n,) each; messages begin with ``owner``.
 
     ``columns`` are names, or numbers if the table is an array. Raise ValueError if the table lacks a column,
     has two of one name, or is no data frame or matrix.
@@ -297,9 +299,7 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> Array:
             f"{owner}: the table has no single column {absent[0]!r}; its columns are "
             f"{names[:NAMES_SHOWN]}"
         )
-    # Columns of different types would have one type in common.
-    arrays = [np.asarray(X[name]) for name in columns]
-    return np.column_stack([shortest_decimals(a) if a.dtype in NARROW else a for a in arrays])
+    return [np.asarray(X[name]) for name in columns]
 
 
 @parameters
