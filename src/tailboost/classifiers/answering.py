@@ -112,7 +112,7 @@ class AnsweringClassifier(StatingClassifier):
         has_group = self._group_numbers(X, groups, others=-1) >= 0
         models, table = self._read(X)
         is_answered = has_group & ~models.without_score(table)
-        answers = np.full(len(is_answered), default, dtype=object)
+        answers = np.full(len(is_answered), default, object)
         if is_answered.any():
             numbers = self._label_numbers(take(X, is_answered), take(groups, is_answered))
             answers[is_answered] = self._labels(numbers, deferred)

@@ -15,10 +15,10 @@ from tailboost.classifiers.one_batch import Batch, Parts
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Column,
-    Floats,
     Groups,
     InfeasibleLimitsError,
     Ints,
+    Mask,
     Model,
     NotCertifiedError,
     Stated,
@@ -343,9 +343,9 @@ def prices(
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # also the action of deferral, which is no error
 
-    def errors(actions: Ints) -> Floats:
-        """Return 1 for the rows whose answer is wrong, and 0 for the others."""
-        return ((actions != y) & (actions < n_classes))[votes].astype(np.float64)
+    def errors(actions: Ints) -> Mask:
+        """Return which rows have a wrong answer."""
+        return ((actions != y) & (actions < n_classes))[votes]
 
     own = errors(counts.actions)
 
@@ -355,7 +355,7 @@ def prices(
         noise = None
         if not chose:
             # With two added rows of ±1.
-            squares = (own - without).var() * len(votes) + 2.0
+            squares = (own * 1.0 - without).var() * len(votes) + 2.0
             noise = float(np.sqrt(squares) / len(votes))
         return Price(limit, float(own.mean()), float(without.mean()), noise)
 

@@ -50,7 +50,7 @@ from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Problem, stated
 from tailboost.selection.selection import Engine, Selection
 
-NO_HASHES = np.zeros(0, dtype=np.uint64)  # of no row
+NO_HASHES = np.zeros(0, np.uint64)  # of no row
 
 
 @parameters

@@ -217,7 +217,7 @@ def probability_within(
     >>> round(probability_within([300, 300], [300, 300], [1000, 1000], gap=0.05), 3)
     0.983
     """
-    low, high, n = np.array([least, most, sizes], dtype=np.float64)[..., None]
+    low, high, n = np.array([least, most, sizes], np.float64)[..., None]
 
     def h(u: Floats) -> Floats:
         """Return the largest rate that is allowed beside a smallest rate u."""

@@ -103,7 +103,7 @@ class CountTable:
     def below(self, shares: Sequence[Share]) -> Ints:
         """Return the rows of shares below each cut, shape (len(shares), V + 1)."""
         strata = np.reshape([share.strata for share in shares], (-1, len(self.place)))
-        return np.asarray(strata @ self._below, dtype=np.intp)
+        return np.asarray(strata @ self._below, np.intp)
 
     def at(self, places: Ints) -> Self:
         """Return the rows of some places alone, with the tests that read them."""
@@ -194,7 +194,9 @@ class OneScore:
         selecting = CountTable.selecting(selection)
         if family is None or selecting is None:
             return None
-        scores = family.sign * fresh.outputs.score
+        scores = fresh.outputs.score
+        if family.sign < 0:  # a large table is not copied
+            scores = -scores
         places = fresh.outputs.groups
         cell = family.cells(scores, places)
         rows = _counted(fresh, cell, fresh.voting, family.weights.shape[1])

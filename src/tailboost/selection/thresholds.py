@@ -108,7 +108,8 @@ class Thresholds:
     models: ClassVar[tuple[()]] = ()  # no group is estimated
 
     def __post_init__(self) -> None:
-        data, scores = self.data, self.sign * self.score
+        data = self.data
+        scores = self.score if self.sign > 0 else -self.score  # a large table is not copied
         strata = data.strata
         n_strata = len(strata.mass)
         self.places = strata.place(self.group_column)
