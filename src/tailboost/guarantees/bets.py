@@ -145,13 +145,13 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
     (sample,) = samples
     bets = []
     if bound.sense != "≥":
-        bets.append(_bet_below(bound.upper, sample))
+        bets.append(_bet_above(bound.upper, sample))
     if bound.sense != "≤":  # an upper bound on the complement
-        bets.append(_bet_below(sample.low + sample.high - bound.lower, sample.mirrored))
+        bets.append(_bet_above(sample.low + sample.high - bound.lower, sample.mirrored))
     return [bet for bet in bets if bet.limit < 1.0]  # 1 cannot be broken
 
 
-def _bet_below(bound: float, sample: Sample) -> Bet:
+def _bet_above(bound: float, sample: Sample) -> Bet:
     """Return a bet that a rate exceeds an upper bound."""
     t = (bound - sample.low) / (sample.high - sample.low)
     return Bet(sample.scaled(t), t)

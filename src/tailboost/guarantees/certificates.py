@@ -123,9 +123,9 @@ class CertifiedBound:
 
     @property
     def room(self) -> float | None:
-        """The distance of the estimate from the limit, negative beyond it; None if one is not there.
+        """The distance of the estimate from the limit, negative beyond it; None without one of them.
 
-        A difference of rounding is none.
+        It is rounded, so that a difference by rounding counts as 0.
         """
         if self.estimate is None or self.target is None:
             return None

@@ -305,7 +305,7 @@ def upper_bound(rate: Rate, sample: Sample, level: float, method: str) -> float:
         if rate.loss:
             share = worst_mean(rate, [0.0, 1.0], [1.0 - share, share])
     elif rate.loss:
-        share = UPPER[rate.kind](scaled, rate.level, level)
+        share = UPPER[rate.kind](scaled, rate.level, level)  # at its tail mass, or divergence
     elif (sample.among == 1.0).all():
         share = betting_upper(scaled, level)
     else:

@@ -205,12 +205,16 @@ def stopped(
         here = share.places
         answer = share.answer
         wrong = answered[:, share.strata, answer].sum(axis=1)
+        # Errors grow along the chain, so the steps that pass are its first ones.
         n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_each)).sum()
-        stop = free[max(n_passing - 1, 0), here, answer]  # the first step errs nowhere
+        stop = free[
+            max(n_passing - 1, 0), here, answer
+        ]  # at the first step all rows are deferred
         stops[here, answer] = FEWER[answer](stops[here, answer], stop)
-    first = np.minimum(free[..., 0], stops[:, 0])
-    last = np.maximum(np.maximum(free[..., 1], stops[:, 1]), first)
-    return np.stack([first, last], axis=2)
+    first_cuts = np.minimum(free[..., 0], stops[:, 0])
+    second_cuts = np.maximum(free[..., 1], stops[:, 1])
+    # A cell that has got both answers keeps the first one.
+    return np.stack([first_cuts, np.maximum(first_cuts, second_cuts)], axis=2)
 
 
 def passing(rules: Ints, certifying: CountTable, testing: CountTable, level: float) -> Mask:

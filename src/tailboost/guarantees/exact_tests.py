@@ -43,12 +43,12 @@ QUANTILES = ndtri(np.arange(0.1, 1.0, 0.2))[:, None, None]
 
 
 def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
-    """Return the largest number of scores that may reach a threshold with a rate certified to be small.
+    """Return the largest number of wrong rows among n with which the exact test of a share passes.
 
     Parameters
     ----------
     n : int, or array-like
-        Numbers of scores.
+        Numbers of rows.
     bound : float in [0, 1]
         The largest rate allowed.
     level : float in (0, 1)
@@ -57,9 +57,9 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     Returns
     -------
     ndarray of int
-        By number of scores, the largest k with P(Bin(n, bound) ≤ k) ≤ level: a threshold that at most k
-        scores reach then has a rate of at most ``bound``, except with a probability of at most ``level``. −1
-        if no threshold among the scores has this property; n for a bound of 1.
+        By number of rows, the largest k with P(Bin(n, bound) ≤ k) ≤ level. Of the scores of n rows, a
+        threshold that at most k reach has a rate of at most ``bound``, except with a probability of at most
+        ``level``. −1 if no k has this property; n for a bound of 1.
 
     Examples
     --------
@@ -148,20 +148,21 @@ class LimitTests:
         among = terms.bottom
         if strata.n_actions > 3 or not np.isin([wrong, among], [0.0, 1.0]).all():
             return None
-        if not (limit.from_above or limit.compares):
+        if not (limit.from_above or limit.compares):  # at least: the other rows are wrong
             wrong = among - wrong
-        # An answer that no rule gives is never wrong.
-        lacking = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
-        wrong = np.pad(wrong, lacking)
-        among = np.pad(among, lacking, mode="edge")
-        counting = among.max(axis=2) > 0
-        answering = np.ones((len(among), places.n), np.bool_)
-        # A representation counts among the rows of all groups.
+        # Without deferral the third answer is never wrong.
+        third = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
+        wrong = np.pad(wrong, third)
+        among = np.pad(among, third, mode="edge")
+        counting = among.max(axis=2) > 0  # (T, S)
+        # All places answer a subgroup, unless it names a group with a threshold of its own. A representation
+        # names one, and counts among the rows of all.
+        answering = np.ones((len(among), places.n), bool)  # (T, m)
         if places.columns and limit.rate.kind != "representation":
-            at_place = np.eye(places.n, dtype=np.bool_)[places.of_strata]  # (S, m)
+            at_place = np.eye(places.n, dtype=bool)[places.of_strata]  # (S, m)
             for number, name in enumerate(terms.names):
-                columns = dict(groups_in(name, limit.rate.by, strata.columns))
-                if columns.keys() & places.columns:
+                named = dict(groups_in(name, limit.rate.by, strata.columns))
+                if named.keys() & places.columns:
                     answering[number] = counting[number] @ at_place
         allowed = limit.allowed(terms.names)
         limited = counting.any(axis=1) & ~np.isnan(allowed)
@@ -286,7 +287,7 @@ class LimitTests:
 
 
 class PairTests(LimitTests):
-    """The tests of a gap or ratio: those of all pairs of subgroups are one, so its axis T has length 1."""
+    """The tests of a gap or ratio, one for all pairs of its T subgroups: results have the shape (K, 1)."""
 
     def kept(self, possible: Floats) -> Mask:
         """Return which rules pass by construction, (K, 1): all shares are 0, or all are 1."""

@@ -38,7 +38,7 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
     n rows at the largest allowed share are all right with a probability of (1 − share)ⁿ. The test of a count
     passes with no n for which this is above the level. Other limits need a row in each limited subgroup.
     """
-    # There one answer may keep a limit by construction, without a test.
+    # A rule by group, or one that defers, may keep a limit with one answer, without a test.
     may_keep = fresh.rule.by_group or fresh.answered.strata.defers
     lacks = []
     for limit in limits:
@@ -47,12 +47,13 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
         samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
         allowed = limit.allowed([sample.name for sample in samples])
         is_count = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
-        for sample, share in zip(samples, allowed.tolist(), strict=True):
+        for sample, most in zip(samples, allowed.tolist(), strict=True):
             n = len(sample.rows)
             needed = 1
-            if is_count and 0.0 < share < 1.0:
-                needed = math.ceil(math.log(level) / math.log1p(-share))
-            elif math.isnan(share) or (rate.kind == "representation" and limit.from_above):
+            if is_count and 0.0 < most < 1.0:
+                needed = math.ceil(math.log(level) / math.log1p(-most))
+            # A free subgroup, or a group with a representation of 0 if it has no rows.
+            elif math.isnan(most) or (rate.kind == "representation" and limit.from_above):
                 needed = 0
             if n < needed:
                 of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"
@@ -66,14 +67,17 @@ def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
     if fresh.n_units < needed:
         return True
     strata = fresh.answered.strata
-    kinds = set()  # of subgroups: which labels count, and what divides their rows
+    # A kind of subgroups: the labels whose rows count, and what divides these rows.
+    kinds = set()
     for limit in limits:
         _, among = limit.rate.tables(strata)
         is_across = limit.rate.kind == "representation"
         kinds.add((tuple(among.max(axis=1)), None if is_across else limit.rate.by))
-    labels, divided = zip(*kinds, strict=True)
-    if fresh.votes.clusters is not None:
-        return divided == (None,)
-    if len(strata.columns) > 1 and not {GROUP, CELL}.isdisjoint(divided):  # of each column
+    labels, divisions = zip(*kinds, strict=True)
+    if fresh.votes.clusters is not None:  # only an undivided kind, alone, shares no cluster
+        return divisions == (None,)
+    # Groups of two columns overlap.
+    if len(strata.columns) > 1 and not {GROUP, CELL}.isdisjoint(divisions):
         return False
-    return bool(np.count_nonzero(labels, axis=0).max() <= 1)  # no label counts in two kinds
+    # Subgroups of one kind are disjoint, those of two kinds if no label counts in both.
+    return bool(np.count_nonzero(labels, axis=0).max() <= 1)

@@ -19,15 +19,10 @@ from tailboost.core import (
     Table,
     as_table,
     check_costs,
-    check_length,
-    check_probabilities,
-    coded,
     columns_of,
     frozen_object,
     frozen_value,
     how_many,
-    in_class_order,
-    label_column,
     positions,
     warn_user,
 )
@@ -40,6 +35,7 @@ from tailboost.rows import (
     Rows,
     Seen,
     Votes,
+    given_answers,
     hash_rows,
     refuse_repeated,
     share_of_copies,
@@ -245,7 +241,7 @@ class Fresh:
         scored = model.score(given.X, given.columns or None)
         classes = model.classes
         if classes is None:
-            _, classes = _given_answers(scored.answers(), given)
+            _, classes = given_answers(scored.answers(), given)
         for rate in rates:
             if rate.needs_deferral and not rule.defers:
                 raise ValueError(
@@ -283,7 +279,7 @@ class Fresh:
                 "deferred is needed: an array of answers does not show deferred rows; give "
                 "deferred=, a mask that is True for a deferred row"
             )
-        labels, classes = _given_answers(answers, given)
+        labels, classes = given_answers(answers, given)
         actions = positions(labels, classes, "model")
         if deferred is not None:
             actions[check_deferred(deferred, len(given))] = len(classes)
@@ -332,36 +328,6 @@ def _stratified(given: Rows, rule: Decision, classes: Labels, cost_range: CostRa
             )
         strata = replace(strata, cost_range=(low, high))
     return replace(rows, strata=strata)
-
-
-# -- answers -----------------------------------------------------------------------------------------------
-
-
-def _given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
-    """Return the labels of an array of answers, given in the place of a model, and all labels.
-
-    Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
-    """
-    y = given.labels
-    array = np.asarray(answers)
-    classes = np.unique(y)
-    check_length(array, "model", len(y), "y")
-    if array.ndim == 2:
-        array = np.asarray(in_class_order(answers, "model", classes))
-        if array.shape[1] != len(classes):
-            raise ValueError(
-                f"model has a column of probabilities for each of {array.shape[1]} labels, y "
-                f"has {len(classes)}; give the predicted labels instead"
-            )
-        return classes[check_probabilities(array, "model").argmax(axis=1)], classes
-    is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
-    if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
-        raise ValueError(
-            "model holds numbers that are not labels of y. If they are probabilities, give "
-            "labels, or probabilities of shape (n, K) with a column for each label"
-        )
-    labels = label_column(array, "model")
-    return labels, coded([*y.tolist(), *labels.tolist()], "y with the answers")[0]
 
 
 # -- known rows --------------------------------------------------------------------------------------------

@@ -55,31 +55,31 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     Which ranks there are depends on the selecting rows and on numbers of fresh rows alone.
     """
-    first, *others = [test.limit for test in case.selecting.tests]
-    is_split = case.selecting.defers or case.fresh.votes.clusters is not None
-    if is_split or others or not first.compares:
+    limit, *others = [test.limit for test in case.selecting.tests]
+    has_clusters = case.fresh.votes.clusters is not None  # their rows are no independent scores
+    if case.selecting.defers or has_clusters or others or not limit.compares:
         return None
     shares, fresh_shares = (
         sorted(table.tests[0].shares, key=lambda share: share.places)
         for table in (case.selecting, case.certifying)
     )
-    one_each = [(place,) for place in range(case.family.n_places)]
+    one_by_place = [(place,) for place in range(case.family.n_places)]
     for of_table in (shares, fresh_shares):
-        if [share.places for share in of_table] != one_each:
+        if [share.places for share in of_table] != one_by_place:
             return None
     # 1. The ranks.
     scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in fresh_shares]
     sizes = np.array(list(map(len, scores)))
     curves = [Curve.of(case, place, share) for place, share in enumerate(shares)]
-    ranks = chosen(curves, sizes, first, level)
+    ranks = chosen(curves, sizes, limit, level)
     if ranks is None:
         return None
     # 2. Their thresholds.
     thresholds = []
-    for share, of_share, least, most in zip(shares, scores, *ranks, strict=True):
-        ends, counted = counted_at(of_share, share.answer)
+    for share, scores_of_share, least, most in zip(shares, scores, *ranks, strict=True):
+        ends, counted = counted_at(scores_of_share, share.answer)
         nearest = np.abs(counted - (least + most) / 2.0).argmin()
-        if not least <= counted[nearest] <= most:
+        if not least <= counted[nearest] <= most:  # equal scores leave no threshold there
             return refused(case, level)
         thresholds.append(ends[nearest])
     return at_thresholds(case, np.array(thresholds))
@@ -162,14 +162,14 @@ def options(
     curves: Sequence[Curve], sizes: Ints, factor: float, gap: float
 ) -> set[tuple[float, tuple[int, ...]]]:
     """Return the loss and the ranks at which each place has its least loss, for rates within some ranges."""
-    cheapest = set()
+    priced_ranks = set()
     for rate, room in product(RATES, ROOM):
         highest = min(1.0, rate + room * ((1.0 - factor) * rate + gap) / max(factor, 1e-9))
         tried = np.linspace(rate, highest, TRIED)
         losses = np.array([np.interp(tried, curve.rates, curve.losses) for curve in curves])
         ranks = np.rint(tried[losses.argmin(axis=1)] * (sizes + 1)).clip(max=sizes)
-        cheapest.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))
-    return cheapest
+        priced_ranks.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))
+    return priced_ranks
 
 
 # -- the probability that rates at ranks are close --------------------------------------------------------

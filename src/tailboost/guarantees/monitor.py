@@ -202,6 +202,7 @@ class Monitor:
             )
         is_other_rule = certificate.rule not in (None, answers.rule.digest)
         is_other_model = certificate.identity != answers.identity().digest
+        # One from a file about a model of another library has no digest to compare.
         if is_other_rule or (is_other_model and (certificate.identity or certificate.rule)):
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
@@ -396,12 +397,12 @@ class Monitor:
     @property
     def _contradicted(self) -> list[tuple[CertifiedBound, str]]:
         """Each contradicted bound, with the name of the first batch that contradicts it."""
-        found = []
+        contradicted = []
         for j, bets in enumerate(self.bets):
             beyond = [each.name for each in self.batches if each.evidence[j] >= self.threshold]
             if beyond:
-                found.append((bets.bound, beyond[0]))
-        return found
+                contradicted.append((bets.bound, beyond[0]))
+        return contradicted
 
     @property
     def alarms(self) -> list[CertifiedBound]:

@@ -38,7 +38,7 @@ class CountTable:
         The place of each stratum.
     losses : ndarray of shape (S, 3)
         The loss of each answer by stratum.
-    of_first : ndarray of shape (S,)
+    excess : ndarray of shape (S,)
         The loss of the first label less that of the second.
     chances : ndarray of shape (m, V)
         Probability of the second label in each place and cell, on the selecting rows.
@@ -51,7 +51,7 @@ class CountTable:
     rows: Floats
     place: Ints
     losses: Floats
-    of_first: Floats
+    excess: Floats
     chances: Floats
     tests: list[LimitTests]
     defers: bool
@@ -74,9 +74,9 @@ class CountTable:
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
         if problem.objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
-        of_first = losses[:, FIRST] - losses[:, SECOND]
+        excess = losses[:, FIRST] - losses[:, SECOND]
         defers = family.data.strata.defers
-        return cls(rows, places.of_strata, losses, of_first, family.chances, tests, defers)
+        return cls(rows, places.of_strata, losses, excess, family.chances, tests, defers)
 
     @classmethod
     def selecting(cls, selection: Selection) -> Self | None:
@@ -120,6 +120,7 @@ class CountTable:
 
     @cached_property
     def _below(self) -> Floats:
+        """Rows of each stratum below each cut, shape (S, V + 1)."""
         return np.pad(self.rows.cumsum(axis=1), ((0, 0), (1, 0)))
 
     def at_prices(self, prices: Floats) -> Ints:
@@ -220,14 +221,14 @@ class OneScore:
         """Return the loss of the selecting rows of a place at thresholds, less that of the lowest one."""
         table = self.selecting
         here = table.place == place
-        of_cells = table.of_first[here] @ table.rows[here]
+        of_cells = table.excess[here] @ table.rows[here]
         below = np.append(0.0, of_cells.cumsum())
         return below[np.searchsorted(self.family.edges, thresholds)]
 
     def rule(self, cuts: Ints) -> Selection:
         """Return the rule of cuts, shape (m, 2)."""
-        ends = self.family.edges[cuts[:, : 1 + self.selecting.defers]]
-        return self.selection.at(self.family.written(ends))
+        n_cuts = 1 + self.selecting.defers  # without deferral both cuts are one threshold
+        return self.selection.at(self.family.written(self.family.edges[cuts[:, :n_cuts]]))
 
 
 def _counted(fresh: Fresh, cell: Ints, rows: Ints, n_cells: int) -> Floats:

@@ -11,7 +11,7 @@ larger threshold can only add rows with the first answer (a smaller one with the
 probability of at most the level, also if the same rows choose among them.
 
 *Proof.* Take a place and an answer, and move the threshold so that this answer grows. Let t* be the first
-number of a computer that breaks a limit: it depends on the population, not on the rows. The test of this
+floating-point number that breaks a limit: it depends on the population, not on the rows. The test of this
 limit passes at t* with a probability of at most its level. Where it fails at t*, it fails at all further
 thresholds, which have no fewer errors in the same rows; and all thresholds before t* keep the limits of this
 place and answer. The union bound adds the levels of places and answers. Limits of one place and answer share
@@ -68,7 +68,7 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
     for place, (largest, least) in enumerate(stops.tolist()):
         within = ends[least : largest + 1]
         loss = case.loss_at(place, within) + sum(
-            case.certifying.of_first[number] * n_below(case.scores[stratum == number], within)
+            case.certifying.excess[number] * n_below(case.scores[stratum == number], within)
             for number in np.flatnonzero(case.certifying.place == place)
         )
         thresholds.append(within[loss.argmin()])
@@ -96,6 +96,7 @@ def stops_of(
         (place,) = share.places
         n = counted[-1]
         most = most_reached(n, share.allowed, level)
+        # The cuts within the rank of a share are the first ones, or the last ones.
         if share.answer == FIRST:
             stops[place, 0] = min(stops[place, 0], (counted[1:] <= most).sum())
         else:

@@ -1,9 +1,8 @@
 """A fixed sequence of rules: on one score, or for limits that no such rules serve, within tightened limits.
 
-A rule has two cuts for each group with thresholds, or for all rows: values of the score below the first cut
-get the first label, from the second cut on the second label, and between them a human decides. For each step
-from a high to a low predicted probability of passing all tests, the sequence has the rule of least loss among
-those that are so likely.
+Rules on one score have cuts in places, as in `tailboost.guarantees.one_score`. For each step from a high to a
+low predicted probability of passing all tests, the sequence has the rule of least loss among those that are
+so likely.
 
 1. The selecting rows alone fix the sequence.
 2. The fresh rows test its rules in this order for all limits, each at the whole level, up to the first
@@ -94,7 +93,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 def passes(case: OneScore, places: Ints, level: float, rule: Ints) -> bool:
     """Return whether a rule of some places, (m, 2), passes all tests of these places on the fresh rows."""
     table = case.certifying.at(places)
-    cuts = np.zeros((case.certifying.n_places, 2), np.intp)
+    cuts = np.zeros((case.certifying.n_places, 2), int)
     cuts[places] = rule
     answered = case.fresh.by(case.rule(cuts))
     possible = table.possible(rule[None])
@@ -121,34 +120,34 @@ def sequence_of(table: CountTable, ratio: float, level: float) -> tuple[Ints, fl
     the other are tried.
     """
     rules = starts(table)
-    powers = table.log_power(rules, ratio, level)
+    log_powers = table.log_power(rules, ratio, level)
     losses = table.loss(rules)
-    likeliest = powers[powers < 0.0].max(initial=-np.inf)  # of rules that may fail
-    steps = [powers.max(), *np.minimum(log_ndtr(STEPS), likeliest)]
-    least = np.inf
+    largest = log_powers.max()
+    largest_unsure = log_powers[log_powers < 0.0].max(initial=-np.inf)  # of rules that may fail
+    least_loss = np.inf
     ordered = []
-    for number, step in enumerate(steps):
-        best = np.where(powers >= step, losses, np.inf).argmin()
+    for number, step in enumerate([largest, *np.minimum(log_ndtr(STEPS), largest_unsure)]):
+        best = np.where(log_powers >= step, losses, np.inf).argmin()
         rule = rules[best]
         loss = losses[best]
-        if number % 2 == 0:
+        if number % 2 == 0:  # it takes most of the time
             rule, loss = descended(table, rule, loss, step, ratio, level)
-        if loss < least:
-            least = loss
+        if loss < least_loss:  # a rule that is less likely to pass must have less loss
+            least_loss = loss
             ordered.append(rule)
-    return np.stack(ordered), float(powers.max())
+    return np.stack(ordered), float(largest)
 
 
 def starts(table: CountTable) -> Ints:
-    """Return rules with equal cuts, common prices, and equal shares of compared groups, (K, m, 2)."""
+    """Return rules with equal cuts, common prices, and equal rates of compared groups, (K, m, 2)."""
     equal = np.repeat(np.arange(table.end + 1)[:, None], table.n_places, axis=1)
     at_prices = table.at_prices(PRICES)
     alike = []
     for test in table.tests:
         if test.limit.compares:
             wrong, rows = test.counts(table.answered(one_cut(equal)))
-            shares = (wrong / np.maximum(rows, 1e-12)) @ test.places  # by cut and place
-            alike.append(np.abs(shares[None] - PRICES[:, None, None]).argmin(axis=1))
+            rates = (wrong / np.maximum(rows, 1e-12)) @ test.places  # by cut and place
+            alike.append(np.abs(rates[None] - PRICES[:, None, None]).argmin(axis=1))
     rules = one_cut(np.unique(np.vstack([equal, at_prices, *alike]), axis=0))
     if not table.defers:
         return rules

@@ -13,8 +13,8 @@ from tailboost.solvers import cvar, worst_case_weights
 # Thresholds θ of a tail. In four populations at two α and two numbers of rows the mean bound is .559 with 4
 # of them, .560 with 8, and .566 with 16; with 8 single bounds are up to .028 below those with 4.
 THRESHOLDS = np.arange(8) / 8
-# Temperatures t of a shift, times √(2 kl). For a small divergence the best t is σ/√(2 kl), and losses in
-# [0, 1] have a standard deviation σ of at most a half.
+# `shift_upper` tries these divided by √(2 kl) as temperatures t. For a small divergence kl the best t is
+# σ/√(2 kl), and losses in [0, 1] have a standard deviation σ of at most a half.
 DEVIATIONS = STAKES[:8] / 2
 
 

@@ -194,9 +194,9 @@ class GroupNames:
         A column is one of the fit if a row has a group of that column: then all groups of the fit are values.
         If all columns are of the fit, its ``combinations`` exist; of a single column these are all values.
         """
-        columns = list(of_fit)
+        columns = tuple(of_fit)
         if len(columns) == len(self.titles) == 1:
-            columns = list(self.titles)  # a single column needs no name
+            columns = self.titles  # a single column needs no name
         groups_of_fit = dict(zip(columns, of_fit.values(), strict=True))
         values = []
         are_of_fit = bool(self.titles)

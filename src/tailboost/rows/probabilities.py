@@ -1,4 +1,4 @@
-"""Given probabilities of models: tables of them as one array, and their logarithms."""
+"""Given probabilities and answers of models: tables of probabilities as one array, and labels of answers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,15 +7,20 @@ import numpy as np
 from tailboost.core import (
     ROUNDED,
     Array,
+    Column,
     Floats,
+    Labels,
     Table,
     check_indexes,
     check_length,
     check_probabilities,
+    coded,
     has_named_columns,
     in_class_order,
+    label_column,
     n_rows_of,
 )
+from tailboost.rows.rows import Rows
 
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -69,3 +74,30 @@ def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Float
     """Return the logarithms of probabilities, shape (…, K); smaller ones are raised to ``smallest``."""
     P = probabilities.clip(min=0.0)
     return np.log(np.maximum(P / P.sum(axis=-1, keepdims=True), smallest))
+
+
+def given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
+    """Return the labels of an array of answers, given in the place of a model, and all labels.
+
+    Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
+    """
+    y = given.labels
+    array = np.asarray(answers)
+    classes = np.unique(y)
+    check_length(array, "model", len(y), "y")
+    if array.ndim == 2:
+        array = np.asarray(in_class_order(answers, "model", classes))
+        if array.shape[1] != len(classes):
+            raise ValueError(
+                f"model has a column of probabilities for each of {array.shape[1]} labels, y "
+                f"has {len(classes)}; give the predicted labels instead"
+            )
+        return classes[check_probabilities(array, "model").argmax(axis=1)], classes
+    is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
+    if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
+        raise ValueError(
+            "model holds numbers that are not labels of y. If they are probabilities, give "
+            "labels, or probabilities of shape (n, K) with a column for each label"
+        )
+    labels = label_column(array, "model")
+    return labels, coded([*y.tolist(), *labels.tolist()], "y with the answers")[0]
