@@ -13,12 +13,13 @@ from itertools import compress
 import numpy as np
 
 from tailboost.core import Ints, Mask
-from tailboost.guarantees.exact_tests import DEFERRED, FIRST, Share, most_reached
+from tailboost.guarantees.exact_tests import Share, most_reached
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
 from tailboost.guarantees.ranks import AT_RANKS, n_stops, stops_of
 from tailboost.guarantees.sequence import parts_of
 from tailboost.rows import random_numbers
+from tailboost.selection.thresholds import DEFERRED, FIRST
 
 METHOD = "ranks and a test"
 ALONG = "The other limits were tested along a chain of rules fixed before these rows were used."

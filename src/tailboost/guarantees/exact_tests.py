@@ -29,8 +29,6 @@ from tailboost.rates import Limit, Strata, groups_in
 from tailboost.rates.bounds import pair_p_value
 from tailboost.selection.thresholds import Places
 
-#: Numbers of the answers of two labels.
-FIRST, SECOND, DEFERRED = range(3)
 # A test with a predicted probit from this one on is taken to pass, and one of its negative to fail.
 SURE = 9.0
 # Rows at the rate of all subgroups that join those of each one: small subgroups resemble the others.

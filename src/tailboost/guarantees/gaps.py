@@ -36,10 +36,11 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
 from tailboost.core import Floats, Ints, frozen_object
-from tailboost.guarantees.exact_tests import FIRST, Share
+from tailboost.guarantees.exact_tests import Share
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.ranks import at_thresholds, ends_between, n_below, refused
 from tailboost.rates import Limit
+from tailboost.selection.thresholds import FIRST
 
 # Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
 RATES = np.linspace(0.004, 0.996, 125)

@@ -18,12 +18,12 @@ from typing import Self
 import numpy as np
 
 from tailboost.core import Floats, Ints, Mask, frozen_object
-from tailboost.guarantees.exact_tests import DEFERRED, FIRST, SECOND, LimitTests, Share
+from tailboost.guarantees.exact_tests import LimitTests, Share
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Strata
 from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
 from tailboost.selection.selection import Selection
-from tailboost.selection.thresholds import Thresholds
+from tailboost.selection.thresholds import DEFERRED, FIRST, SECOND, Thresholds
 
 
 @frozen_object

@@ -26,9 +26,10 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Floats, Ints
-from tailboost.guarantees.exact_tests import FIRST, Share, most_reached
+from tailboost.guarantees.exact_tests import Share, most_reached
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.sequence import sequence_of
+from tailboost.selection.thresholds import FIRST
 
 METHOD = "ranks"
 AT_RANKS = "Thresholds are at ranks of the scores of these rows, which need no test."

@@ -99,8 +99,8 @@ class RunningRates:
     ----------
     table : ndarray of shape (W × A, 2 R)
         The numerators, then the denominators, of all R rates over confusion counts.
-    stated : ndarray of int, shape (R,)
-        0 for the rates of the objective, and the number of the limit of others from 1 on.
+    starts : ndarray of int
+        Number of the first rate of each limit.
     signs, levels : ndarray of shape (R,)
         Sign and level of the bound of each rate; the level of rates that are minimised or compared is 0.
     """
@@ -113,7 +113,7 @@ class RunningRates:
         levels = [np.zeros(len(terms[0].names))]
         levels += [limit.levels(of.names) for limit, of in zip(limits, terms[1:], strict=True)]
         sizes = list(map(len, levels))
-        self.stated = np.repeat(np.arange(len(sizes)), sizes)
+        self.starts = np.cumsum(sizes)[:-1]
         self.signs = np.repeat([objective.sign, *(limit.sign for limit in limits)], sizes)
         self.levels = np.concatenate(levels)
         parts = [each.top for each in terms] + [each.bottom for each in terms]
@@ -135,16 +135,15 @@ class RunningRates:
         with np.errstate(invalid="ignore", divide="ignore"):
             rates = np.where(among > 0, counted / among, np.nan)
         beyond = self.signs * (rates - self.levels)  # NaN without rows or a bound
-        charges = violations = np.zeros(sums.shape[:-1])
-        for number, scale in enumerate(self.scales):
-            own = beyond[..., self.stated == number]
+        minimised, *limited = np.split(beyond, self.starts, axis=-1)
+        # Without rows no rate is above.
+        charges = np.nan_to_num(np.fmax.reduce(minimised, axis=-1) / self.scales[0], nan=-1.0)
+        violations = np.zeros_like(charges)
+        for number, own in enumerate(limited):
             largest = np.fmax.reduce(own, axis=-1, initial=np.nan)
             smallest = np.fmin.reduce(own, axis=-1, initial=np.nan)
-            if number == 0:  # without rows no rate is above
-                charges = np.nan_to_num(largest / scale, nan=-1.0)
-            else:
-                violation = self.limits[number - 1].violation(largest, smallest) / scale
-                violations = np.maximum(violations, violation)
+            violation = self.limits[number].violation(largest, smallest)
+            violations = np.maximum(violations, violation / self.scales[1 + number])
         broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
 

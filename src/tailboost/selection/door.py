@@ -282,7 +282,7 @@ def known_within(
 def _parts(model: Any) -> Iterable[Any]:
     """Return the parts of a collection or a call, or the attributes of a model."""
     if isinstance(model, partial):
-        return model.func, *model.args, *model.keywords.values()
+        return model.func, model.args, model.keywords
     if isinstance(model, (list, tuple)):
         return model
     if not isinstance(model, dict):

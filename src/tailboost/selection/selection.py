@@ -162,11 +162,10 @@ class Engine:
             group_column = strata.columns.index(rows.names.titles[column_read])
         table = models.selecting(strata.place(group_column)[data.stratum])
         family = family_of(problem, data, table, group_column)
-        words, by_other_models = rows.words, rows.refit
+        words = rows.words
         if family.models:
             words += ", with groups estimated by models of other rows"
-            by_other_models = True
-        spread = REFIT if by_other_models else 0.0
+        spread = REFIT if rows.refit or family.models else 0.0
         models = replace(models, rows=replace(rows, X=None, costs=None))
         engine = cls(problem, models, column_read, family, spread, words)
         if not (rows.fitted or rows.refit):

@@ -84,39 +84,48 @@ def counted_rate(
     has_interval : bool, default=True
         Whether an interval can be right. A mean of given costs never has one.
     """
-    # A rate is a share of the range between the smallest and the largest value of a row.
+    # A rate is a share of the range between the smallest and the largest value of a row. Without rows any
+    # share will do: the result is NaN.
     terms = rate.terms(strata)
     values = terms.values(counts)
-    smallest = terms.low
-    width = max(terms.high - smallest, TINY)
-    share = ((np.nan_to_num(values, nan=smallest) - smallest) / width).clip(0.0, 1.0)
     known = ~np.isnan(values)
+    width = max(terms.high - terms.low, TINY)
+    share = ((np.where(known, values, terms.low) - terms.low) / width).clip(0.0, 1.0)
 
     # The effective rows of a subgroup: its squared weight over that of one row, by stratum.
     n_strata = len(strata.mass)
-    of_rows, bottom = counts[:n_strata], terms.bottom[:, :n_strata]  # without those of costs
-    by_stratum = (of_rows * bottom).sum(axis=2)  # (m, S)
+    of_rows = counts[:n_strata]  # without those of costs
+    bottom = terms.bottom[:, :n_strata]
+    weight = (of_rows * bottom).sum(axis=2)  # (m, S)
     of_one_row = strata.mass / np.maximum(strata.size, TINY)
-    rows = by_stratum.sum(axis=1) ** 2 / np.maximum(by_stratum @ of_one_row, TINY)
+    rows = weight.sum(axis=1) ** 2 / np.maximum(weight @ of_one_row, TINY)
 
     # The variance of Σ t / Σ b is that of the mean of t − p b, over the squared mean of b (delta method).
-    residual = terms.top[:, :n_strata] - (smallest + width * share)[:, None, None] * bottom
-    weight = np.tensordot(bottom, of_rows, 2)
-    variance = np.tensordot(residual**2, of_rows, 2) / np.maximum(weight, TINY) / width**2
-    # One more row has the largest possible variance: values may vary more on new rows.
-    largest = share * (1.0 - share)
-    variance = (rows * variance + largest) / (rows + 1.0)
+    residual = terms.top[:, :n_strata] - (terms.low + width * share)[:, None, None] * bottom
+    total = np.maximum(np.tensordot(bottom, of_rows, 2), TINY)
+    variance = np.tensordot(residual**2, of_rows, 2) / total / width**2
 
-    # So many rows at the ends of the range have this variance. A refit lengthens the arms.
-    n = rows * (largest + TINY) / (variance + TINY)
-    arms = np.array(clopper_pearson_interval(share, n)) - share
     spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
-    arms = np.hypot(arms, NORMAL_975 * spread)
+    arms = arms_of(share, variance, rows, spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
     shown = known & (rows >= ROWS_OF_INTERVAL) & (has_interval and not rate.needs_costs)
-    low, high = np.where(shown, smallest + width * ends, np.nan)
-    errors = width * arms.mean(axis=0) / NORMAL_975 * known
+    low, high = np.where(shown, terms.low + width * ends, np.nan)
+    errors = np.where(known, width * arms.mean(axis=0) / NORMAL_975, 0.0)
     return CountedRate(terms.names, values, low, high, rows, OVERDISPERSION * errors)
+
+
+def arms_of(share: Floats, variance: Floats, rows: Floats, spread: float) -> Floats:
+    """Return the arms of 95 % intervals of shares with this variance of a row, shape (2, m): below and above.
+
+    They are those of Clopper and Pearson for a share of n rows, where n is such that the share varies as the
+    mean of the counted rows. A refit with this ``spread`` of the share lengthens them.
+    """
+    largest = share * (1.0 - share)
+    # One more row has the largest possible variance: values may vary more on new rows.
+    variance = (rows * variance + largest) / (rows + 1.0)
+    n = rows * (largest + TINY) / (variance + TINY)
+    arms = np.array(clopper_pearson_interval(share, n)) - share
+    return np.hypot(arms, NORMAL_975 * spread)
 
 
 @frozen_value

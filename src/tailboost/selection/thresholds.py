@@ -8,6 +8,7 @@ Axes: m places, V cells, S strata, A actions, and W entries of the counts of an 
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,12 +26,18 @@ FEW = 200
 SCALINGS = 30
 # The least share of a label in a place, so that its rows keep their order, and the least cost of an answer.
 LEAST_SHARE = 1e-9
+# The numbers of the answers. From low scores to high a row gets FIRST, DEFERRED, SECOND.
+FIRST, SECOND, DEFERRED = range(3)
 # Distances of two cuts that are moved together from where they are.
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
 NO_NUMBERS: Any = np.zeros(0)
 
-#: A cut that moves: its place and side.
-Cut = tuple[int, ...]
+
+class Cut(NamedTuple):
+    """A cut of a place: ``side`` 0 is its first one, and 1 the last one of a rule that may defer."""
+
+    place: int
+    side: int
 
 
 class Places(NamedTuple):
@@ -72,8 +79,6 @@ class Thresholds:
         −1 if scores fall with the probability of the second label: thresholds are on scores times this sign.
     most : int
         The most thresholds for each label.
-    ascending : tuple of ndarray, optional
-        The sorted scores of the rows, with the sign, of each place, if they are known.
 
     Attributes
     ----------
@@ -83,6 +88,8 @@ class Thresholds:
         The place of each stratum.
     n_places : int
         m.
+    ascending : list of ndarray
+        The sorted scores of the rows of each place, with the sign.
     merged : Counts
         The rows, with those of a cell and stratum as one.
     cell : ndarray
@@ -103,53 +110,38 @@ class Thresholds:
     group_column: int | None
     sign: float = 1.0
     most: int = MOST
-    ascending: tuple[Floats, ...] = ()
 
     models: ClassVar[tuple[()]] = ()  # no group is estimated
 
     def __post_init__(self) -> None:
         data = self.data
-        scores = self.score if self.sign > 0 else -self.score  # a large table is not copied
         strata = data.strata
         n_strata = len(strata.mass)
+        scores = self.score if self.sign > 0 else -self.score  # a large table is not copied
         self.places = strata.place(self.group_column)
         self.n_places = int(self.places.max()) + 1
         place = self.places[data.stratum]
-        self.ascending = self.ascending or tuple(
-            np.sort(scores[place == number]) for number in range(self.n_places)
-        )
-
-        # Edges are the least score, evenly spaced ranks of the scores of each label, and ∞.
-        ranks = np.linspace(0.0, 1.0, self.most)
-        edges = [np.array([scores.min(), np.inf])]
-        for label in np.unique(strata.y[strata.mass > 0]):
-            own = np.sort(scores[strata.y[data.stratum] == label])
-            edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
-        self.edges = np.unique(np.concatenate(edges))
-
-        # A merged row has the weight of the rows of a cell and stratum, and their mean costs.
+        self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
+        self.edges = edges_of(scores, data, self.most)
         n_cells = len(self.edges) - 1
         cell = cells_between(self.edges[1:], scores)
-        sums = [data.sums(cell, n_cells, action).T for action in range(strata.n_actions)]
-        counted = sums[0][:n_strata]  # (S, V)
+        counted = data.sums(cell, n_cells, FIRST).T[:n_strata]  # (S, V)
+
+        # A merged row has the weight of the rows of a cell and stratum, and their mean costs.
         self.cell, stratum = np.nonzero(counted.T)
-        weights, costs = counted[stratum, self.cell], None
+        weights = counted[stratum, self.cell]
+        costs = None
         if data.costs is not None:
-            met = [each[n_strata + stratum, self.cell] for each in sums]
+            sums = [data.sums(cell, n_cells, action) for action in range(strata.n_actions)]
+            met = [of_action[self.cell, n_strata + stratum] for of_action in sums]
             costs = np.stack(met, axis=1) / weights[:, None]
         self.merged = Counts(strata, stratum, weights, costs)
 
         # A cell has a chance of the second label in each place.
         rows = np.eye(self.n_places)[self.places].T @ counted + LEAST_SHARE  # (m, V)
-        self.cuts = [
-            np.append(0, 1 + np.flatnonzero(in_place > LEAST_SHARE)) for in_place in rows
-        ]
         mean = np.bincount(cell, data.weights * self.chance, n_cells) / rows.sum(axis=0)
-        mass = (
-            np.bincount(np.intp(self.n_places) * strata.y + self.places, strata.mass)
-            + LEAST_SHARE
-        )
-        self.chances = chances_within(rows, mean, mass.reshape(2, -1, 1))
+        mass = np.bincount(np.intp(self.n_places) * strata.y + self.places, strata.mass)
+        self.chances = chances_within(rows, mean, (mass + LEAST_SHARE).reshape(2, -1, 1))
 
         # Expected rows have the label by its chance: in each stratum as many as were counted.
         p = self.chances[self.places]
@@ -157,6 +149,11 @@ class Thresholds:
         expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
         self.weights = (counted + expected) / 2.0 * strata.size.sum()
+
+        # Only a cut above a cell with rows of its place makes another rule.
+        self.cuts = [
+            np.append(0, 1 + np.flatnonzero(in_place > LEAST_SHARE)) for in_place in rows
+        ]
         below = np.pad(expected.cumsum(axis=1), ((0, 0), (1, 0)))
         self.expected = [
             below[np.ix_(self.places == number, cuts)] for number, cuts in enumerate(self.cuts)
@@ -185,9 +182,9 @@ class Thresholds:
     def best(self, costs: Floats) -> Ints:
         """Return the cuts of least expected cost, shape (m, A − 1), for the costs of actions (S, A)."""
         best = []
-        # A row below the high cut is deferred (−1) instead of the second label, and below the low cut it gets
-        # the first label instead of deferral: at these prices.
-        prices = np.diff(costs[:, [1, -1, 0]]).T
+        # Below the high cut a row is deferred instead of the second label, and below the low cut it gets the
+        # first label instead: at these prices. Without deferral the last action is the second label.
+        prices = np.diff(costs[:, [SECOND, -1, FIRST]]).T
         for number, cuts in enumerate(self.cuts):
             # The prices of all rows below each cut, (T,).
             high, low = prices[:, self.places == number] @ self.expected[number]
@@ -200,8 +197,8 @@ class Thresholds:
     def counts(self, cuts: Ints) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
         low, high = cuts[self.places[self.merged.stratum]][:, [0, -1]].T
-        answers = np.where(self.cell >= high, 1, np.where(self.cell >= low, 2, 0))
-        return self.merged.of(answers)
+        between = np.where(self.cell < high, DEFERRED, SECOND)
+        return self.merged.of(np.where(self.cell < low, FIRST, between))
 
     def lines(self, *, compares: bool) -> list[list[Cut]]:
         """Return the cuts that move on each line of a descent.
@@ -209,12 +206,13 @@ class Thresholds:
         Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of two:
         within two gaps of 5 % the error is .082 ± .007 larger if each cut moves alone (24 tables).
         """
-        cuts = list(np.ndindex(self.n_places, self.data.strata.n_actions - 1))
-        pairs = zip([*cuts[1:], cuts[0]], cuts, strict=True)
+        cuts = [
+            Cut(*each) for each in np.ndindex(self.n_places, self.data.strata.n_actions - 1)
+        ]
         together = [
-            [one, other]
-            for one, other in pairs
-            if one != other and (compares or one[0] == other[0])
+            [cut, before]
+            for before, cut in pairwise([*cuts, cuts[0]])
+            if cut != before and (compares or cut.place == before.place)
         ]
         return [*together, *([cut] for cut in cuts)]
 
@@ -231,22 +229,23 @@ class Thresholds:
         """
         rule, merged = reached.rule, self.merged
         last = rule.shape[1] - 1
-        axes, taken = [], []
-        for place, side in move:
-            cuts = self.cuts[place]
+        axes = []
+        taken = []
+        for cut in move:
+            cuts = self.cuts[cut.place]
             if len(move) > 1:
-                near = np.searchsorted(cuts, rule[place, side]) + DISTANCES
+                near = np.searchsorted(cuts, rule[cut]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
-            below = 0 if side == 0 else 2  # between two cuts rows are deferred
-            above = 1 if side == last else 2
-            rows = np.flatnonzero(self.places[merged.stratum] == place)
+            below = FIRST if cut.side == 0 else DEFERRED
+            above = SECOND if cut.side == last else DEFERRED
+            rows = np.flatnonzero(self.places[merged.stratum] == cut.place)
             n_passed = np.searchsorted(self.cell[rows], cuts)
             passed = changes(merged, rows, n_passed, above, np.full_like(merged.stratum, below))
-            axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
+            axes.append(Axis(passed, int(np.searchsorted(cuts, rule[cut]))))
             taken.append(cuts)
         rules = np.tile(rule, (*map(len, taken), 1, 1))
-        for (place, side), cuts in zip(move, np.meshgrid(*taken, indexing="ij"), strict=True):
-            rules[..., place, side] = cuts
+        for cut, cuts in zip(move, np.meshgrid(*taken, indexing="ij"), strict=True):
+            rules[..., cut.place, cut.side] = cuts
         is_ordered = np.all(rules[..., 0] <= rules[..., last], axis=-1)
         return Line(axes, lambda *numbers: Reached(rules[numbers]), is_ordered)
 
@@ -298,6 +297,17 @@ def cells_between(edges: Floats, scores: Floats) -> Ints:
     cells = np.empty_like(order)
     cells[order] = np.bincount(first, minlength=len(scores) + 1)[:-1].cumsum()
     return cells
+
+
+def edges_of(scores: Floats, data: Counts, most: int) -> Floats:
+    """Return the possible thresholds: the least score, ``most`` ranks of the scores of each label, and ∞."""
+    y, mass = data.strata.y, data.strata.mass
+    ranks = np.linspace(0.0, 1.0, most)
+    edges = [np.array([scores.min(), np.inf])]
+    for label in np.unique(y[mass > 0]):
+        own = np.sort(scores[y[data.stratum] == label])
+        edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
+    return np.unique(np.concatenate(edges))
 
 
 def chances_within(rows: Floats, mean: Floats, mass: Any) -> Floats:

@@ -29,7 +29,8 @@ from tailboost.selection.outputs import LogProbabilities
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
 # the error plus the excess of limits is .0033 higher, at twice the time (64 selections of three classes).
 MOST = 250
-# The least move at which a row with the moved action leaves it. At 0 the costs may tie, and it keeps it.
+# The least growth of an action's cost at which a row leaves the action. At 0 two costs may be equal, and then
+# the row keeps its action.
 FIRST_CHANGE = np.nextafter(0.0, 1.0)
 # The model of groups, small because it is fitted several times, and its folds.
 GROUP_MODEL = HistBoostClassifier(
@@ -55,12 +56,11 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
 
 
 class Reached(NamedTuple):
-    """A rule on the way of a descent, with its answers to the selection data."""
+    """A rule on the way of a descent."""
 
     rule: Floats
-    costs: list[Floats]  # expected costs of each action, shape (n,) each
+    costs: Floats  # shape (A, n): expected costs of each action on the selection data
     actions: Ints  # shape (n,): the action of least expected cost
-    least: Floats  # shape (n,): this cost
 
 
 @dataclass(eq=False)
@@ -127,14 +127,15 @@ class ClassWeights:
         moved = [np.ones(len(strata.mass))]
         if strata.n_combinations > 1:
             moved += [*np.eye(len(strata.mass))]
-        # Of two actions the cost of one suffices.
-        actions = range(strata.n_actions == 2, strata.n_actions)
-        return [(action, of_strata) for of_strata, action in product(moved, actions)]
+        actions = range(strata.n_actions)
+        if strata.n_actions == 2:
+            actions = range(1, 2)  # the cost of one suffices
+        return [(action, in_strata) for in_strata, action in product(moved, actions)]
 
     def reached(self, rule: Floats) -> Reached:
         """Return a rule as the first one of a descent."""
         costs = expected_costs(self.probabilities, rule)
-        return Reached(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0))
+        return Reached(rule, costs, costs.argmin(axis=0))
 
     @cached_property
     def _total(self) -> Floats:
@@ -147,19 +148,19 @@ class ClassWeights:
         A row changes its action once as the cost grows: from this action to the best other one.
         """
         action, in_strata = move
-        cost = reached.costs[action]
-        has_it = np.flatnonzero(reached.actions == action)
-        rest = np.array([each[has_it] for each in reached.costs])
+        has_it = reached.actions == action
+        rest = reached.costs.copy()
         rest[action] = np.inf
-        other, least = reached.actions.copy(), reached.least.copy()
-        other[has_it] = rest.argmin(axis=0)
-        least[has_it] = rest.min(axis=0)
+        other = reached.actions.copy()
+        other[has_it] = rest[:, has_it].argmin(axis=0)
         growth = self._total
         if not in_strata.all():
             growth = self.probabilities[in_strata > 0].sum(axis=0, dtype=np.float64)
         # A row changes as the cost of the action reaches the least other one, or never.
-        change = np.where(reached.actions == action, np.inf, -np.inf)
-        np.divide(least - cost, growth, out=change, where=growth > 0)
+        change = np.where(has_it, np.inf, -np.inf)
+        np.divide(
+            rest.min(axis=0) - reached.costs[action], growth, out=change, where=growth > 0
+        )
         change[has_it] = change[has_it].clip(FIRST_CHANGE)
         ends = np.unique(change[np.isfinite(change)])
         ends = ends[:: len(ends) // MOST + 1]
@@ -167,11 +168,11 @@ class ClassWeights:
         moves = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
         def to(number: int) -> Reached:
-            rule, costs = reached.rule.copy(), list(reached.costs)
+            rule = reached.rule.copy()
+            costs = reached.costs.copy()
             rule[:, action] += moves[number] * in_strata
-            costs[action] = cost + moves[number] * growth
-            answers = np.where(change > moves[number], action, other)
-            return Reached(rule, costs, answers, np.minimum(costs[action], least))
+            costs[action] += moves[number] * growth
+            return Reached(rule, costs, costs.argmin(axis=0))
 
         order = np.argsort(change)
         changed = np.searchsorted(change[order], moves, side="right")

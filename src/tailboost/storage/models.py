@@ -150,14 +150,14 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     ModelVersionWarning
         If another version of tailboost, scikit-learn, XGBoost or LightGBM wrote the file.
     """
-    saved = read_notes(path)["versions"]
+    written_by = read_notes(path)["versions"]
     try:
         model = _model_of(Path(path).read_bytes(), trusted)
     except Exception as error:  # skops raises what a damaged file meets
         raise ValueError(f"{str(path)!r} is refused: {error!r:.400}") from error
     changed = [
         f"{name} {version}"
-        for name, version in saved.items()
+        for name, version in written_by.items()
         if name in ("tailboost", "scikit-learn", "xgboost", "lightgbm")
         and version != versions().get(name)
     ]
@@ -193,8 +193,8 @@ def _is_known_class(name: str) -> bool:
     module, _, attribute = name.rpartition(".")
     library = module.partition(".")[0]
     is_ours = library in ("tailboost", "sklearn") and ".tests" not in module
-    found = is_ours and getattr(import_module(module), attribute, None)
-    return isinstance(found, type) and found.__module__.partition(".")[0] == library
+    named = is_ours and getattr(import_module(module), attribute, None)
+    return isinstance(named, type) and named.__module__.partition(".")[0] == library
 
 
 def read_notes(path: FilePath) -> Document:

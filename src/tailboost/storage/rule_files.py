@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core import FilePath, Model, migrated, plain, reading, write_output
+from tailboost.core import Document, FilePath, Model, migrated, plain, reading, write_output
 from tailboost.rates import checked_limits
 from tailboost.rows import SELECTED_ON, Attempt, GroupNames, Ledger, Records, Seen
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -60,56 +60,61 @@ def load_rule(path: FilePath) -> Any:
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
         document = content.get("rule", content)
-        rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
+        kind = ThresholdRule if "bands" in document else Rule
+        rule = kind.from_dict(document)
         if document is content:  # by to_json
             return rule
-        content = migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
-
-        from tailboost.classifiers.selected_models import TunedClassifier
-        from tailboost.guarantees.certificates import Certificate
-        from tailboost.learners.scores import Scores
-
-        settings = content["selection"]
-        columns, labels = settings["scores"], settings["labels"]
-        if len(columns) == 1:
-            columns, labels = columns[0], labels[0]
-        groups: dict[Any, list[Any]] = {name: [] for name in settings["group"]}
-        for name in content["groups"]:
-            title, group = name if isinstance(name, list) else (None, name)
-            groups.setdefault(title, []).append(group)
-        ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
-        attempts = ledger.attempts[: content["attempts"]]
-        used = (*map(Seen.from_dict, content["selected_on"]), *(each.rows for each in attempts))
-        certificate = content["certificate"]
-        if certificate is not None:
-            certificate = replace(
-                Certificate.from_dict(certificate), attempts=attempts, columns=tuple(groups)
-            )
-        loaded = TunedClassifier._of_file(
-            rule,
-            Scores(columns, labels, kind=settings["kind"], missing=settings["missing"]),
-            GroupNames(tuple(map(np.array, groups.values())), tuple(groups)),
-            Records(used=used, ledger=ledger),
-            certificate,
-            {
-                "target": settings["target"],
-                "cluster": settings["cluster"],
-                "about": content.get("about", {}),  # older files have none
-            },
-            objective=settings["objective"],
-            limits=list(checked_limits(settings["limits"])),
-            by_group=settings["by_group"] or False,
+        return _classifier_of(
+            rule, migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
         )
-        if isinstance(rule, ThresholdRule) and (rule.group_column or False) != loaded.by_group:
-            raise ValueError(
-                f"by_group in it is not {rule.group_column!r}, which its rule reads"
-            )
-        if certificate is not None and certificate.rule != loaded.__tailboost__().rule.digest:
-            raise ValueError(
-                "its certificate is about another rule: the rule was edited after the "
-                'calibration. Restore the file, or set "certificate" to null in it'
-            )
-    return loaded
+
+
+def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
+    """Return the classifier of a rule with the other content of its file, which `write_rule` has written."""
+    from tailboost.classifiers.selected_models import TunedClassifier
+    from tailboost.guarantees.certificates import Certificate
+    from tailboost.learners.scores import Scores
+
+    selection = content["selection"]
+    columns = selection["scores"]
+    labels = selection["labels"]
+    if len(columns) == 1:
+        columns = columns[0]
+        labels = labels[0]
+    groups: dict[str, list[Any]] = {title: [] for title in selection["group"]}
+    for title, group in content["groups"]:
+        groups[title].append(group)
+    ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
+    attempts = ledger.attempts[: content["attempts"]]
+    selected_on = map(Seen.from_dict, content["selected_on"])
+    certificate = content["certificate"]
+    if certificate is not None:
+        certificate = replace(
+            Certificate.from_dict(certificate), attempts=attempts, columns=tuple(groups)
+        )
+    classifier = TunedClassifier._of_file(
+        rule,
+        scores=Scores(columns, labels, kind=selection["kind"], missing=selection["missing"]),
+        names=GroupNames(tuple(map(np.array, groups.values())), tuple(groups)),
+        records=Records(used=(*selected_on, *(each.rows for each in attempts)), ledger=ledger),
+        certificate=certificate,
+        notes={
+            "target": selection["target"],
+            "cluster": selection["cluster"],
+            "about": content.get("about", {}),  # older files have none
+        },
+        objective=selection["objective"],
+        limits=list(checked_limits(selection["limits"])),
+        by_group=selection["by_group"] or False,
+    )
+    if isinstance(rule, ThresholdRule) and (rule.group_column or False) != classifier.by_group:
+        raise ValueError(f"by_group in it is not {rule.group_column!r}, which its rule reads")
+    if certificate is not None and certificate.rule != classifier.__tailboost__().rule.digest:
+        raise ValueError(
+            "its certificate is about another rule: the rule was edited after the "
+            'calibration. Restore the file, or set "certificate" to null in it'
+        )
+    return classifier
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
@@ -164,14 +169,14 @@ def write_rule(classifier: Model, path: FilePath, **noted: Any) -> None:
     certificate = classifier.evidence_.certificate
     notes = {**(selected.notes or {}), **noted}
     titles = list(classifier.__tailboost__().rule.groups)
+    _, by_group = selected.groups_read
+    objective = classifier.objective
     for name in (*scores.column_list, *titles):
         if not isinstance(name, str):
             raise ValueError(
                 f"the column {name!r} has no name: select on a table, such as "
                 f"groups={{'site': site}}"
             )
-    _, by_group = selected.groups_read
-    objective = classifier.objective
     content = {
         "format": RULE_FILE_FORMAT,
         "rule": classifier.rule_.to_dict(),
