@@ -461,6 +461,8 @@ class ErrorScorer(BaseEstimator):
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
         shares = answer_shares(estimator, X)
         labels = estimator.classes_
+        if shares is None:  # the answer has probability 1
+            shares = np.asarray(estimator.predict(X)[:, None] == np.asarray(labels), float)
         if self.alpha is None:
             return -worst_class_error(y, shares, sample_weight=sample_weight, labels=labels)
         return -cvar_zero_one_loss(

@@ -338,12 +338,7 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
             labels = labels[:, 0]
         return label_column(labels, "answers")
 
-    @cache
-    def shares() -> Floats | None:
-        if hasattr(final_model(model)[0], "predict_distribution"):  # of boosting
-            return answer_shares(model, X)
-        return None
-
+    shares = cache(partial(answer_shares, model, X))
     content = cache(partial(hashes_of_table, model, X))
     no_row = np.zeros(n_rows_of(X), bool)
     return Scored(groups, content, content, content, lambda: no_row, answers, shares=shares)
@@ -389,15 +384,13 @@ def transformed(X: Table, steps: Iterable[Any]) -> Any:
     return X
 
 
-def answer_shares(model: Model, X: Table) -> Floats:
-    """Return the probability of each answer to each row, shape (n, K).
+def answer_shares(model: Model, X: Table) -> Floats | None:
+    """Return the probability of each answer to each row, shape (n, K); None if answers are not drawn.
 
     This is ``predict_distribution`` of a randomised rule of tailboost, also behind a pipeline or a search.
-    Other classifiers answer the label of ``predict`` with probability 1: their ``predict_proba`` estimates
-    P(y | x), and is no probability of an answer.
+    The ``predict_proba`` of other classifiers estimates P(y | x), and is no probability of an answer.
     """
     final, steps = final_model(model)
-    if hasattr(final, "predict_distribution"):
-        return np.asarray(final.predict_distribution(transformed(X, steps)), float)
-    labels = np.asarray(model.predict(X))
-    return np.asarray(labels[:, None] == np.asarray(model.classes_), float)
+    if not hasattr(final, "predict_distribution"):
+        return None
+    return np.asarray(final.predict_distribution(transformed(X, steps)), float)

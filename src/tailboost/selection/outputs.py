@@ -144,12 +144,10 @@ class Models:
 
     @property
     def score_labels(self) -> list[Any]:
-        """The labels of these columns or, on selection data, of given probabilities; otherwise none."""
+        """The labels of these columns, or those of given probabilities; otherwise none."""
         if self.columns_read:
             return self.columns_read[0].label_list
-        if self.fitted or self.rows is None:
-            return []
-        labels: list[Any] = self.rows.classes.tolist()
+        labels: list[Any] = [] if self.fitted else self.rows.classes.tolist()
         return labels
 
     @property

@@ -169,7 +169,7 @@ class Engine:
         models = replace(models, rows=replace(rows, X=None, costs=None))
         engine = cls(problem, models, column_read, family, spread, words)
         if not (rows.fitted or rows.refit):
-            direction = engine.direction(data, table, np.arange(len(data.stratum)))
+            direction = engine.direction(data, table, slice(None))
             direction.refuse_falling(models)
         return engine
 
@@ -184,7 +184,9 @@ class Engine:
         groups = data.strata.place(self.family.group_column)[data.stratum]
         return self.models.selecting(groups)
 
-    def direction(self, data: Counts, table: LogProbabilities, among: Ints) -> Direction:
+    def direction(
+        self, data: Counts, table: LogProbabilities, among: Ints | slice
+    ) -> Direction:
         """Return whether the single score of some rows grows with the label that it is stated for."""
         family = self.family
         if not isinstance(family, Thresholds) or self.models.score_column is None:
