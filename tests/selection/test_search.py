@@ -191,7 +191,7 @@ def test_running_rates_charge_as_the_counts_of_each_rule(name, objective):
         program = Program(strata, as_objective(objective), LIMITED[name])
         running = program.rates
         for line, counts, places in rules_on_lines(table, rule, 1):
-            charges = running.charged(running.along(counts.ravel() @ running.table, line.axes))
+            charges, _, _ = running.along(counts.ravel() @ running.table, line.axes)
             for place in places[:: len(places) // 20 + 1]:
                 moved = table.counts(line.to(*place).rule)
                 value = np.nanmax(value_of(as_objective(objective).rate, strata, moved))

@@ -99,8 +99,8 @@ class RunningRates:
     ----------
     table : ndarray of shape (W × A, 2 R)
         The numerators, then the denominators, of all R rates over confusion counts.
-    starts : ndarray of int
-        Number of the first rate of each limit.
+    stated : ndarray of int, shape (R,)
+        0 for the rates of the objective, and the number of the limit of others from 1 on.
     signs, levels : ndarray of shape (R,)
         Sign and level of the bound of each rate; the level of rates that are minimised or compared is 0.
     """
@@ -113,39 +113,61 @@ class RunningRates:
         levels = [np.zeros(len(terms[0].names))]
         levels += [limit.levels(of.names) for limit, of in zip(limits, terms[1:], strict=True)]
         sizes = list(map(len, levels))
-        self.starts = np.cumsum(sizes)[:-1]
+        self.stated = np.repeat(np.arange(len(sizes)), sizes)
         self.signs = np.repeat([objective.sign, *(limit.sign for limit in limits)], sizes)
         self.levels = np.concatenate(levels)
         parts = [each.top for each in terms] + [each.bottom for each in terms]
         self.table = np.concatenate(parts).reshape(2 * len(self.signs), -1).T
 
-    def along(self, sums: Floats, axes: Sequence[Axis]) -> Floats:
-        """Return the sums of the rules on a line through a rule with these sums, shape (…, 2 R)."""
-        for axis in axes:
-            running = (axis.changes @ self.table).cumsum(axis=0)
-            sums = sums[..., None, :] + running - running[axis.here]
-        return np.where(np.abs(sums) < ROUNDING, 0.0, sums)
+    def along(self, sums: Floats, axes: Sequence[Axis]) -> tuple[Floats, Mask, Floats]:
+        """Return the charges of the rules on a line through a rule with these sums, shape (2 R,).
 
-    def charged(self, sums: Floats) -> Floats:
-        """Return the charges of rules with these sums, shape (…).
-
-        A charge is the scaled objective; if a limit is broken, it is more than any objective.
+        Also which of the sums move along the line, and these sums of each rule.
         """
-        counted, among = np.split(sums, 2, axis=-1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rates = np.where(among > 0, counted / among, np.nan)
-        beyond = self.signs * (rates - self.levels)  # NaN without rows or a bound
-        minimised, *limited = np.split(beyond, self.starts, axis=-1)
-        # Without rows no rate is above.
-        charges = np.nan_to_num(np.fmax.reduce(minimised, axis=-1) / self.scales[0], nan=-1.0)
-        violations = np.zeros_like(charges)
-        for number, own in enumerate(limited):
-            largest = np.fmax.reduce(own, axis=-1, initial=np.nan)
-            smallest = np.fmin.reduce(own, axis=-1, initial=np.nan)
-            violation = self.limits[number].violation(largest, smallest)
-            violations = np.maximum(violations, violation / self.scales[1 + number])
+        touched = np.zeros(len(self.table), bool)
+        for axis in axes:
+            touched[axis.changes.indices] = True
+        moving = np.logical_or(*self.table[touched].any(axis=0).reshape(2, -1))
+        of_moving = np.tile(moving, 2)
+        moved = sums[of_moving]
+        for axis in axes:
+            running = (axis.changes @ self.table[:, of_moving]).cumsum(axis=0)
+            moved = moved[..., None, :] + running - running[axis.here]
+        moved[np.abs(moved) < ROUNDING] = 0.0
+        return self.charged(moved, sums, moving), of_moving, moved
+
+    def charged(
+        self, moved: Floats, sums: Floats, moving: Mask | slice = slice(None)
+    ) -> Floats:
+        """Return the charges of rules that share the sums of most rates, shape (…).
+
+        The ``moving`` rates, by default all, have the sums ``moved`` in each rule, (…, 2 r). All others rest
+        at ``sums``, (2 R,). A charge is the scaled objective; if a limit is broken, it is more than any
+        objective. Of the rates at rest only the largest and the smallest one of each limit matter.
+        """
+        at_rest = self._beyond(sums, slice(None))
+        at_rest[moving] = np.nan
+        beyond = self._beyond(moved, moving)
+        charges = violations = np.zeros(beyond.shape[:-1])
+        for number, scale in enumerate(self.scales):
+            rest = at_rest[self.stated == number]
+            own = beyond[..., self.stated[moving] == number]
+            largest = np.fmax.reduce(own, axis=-1, initial=np.fmax.reduce(rest))
+            smallest = np.fmin.reduce(own, axis=-1, initial=np.fmin.reduce(rest))
+            if number == 0:  # without rows no rate is above
+                charges = np.nan_to_num(largest / scale, nan=-1.0)
+            else:
+                violation = self.limits[number - 1].violation(largest, smallest) / scale
+                violations = np.maximum(violations, violation)
         broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
+
+    def _beyond(self, sums: Floats, rates: Mask | slice) -> Floats:
+        """Return by how much rates exceed their levels, NaN without rows or a bound, shape (…, r)."""
+        counted, among = np.split(sums, 2, axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.where(among > 0, counted / among, np.nan)
+        return self.signs[rates] * (values - self.levels[rates])
 
 
 def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
@@ -157,13 +179,13 @@ def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
     n_kept = 0  # lines since the last move
     for move in moves * PASSES:
         line = family.line(reached, move)
-        moved = rates.along(sums, line.axes)
-        charges = np.where(line.allowed, rates.charged(moved), np.inf)
+        charges, moving, moved = rates.along(sums, line.axes)
+        charges = np.where(line.allowed, charges, np.inf)
         n_kept += 1
         if charges.min() < least - SLIGHT:
             least = charges.min()
             best = np.unravel_index(charges.argmin(), charges.shape)
-            sums = moved[best]
+            sums[moving] = moved[best]
             reached = line.to(*best)
             n_kept = 0
         if n_kept == len(moves):

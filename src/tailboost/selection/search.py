@@ -101,6 +101,11 @@ class Problem:
         """Whether a rate is about given costs of the rows."""
         return any(rate.needs_costs for rate in self.rates)
 
+    @property
+    def needs_deferral(self) -> bool:
+        """Whether a rate charges for deferral."""
+        return any(rate.needs_deferral for rate in self.rates)
+
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the problem with other limits."""
         return replace(self, limits=tuple(limits))
@@ -264,7 +269,8 @@ class Program(Derived):
 
     def charged(self, counts: Sequence[Floats]) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
-        return self.rates.charged(np.reshape(counts, (len(counts), -1)) @ self.rates.table)
+        sums = np.reshape(counts, (len(counts), -1)) @ self.rates.table
+        return self.rates.charged(sums, sums[0])
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""

@@ -85,7 +85,7 @@ def counted(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
         rows.weight,
         rows.classes,
         GroupNames(tuple(names.values[j] for j in used), tuple(names.titles[j] for j in used)),
-        defers=any(rate.needs_deferral for rate in problem.rates),
+        defers=problem.needs_deferral,
         costs=rows.costs if problem.needs_costs else None,
     )
     size = rows.sizes(data.stratum, len(data.strata.mass))
@@ -206,7 +206,7 @@ class Engine:
         titles = self.models.rows.names.titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
-            and any(rate.needs_deferral for rate in problem.rates) == strata.defers
+            and problem.needs_deferral == strata.defers
             and problem.needs_costs <= self.problem.needs_costs
             and problem.infer_groups <= self.problem.infer_groups
         )
@@ -472,7 +472,7 @@ class StoredSelection:
     @property
     def defers(self) -> bool:
         """Whether the rule may defer rows."""
-        return self.written.defers or any(rate.needs_deferral for rate in self.problem.rates)
+        return self.written.defers or self.problem.needs_deferral
 
     def answers(self, table: LogProbabilities) -> Ints:
         """Return class numbers, and K of a deferred row: a file does not know the label it would get."""

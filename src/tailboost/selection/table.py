@@ -66,7 +66,8 @@ def counted_rate(
 ) -> CountedRate:
     """Return rates of one rule by subgroup with 95 % intervals for new rows.
 
-    A rate is that of as many rows with values at the ends of its range as have the same information.
+    The interval is that of Clopper and Pearson for a share of n rows with values at the ends of the range. With
+    this n the share varies as much as the mean of the counted rows.
 
     Parameters
     ----------
@@ -104,28 +105,20 @@ def counted_rate(
     residual = terms.top[:, :n_strata] - (terms.low + width * share)[:, None, None] * bottom
     total = np.maximum(np.tensordot(bottom, of_rows, 2), TINY)
     variance = np.tensordot(residual**2, of_rows, 2) / total / width**2
+    # One more row has the largest possible variance: values may vary more on new rows.
+    largest = share * (1.0 - share)
+    variance = (rows * variance + largest) / (rows + 1.0)
 
+    # A share of so many rows at the ends of the range varies as much. A refit lengthens the arms.
+    n = rows * (largest + TINY) / (variance + TINY)
+    arms = np.array(clopper_pearson_interval(share, n)) - share
     spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
-    arms = arms_of(share, variance, rows, spread)
+    arms = np.hypot(arms, NORMAL_975 * spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
     shown = known & (rows >= ROWS_OF_INTERVAL) & (has_interval and not rate.needs_costs)
     low, high = np.where(shown, terms.low + width * ends, np.nan)
     errors = np.where(known, width * arms.mean(axis=0) / NORMAL_975, 0.0)
     return CountedRate(terms.names, values, low, high, rows, OVERDISPERSION * errors)
-
-
-def arms_of(share: Floats, variance: Floats, rows: Floats, spread: float) -> Floats:
-    """Return the arms of 95 % intervals of shares with this variance of a row, shape (2, m): below and above.
-
-    They are those of Clopper and Pearson for a share of n rows, where n is such that the share varies as the
-    mean of the counted rows. A refit with this ``spread`` of the share lengthens them.
-    """
-    largest = share * (1.0 - share)
-    # One more row has the largest possible variance: values may vary more on new rows.
-    variance = (rows * variance + largest) / (rows + 1.0)
-    n = rows * (largest + TINY) / (variance + TINY)
-    arms = np.array(clopper_pearson_interval(share, n)) - share
-    return np.hypot(arms, NORMAL_975 * spread)
 
 
 @frozen_value

@@ -56,11 +56,12 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
 
 
 class Reached(NamedTuple):
-    """A rule on the way of a descent."""
+    """A rule on the way of a descent, with its answers to the selection data."""
 
     rule: Floats
-    costs: Floats  # shape (A, n): expected costs of each action on the selection data
+    costs: list[Floats]  # expected costs of each action, shape (n,) each
     actions: Ints  # shape (n,): the action of least expected cost
+    least: Floats  # shape (n,): this cost
 
 
 @dataclass(eq=False)
@@ -135,7 +136,7 @@ class ClassWeights:
     def reached(self, rule: Floats) -> Reached:
         """Return a rule as the first one of a descent."""
         costs = expected_costs(self.probabilities, rule)
-        return Reached(rule, costs, costs.argmin(axis=0))
+        return Reached(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0))
 
     @cached_property
     def _total(self) -> Floats:
@@ -148,19 +149,20 @@ class ClassWeights:
         A row changes its action once as the cost grows: from this action to the best other one.
         """
         action, in_strata = move
-        has_it = reached.actions == action
-        rest = reached.costs.copy()
+        cost = reached.costs[action]
+        has_it = np.flatnonzero(reached.actions == action)
+        rest = np.array([of_action[has_it] for of_action in reached.costs])
         rest[action] = np.inf
         other = reached.actions.copy()
-        other[has_it] = rest[:, has_it].argmin(axis=0)
+        least = reached.least.copy()
+        other[has_it] = rest.argmin(axis=0)
+        least[has_it] = rest.min(axis=0)
         growth = self._total
         if not in_strata.all():
             growth = self.probabilities[in_strata > 0].sum(axis=0, dtype=np.float64)
         # A row changes as the cost of the action reaches the least other one, or never.
-        change = np.where(has_it, np.inf, -np.inf)
-        np.divide(
-            rest.min(axis=0) - reached.costs[action], growth, out=change, where=growth > 0
-        )
+        change = np.where(reached.actions == action, np.inf, -np.inf)
+        np.divide(least - cost, growth, out=change, where=growth > 0)
         change[has_it] = change[has_it].clip(FIRST_CHANGE)
         ends = np.unique(change[np.isfinite(change)])
         ends = ends[:: len(ends) // MOST + 1]
@@ -169,10 +171,11 @@ class ClassWeights:
 
         def to(number: int) -> Reached:
             rule = reached.rule.copy()
-            costs = reached.costs.copy()
             rule[:, action] += moves[number] * in_strata
-            costs[action] += moves[number] * growth
-            return Reached(rule, costs, costs.argmin(axis=0))
+            costs = list(reached.costs)
+            costs[action] = cost + moves[number] * growth
+            answers = np.where(change > moves[number], action, other)
+            return Reached(rule, costs, answers, np.minimum(costs[action], least))
 
         order = np.argsort(change)
         changed = np.searchsorted(change[order], moves, side="right")
