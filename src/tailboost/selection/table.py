@@ -66,8 +66,8 @@ def counted_rate(
 ) -> CountedRate:
     """Return rates of one rule by subgroup with 95 % intervals for new rows.
 
-    The interval is that of Clopper and Pearson for a share of n rows with values at the ends of the range. With
-    this n the share varies as much as the mean of the counted rows.
+    The interval is that of Clopper and Pearson for a share of n rows with values at the ends of the range.
+    With this n the share varies as much as the mean of the counted rows.
 
     Parameters
     ----------
