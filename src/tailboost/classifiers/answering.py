@@ -201,8 +201,8 @@ class AnsweringClassifier(StatingClassifier):
 
     # -- how rows are read and answered -----------------------------------------------------------------
     #
-    #     X      -> _as_table  -> _read            -> transform of the models -> _label_numbers -> _labels
-    #     groups -> _groups_of -> _group_numbers, which a group-aware rule reads beside
+    #     rows as given --_as_table--> table --_read--> what the models read --_label_numbers--> --_labels-->
+    #     groups as given --_groups_of--> columns --_group_numbers--> numbers, for a group-aware rule
 
     def _as_table(self, X: Table) -> Table:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""

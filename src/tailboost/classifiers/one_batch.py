@@ -64,7 +64,7 @@ class Parts:
 
 @frozen_object
 class Batch:
-    """Rows that select a rule of fitted models and certify it.
+    """Rows that select a rule of fitted models and certify it: the same rows do both, or two parts.
 
     Attributes
     ----------
@@ -88,8 +88,8 @@ class Batch:
     def divided(self, selection_share: float | None) -> Parts:
         """Return a rule selected on a part of the rows, at least this fraction; the others certify.
 
-        By default the fraction is larger for tests than for ranks, see `calibrate`. All rows certify if
-        thresholds on one score are all that is selected.
+        By default the fraction is larger for tests than for ranks, see `calibrate`, and all rows certify if
+        ranks of one score serve the limits.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class Batch:
     def all_certifying(self) -> Parts | None:
         """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
 
-        Then no row selects anything but the place of a threshold.
+        Then thresholds on the score are all that the rows select.
         """
         if len(self.rows.classes) > 2 or len(self.models) > 1:
             return None
@@ -128,11 +128,12 @@ class Batch:
         return replace(parts, decided=decided)
 
     def drawn(self, share: float) -> Parts:
-        """Return the parts if rows are drawn to select: about this fraction of all."""
+        """Return the parts if rows are drawn to select: about this fraction of all.
+
+        The order of the columns has no effect.
+        """
         rows = self.rows
-        hashes = rows.hashes(
-            hashes_of_table(None, rows.X)
-        )  # the order of columns has no effect
+        hashes = rows.hashes(hashes_of_table(None, rows.X))
         units = rows.clusters
         if units is None:
             share_of_copies(hashes, rows.y)

@@ -321,7 +321,7 @@ class GivenModel(OfAnyTable):
 
     model: Model
 
-    def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
+    def fit(self, X: Table, y: Column) -> Self:
         """Learn the labels; no model is trained."""
         labels = getattr(self.model, "classes_", getattr(self.model, "class_labels", None))
         if labels is None:

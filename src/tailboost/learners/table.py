@@ -161,11 +161,12 @@ def _refuse_numbers_as_text(column: Any, name: Any) -> None:
     is_number = import_module("pandas").to_numeric(words, errors="coerce").notna()
     if counts[is_number].sum() > MOST_NUMBERS * counts.sum():
         number = str(counts.index[is_number][0])
-        comma = ".str.replace(',', '.')" * ("," in number)
+        values = f"X[{name!r}]"
+        if "," in number:
+            values += ".str.replace(',', '.')"
         raise ValueError(
             f"column {name!r} has numbers as text, such as {number!r}: make them numbers by "
-            f"pd.to_numeric(X[{name!r}]{comma}, errors='coerce'), or codes by "
-            f"X[{name!r}].astype('category')"
+            f"pd.to_numeric({values}, errors='coerce'), or codes by X[{name!r}].astype('category')"
         )
 
 
@@ -457,6 +458,6 @@ class TableNumbers(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = tags.input_tags.string = True
+        inputs = tags.input_tags
+        inputs.sparse = inputs.allow_nan = inputs.categorical = inputs.string = True
         return tags
