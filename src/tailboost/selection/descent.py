@@ -29,7 +29,7 @@ PASSES = 3
 class Axis(NamedTuple):
     """T rules, of which neighbours answer few rows differently."""
 
-    changes: csr_array  # of the counts from each rule to the next one, shape (T, W × A)
+    changes: csr_array  # of the counts from the rule before to each rule, shape (T, W × A)
     here: int  # number of the rule that has been reached
 
 
@@ -42,10 +42,10 @@ class Line(NamedTuple):
 
 
 def changes(counts: Counts, order: Ints, changed: Ints, before: int, after: Ints) -> csr_array:
-    """Return how confusion counts change from each of T rules to the next one, shape (T, W × A).
+    """Return how the confusion counts of each of T rules differ from those of the rule before, (T, W × A).
 
-    ``order`` are rows in the order in which they change from the action ``before`` to that of ``after``,
-    shape (n,), and ``changed``, shape (T,), is the number of those that have changed.
+    The first row is 0. ``order`` are rows in the order in which they change from the action ``before`` to
+    that of ``after``, shape (n,), and ``changed``, shape (T,), is the number of those that have changed.
     """
     rows = order[changed[0] : changed[-1]]
     n_entries = len(counts.strata.mass) * counts.strata.n_actions
@@ -54,11 +54,11 @@ def changes(counts: Counts, order: Ints, changed: Ints, before: int, after: Ints
     amounts = counts.weights[rows, None] * [-1.0, 1.0]
     if counts.costs is not None:
         met = amounts * np.take_along_axis(counts.costs[rows], actions, axis=1)
-        entries, amounts = np.hstack([entries, entries + n_entries]), np.hstack([amounts, met])
-    n_of_row = entries.shape[1]
-    ends = np.append(0, changed - changed[0]) * n_of_row
-    shape = (len(changed), n_of_row // 2 * n_entries)
-    return csr_array((amounts.ravel(), entries.ravel(), ends), shape=shape)
+        entries = np.hstack([entries, entries + n_entries])
+        amounts = np.hstack([amounts, met])
+        n_entries *= 2
+    ends = np.append(0, changed - changed[0]) * entries.shape[1]
+    return csr_array((amounts.ravel(), entries.ravel(), ends), shape=(len(changed), n_entries))
 
 
 class Family(Protocol):

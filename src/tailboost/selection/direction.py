@@ -1,5 +1,7 @@
 """Whether a score grows with the label that is stated for it.
 
+A place is a group with thresholds of its own, or all rows. A refusal is free if the rows stay fresh after it.
+
 Of rows with a score and two labels let θ be the probability that a row of the stated label has no lower score
 than a row of the other one in its place, and A the share of these pairs with this property. By Hoeffding
 (1963, Section 5), A ≤ θ − d has probability at most exp(−2 n d²), and so has A ≥ θ + d. Here n is the number
@@ -33,7 +35,7 @@ FELL = "on these rows high scores speak against the label that is stated for the
 
 
 class Direction(NamedTuple):
-    """The share A of pairs in which the second label has no lower score, and the number n of them.
+    """The share A of pairs in which the second label has no lower score, and the n of the theorem.
 
     Pairs are rows of different labels in one place. Without pairs A is 1.
     """

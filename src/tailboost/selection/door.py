@@ -1,7 +1,8 @@
-"""The door: what answers rows, made of any model, and the rows that are known to the models inside it.
+"""The door: any model as certificates read it, and the rows that are known to the models inside it.
 
-A `Decided` rule scores rows (`Scored`), has a `Decision`, and names the rows that it and models inside it
-have read (`Known`). Certificates, monitors and model files read these alone.
+`answering` makes a `Decided` of a model: it scores rows (`Scored`), has a decision function (`Decision`), and
+names the rows that it and the models inside it have read (`Known`). Certificates, monitors and model files
+read these alone.
 """
 
 import warnings
@@ -133,7 +134,7 @@ class Scored:
     shares: Callable[[], Floats | None] = lambda: None
 
     def numbers(self, classes: Labels) -> Ints:
-        """Return the place of each answer among K labels, shape (n,); K for a deferred row."""
+        """Return the number of each answer among K labels, shape (n,); K for a deferred row."""
         if self.outputs is not None and self.selected is not None:
             return self.selected.answers(self.outputs()).clip(max=len(classes))
         return positions(self.answers(), classes, "answers")
@@ -244,12 +245,11 @@ def answering(model: Model) -> Decided:
 def known_within(
     model: Model, steps: tuple[Model, ...] = (), passed: tuple[Model, ...] = ()
 ) -> Iterator[Known]:
-    """Yield the known rows of each fitted classifier of tailboost inside a model, at any depth.
+    """Yield the rows that are known to each classifier of tailboost inside a model, at any depth.
 
-    An unfitted one knows none.
-
-    A frozen model of another library has records without rows: its training rows are unknown. ``steps`` are
-    the transformers that the rows pass before, ``passed`` the models around this one.
+    An unfitted classifier knows none. A frozen model of another library has records without rows, because its
+    training rows are unknown. ``steps`` are the transformers that the rows pass before this model, and
+    ``passed`` are the models around it.
     """
     is_frozen = isinstance(model, FrozenEstimator)
     if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
@@ -269,10 +269,10 @@ def known_within(
     if is_ours:
         with suppress(NotFittedError):
             decided = model.__tailboost__()
-            for each in decided.known:
-                hashes = each.hashes or partial(_content, decided)
-                records = replace(each.records, complete=decided.known[0].records.complete)
-                yield _behind(replace(each, records=records, hashes=hashes), steps)
+            for known in decided.known:
+                hashes = known.hashes or partial(_content, decided)
+                records = replace(known.records, complete=decided.known[0].records.complete)
+                yield _behind(replace(known, records=records, hashes=hashes), steps)
         return
     for part in _parts(model):
         if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):

@@ -25,7 +25,7 @@ from tailboost.rows import HUMAN_REVIEW, LEAST_PROBABILITY, logs_of, stacked
 from tailboost.selection.forms import range_words, sql_case, sql_column, words_of_groups
 from tailboost.selection.stored_rule import StoredRule
 
-# Files of earlier versions name it here.
+# Both rules are named here, also in files of earlier versions.
 from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
 
 # The most printed weights.

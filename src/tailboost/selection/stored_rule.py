@@ -35,6 +35,7 @@ class StoredRule(ABC):
     Its kinds are data classes. A document has their fields.
     """
 
+    #: Of each kind, as `dataclasses.fields` reads them.
     __dataclass_fields__: ClassVar[dict[str, Any]]
     #: A rule alone has no certificate.
     certificate_: ClassVar[None] = None

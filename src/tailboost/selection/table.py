@@ -235,31 +235,38 @@ class RateTable:
         statistics = as_statistics(stated)
         in_percent = any(isinstance(each, Limit) and each.in_percent for each in statistics)
         lines: list[RateLine] = []
-        for each in statistics:
-            rate = each.rate
+        for statistic in statistics:
+            rate = statistic.rate
             counted = counted_rate(
                 rate, strata, counts, spread, has_interval=has_interval(rate)
             )
             bounds = np.full(len(counted.names), np.nan)
             line = partial(RateLine, str(rate), in_percent=in_percent and not rate.in_costs)
-            if isinstance(each, Limit):
+            if isinstance(statistic, Limit):
                 line = partial(
-                    line, limit=str(each), sense=each.sense, in_percent=each.in_percent
+                    line,
+                    limit=str(statistic),
+                    sense=statistic.sense,
+                    in_percent=statistic.in_percent,
                 )
-                if not each.compares:
-                    bounds = each.levels(counted.names)
+                if not statistic.compares:
+                    bounds = statistic.levels(counted.names)
             numbers = [counted.values, counted.low, counted.high, counted.rows, bounds]
             columns = np.array(numbers).tolist()
             for name, value, low, high, n, bound in zip(counted.names, *columns, strict=True):
-                lines.append(line(name, value, low, high, n, bound, each.keeps(value, bound)))
-            if isinstance(each, Limit) and each.compares:
+                lines.append(
+                    line(name, value, low, high, n, bound, statistic.keeps(value, bound))
+                )
+            if isinstance(statistic, Limit) and statistic.compares:
                 value = low = high = np.nan
                 if np.isfinite(counted.values).all():  # of all subgroups
-                    value = each.value(counted.values)
+                    value = statistic.value(counted.values)
                 if np.isfinite(counted.low).all():
-                    low, high = each.interval(counted.low, counted.high)
-                met = each.keeps(value, each.bound)
-                lines.append(line(each.form, value, low, high, np.nan, each.bound, met))
+                    low, high = statistic.interval(counted.low, counted.high)
+                met = statistic.keeps(value, statistic.bound)
+                lines.append(
+                    line(statistic.form, value, low, high, np.nan, statistic.bound, met)
+                )
         return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:

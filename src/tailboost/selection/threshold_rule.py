@@ -190,6 +190,7 @@ class ThresholdRule(StoredRule):
             Number of each row's group, 0 for a group-blind rule; −1 of a row without an answer.
         """
         actions = self._actions  # a class "human review" replaces deferral
+        # A selection adds the labels of deferred rows in place.
         numbers = np.full(len(values), -1, least_type(2 * len(actions)))
         for group, band in enumerate(self.bands):
             rows = np.flatnonzero(groups == group)
@@ -222,9 +223,9 @@ class ThresholdRule(StoredRule):
         """Return the ranges of the scores of a label by group, and the score of rows without one.
 
         The only group of a group-blind rule is None. The rule's highest range is first. Two neighbours share
-        an end, which belongs to the first of them. Of the other one of two labels scores fall where the
-        rule's grow, so ranges are turned. Raise ValueError if the label is not stated, or if its scores do
-        not decide.
+        an end, which belongs to the first of them. The score of the other one of two labels falls where this
+        one grows: its ranges are in the reverse order. Raise ValueError if the label is not stated, or if its
+        scores do not decide.
         """
         kind, missing = SCORE_KINDS[self.kind], self.missing
         read: Callable[[Any], float] = float

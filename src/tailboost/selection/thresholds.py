@@ -121,7 +121,7 @@ class Thresholds:
         self.edges = edges_of(scores, data, self.most)
         n_cells = len(self.edges) - 1
         cell = cells_between(self.edges[1:], scores)
-        counted = data.sums(cell, n_cells, FIRST).T[:n_strata]  # (S, V)
+        counted = data.sums(cell, n_cells, FIRST).T[:n_strata]  # (S, V), whatever the action
 
         # A merged row has the weight of the rows of a cell and stratum, and their mean costs.
         self.cell, stratum = np.nonzero(counted.T)

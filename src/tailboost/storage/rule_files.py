@@ -85,6 +85,7 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
     for title, group in content["groups"]:
         groups[title].append(group)
     ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
+    # Those up to the certificate; the ledger may have later ones.
     attempts = ledger.attempts[: content["attempts"]]
     selected_on = map(Seen.from_dict, content["selected_on"])
     certificate = content["certificate"]
