@@ -19,8 +19,8 @@ from tailboost.classifiers.estimators import named_models
 from tailboost.classifiers.one_batch import Batch, drawn_part
 from tailboost.rates import checked_limits
 from tailboost.rows.fingerprints import hash_rows, random_numbers
+from tailboost.rows.recognised import CALIBRATED_ON
 from tailboost.rows.rows import Rows
-from tailboost.rows.seen import CALIBRATED_ON
 
 
 def on_part(model, given, *, limits, selection_share=None, by_group=False, objective=None):

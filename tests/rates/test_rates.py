@@ -246,10 +246,10 @@ def test_a_rate_is_the_mean_of_its_samples():
 @pytest.mark.parametrize("rate", EVERY, ids=repr)
 def test_rates_are_values(rate):
     assert rates.parse(repr(rate)) == rate
-    assert rates.parse(repr(rates.parse(repr(rate)))) == rate
-    assert pickle.loads(pickle.dumps(rate)) == rate
-    assert clone(rate, safe=False) == rate
-    assert hash(rate) == hash(pickle.loads(pickle.dumps(rate)))
+    again = pickle.loads(pickle.dumps(rate))
+    again.__setstate__({**vars(rate), "is_ratio": None, "compares": None})  # a file of another version
+    assert {"is_ratio", "compares"}.isdisjoint(vars(again))
+    assert (clone(rate, safe=False), again, hash(again)) == (rate, rate, hash(rate))
     assert len({rate, rates.error(by="nothing")}) == 2
 
 

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.rows import Rows, kept_together
 from tailboost.rows.fingerprints import hash_rows, random_numbers, selecting_numbers, voting_numbers
-from tailboost.rows.seen import MOST_DIGESTS, Seen
+from tailboost.rows.recognised import MOST_DIGESTS, Seen
 
 
 def scored(seed, n, decimals, shift=0.0):

@@ -273,7 +273,7 @@ def compared(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
     if known:
         # Known rows of fits are whole tables, and not the scores alone.
         given = Seen.of(hash_rows(rows.X, rounded=True) if models.columns_read else hashes)
-        repeated = first_repeated(given, known, "copies")
+        repeated = first_repeated(given, known)
         if repeated is not None:
             share = 100 * given.share_in(repeated)
             words = f"{rows.words}, {share:.3g}% of which equal training rows"

@@ -1,4 +1,7 @@
-"""Checks, messages and helpers for all wings; what needs scikit-learn from the start stands in `ranges`."""
+"""Checks, messages, tables and files for all wings, by one import.
+
+`tailboost.core.ranges` is imported by its own name, because it loads scikit-learn.
+"""
 
 from tailboost.core.array_types import *
 from tailboost.core.checks import *

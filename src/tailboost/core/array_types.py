@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]
 #: Losses of a candidate on units, rows or subgroups: truth values or numbers.
 UnitLosses = NDArray[Any]
-#: Labels or groups of users: numbers or text.
+#: The labels of a table, or the groups of a column: numbers or text.
 Labels = NDArray[Any]
 
 # Arguments of users. Each function's documentation names the accepted forms, and the first use checks them.

@@ -23,7 +23,6 @@ WEIGHT_BITS = 32
 PROBABILITY_ROUNDING = 1e-3
 # Tolerance of the mean of weights scaled to mean 1.
 WEIGHT_ROUNDING = 1e-9
-GIVE_A_VALUE = "drop their rows or give them a value"
 
 
 # -- numbers and weights ---------------------------------------------------------------------------
@@ -101,7 +100,11 @@ def label_column(values: Any, name: str) -> Labels:
 
 
 def coded(
-    values: Any, name: str, remedy: str = GIVE_A_VALUE, *, target: bool = False
+    values: Any,
+    name: str,
+    remedy: str = "drop their rows or give them a value",
+    *,
+    target: bool = False,
 ) -> tuple[Labels, Ints]:
     """Return the distinct entries of a column of labels or groups, ascending, and the number of each row's.
 
@@ -243,7 +246,7 @@ def check_probabilities(
     outside = (probabilities < -tolerance) | (probabilities > 1.0 + tolerance)
     faults = outside.any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1.0) > K * tolerance)
     if faults.any():
-        row = int(np.argmax(faults))
+        row = np.argmax(faults)
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
             f"{np.asarray(y_proba)[row].tolist()}"

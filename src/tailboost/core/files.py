@@ -18,7 +18,7 @@ def write_output(path: FilePath, content: str | bytes) -> None:
     target = Path(os.path.realpath(path))
     if isinstance(content, str):
         content = content.encode()
-    if target.exists() and not target.is_file():
+    if target.exists() and not target.is_file():  # a device or a pipe
         target.write_bytes(content)
         return
     unfinished = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")

@@ -125,7 +125,7 @@ def n_rows_of(X: Table) -> int:
         return int(X.shape[0])
     if isinstance(X, Mapping):
         X = next(iter(X.values()), ())
-    return len(X if hasattr(X, "__len__") else np.atleast_1d(np.asarray(X)))
+    return len(X if hasattr(X, "__len__") else np.atleast_1d(X))
 
 
 def take(X: Table, rows: Array) -> Any:
@@ -138,7 +138,7 @@ def take(X: Table, rows: Array) -> Any:
         return {name: take(column, rows) for name, column in X.items()}
     if hasattr(X, "tocsr"):
         X = X.tocsr()  # some formats have no row indexing
-    if rows.dtype == np.bool_:  # some tables take no mask
+    if rows.dtype == bool:  # some tables take no mask
         rows = np.flatnonzero(rows)
     return _safe_indexing(X, rows)
 
@@ -237,7 +237,7 @@ class Partitions:
     distinct : dict
         The different values of each column of a counted data frame, of columns of numbers none.
     index : data frame or None
-        Without columns: the index of a counted data frame, if it names each row.
+        A data frame without columns, with the index of a counted table; None if it does not name each row.
     """
 
     parts: Sequence[Callable[[], Any]]

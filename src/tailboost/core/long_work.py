@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-# Begins of attributes of scikit-learn about an estimator and not about a fit.
+# How attributes begin that scikit-learn keeps about an estimator, and not about a fit.
 OF_SKLEARN = (
     "_metadata_request",
     "_sklearn_output_config",

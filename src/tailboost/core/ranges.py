@@ -13,9 +13,11 @@ NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 #: Between 0 and 1, without both.
 SHARE = Interval(Real, 0, 1, closed="neither")
-#: From 0 to 1, without 0; and without 1.
+#: From 0 to 1, without 0.
 TO_ONE = Interval(Real, 0, 1, closed="right")
+#: From 0 to 1, without 1.
 BELOW_ONE = Interval(Real, 0, 1, closed="left")
+#: From 0 to 1, with both.
 UNIT = Interval(Real, 0, 1, closed="both")
 #: Tail masses: 1/α does not overflow.
 ALPHA = Interval(Real, sys.float_info.min, 1, closed="both")

@@ -14,7 +14,8 @@ from tailboost.core.frozen import frozen_value
 ROUNDED = 1e-2
 # Largest size of other scores. Differences and slopes between such scores are finite.
 MOST = 1e200
-# Of 6 to 9 digits of numbers between 1e-14 and 1e6, the powers of 10 are exact: from 1 to 1e22.
+# Numbers from 1e-14 to 1e6 have 6 to 9 digits after multiplication by a power of 10 that is exact, from 1 to
+# 1e22.
 MOST_DIGITS_BEFORE = 5
 MOST_ZEROS_BEHIND = 14
 # The most decimals of a floating-point number.
@@ -57,12 +58,12 @@ class ScoreKind:
             )
 
     def turned(self, score: float) -> float:
-        """Return the largest score of the other label of a row whose score is at least this one.
+        """Return q, the largest score of the other label of a row whose score is at least s, this one.
 
-        That of a logit is the negative one. Otherwise it is the distance from the upper end: rounded, as a
-        decimal, or this score is rounded from it. The result is the largest that any of the three allows. The
-        rounded distance of a score below half of the upper end has fewer digits than this score, so scores
-        that differ by less than 2⁻⁵³ of the end may have the same one.
+        Of a logit q is −s. Otherwise s and q sum to the upper end u, and one of them was computed from the
+        other: q by rounding u − s, q as a decimal, or s by rounding u − q. The result is the largest q of
+        the three. For s below u/2, the rounded u − s has fewer digits than s: scores s that differ by less
+        than 2⁻⁵³ u may have the same q.
         """
         if self.lower < 0.0:
             return -score

@@ -116,10 +116,14 @@ def rate_words(
         return f"{value:.4g}"
 
     def side(number: float) -> float:
-        """Return 1 above the limit, −1 below it, and 0 at it, or where a bound says nothing of it."""
+        """Return 1 above the limit, −1 below it, and 0 at it.
+
+        An upper bound below the limit, or a lower one above it, says nothing of it: 0, too.
+        """
         room = 0.0 if beside is None else number - beside
-        matters = abs(room) > ROUNDING and above in (None, room > 0.0)
-        return math.copysign(1.0, room) * matters
+        if abs(room) <= ROUNDING or above not in (None, room > 0.0):
+            return 0.0
+        return math.copysign(1.0, room)
 
     digits = 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
     shown = rounded_away(value, digits, above)
@@ -133,5 +137,5 @@ def rounded_away(value: float, digits: int, above: bool | None) -> float:
     """Return an upper bound rounded up to so many decimals, or a lower one down; None rounds an estimate."""
     if above is None or math.isinf(value):
         return round(value, digits)
-    scale = 10.0**digits if above else -(10.0**digits)
+    scale = 10.0**digits if above else -(10.0**digits)  # a negative one rounds down
     return math.ceil(value * scale - ROUNDING) / scale

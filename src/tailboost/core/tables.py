@@ -78,8 +78,7 @@ def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str
     body = ""
     for first, *others in rows:
         cells = "".join(f"<td>{escape(cell)}</td>" for cell in others)
-        heading = f'<th scope="row" style="text-align:left">{escape(first)}</th>'
-        body += f"<tr>{heading}{cells}</tr>"
+        body += f'<tr><th scope="row" style="text-align:left">{escape(first)}</th>{cells}</tr>'
     if caption:
         caption = f'<caption style="text-align:left">{escape(caption)}</caption>'
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

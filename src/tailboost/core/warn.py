@@ -9,9 +9,9 @@ _OURS = ("tailboost", "sklearn")
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the place of the nearest caller outside of tailboost and scikit-learn."""
-    level = 1
+    stacklevel = 1
     frame = sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         frame = frame.f_back
-        level += 1
-    warnings.warn(message, category, stacklevel=level)
+        stacklevel += 1
+    warnings.warn(message, category, stacklevel=stacklevel)

@@ -13,6 +13,7 @@ from tailboost.rates.stated import *
 from tailboost.rates.strata import *
 from tailboost.rates.subgroups import *
 
+# The names for users. Other wings import all names of these files from here.
 __all__ = sorted(
     [*FUNCTIONS, "Limit", "Rate", "Sample", "Statistic", "Strata", "measure", "parse"]
 )

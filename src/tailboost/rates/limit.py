@@ -237,7 +237,7 @@ class Limit(Statistic):
         if self.compares:
             return np.zeros(len(names))
         bound_of = dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
-        unknown = list(bound_of.keys() - {None, *names})
+        unknown = bound_of.keys() - {None, *names}
         if unknown:
             raise ValueError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "

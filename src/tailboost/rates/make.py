@@ -1,4 +1,4 @@
-"""The functions that make rates, and gaps, ratios and the largest rate of a family."""
+"""The functions that make rates, such as `error` and `miss`, and their largest, their gap and their ratio."""
 
 from collections.abc import Iterable
 from itertools import product

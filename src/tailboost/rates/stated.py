@@ -80,8 +80,9 @@ def parse(text: str) -> Rate | Statistic | Limit:
     if not isinstance(stated, (Rate, Statistic)):
         raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
     if isinstance(stated, Limit):
-        in_percent = any(piece["percent"] for piece in _PIECE.finditer(text))
-        return replace(stated, in_percent=in_percent)
+        return replace(
+            stated, in_percent=any(piece["percent"] for piece in _PIECE.finditer(text))
+        )
     return stated
 
 

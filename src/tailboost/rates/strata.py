@@ -273,7 +273,7 @@ class Counts:
         if self.costs is not None:
             parts.append(self.weights * self.costs[np.arange(len(cell)), action])
         sums = [np.bincount(entry, part, n_cells * n_strata) for part in parts]
-        return np.concatenate([part.reshape(n_cells, n_strata) for part in sums], axis=1)
+        return np.hstack([part.reshape(n_cells, n_strata) for part in sums])
 
     def of(self, actions: Ints) -> Floats:
         """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""

@@ -23,8 +23,8 @@ from tailboost.core import (
     text,
 )
 
-# Bits of the 24 of a float32 that a digest keeps of a fraction: the same number read from another file, or
-# computed by another machine, is the same number. Of a single column it keeps more, to tell rows apart.
+# A digest keeps so many of the 24 significant bits of a fraction, because the same number may differ in the
+# last ones after another file or another machine. Of a single column it keeps more, to tell rows apart.
 KEPT_BITS = 16
 KEPT_BITS_ALONE = 20
 

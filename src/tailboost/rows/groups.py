@@ -157,8 +157,11 @@ class GroupNames:
         """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
         if self.titles == (None,):
             return self.values[0]
-        columns = zip(self.titles, self.values, strict=True)
-        pairs = [(column, value) for column, values in columns for value in values.tolist()]
+        pairs = [
+            (title, value)
+            for title, values in zip(self.titles, self.values, strict=True)
+            for value in values.tolist()
+        ]
         return np.fromiter(pairs, object)  # np.array would make a table of two columns
 
     def numbers_in(self, known: Self, numbers: Ints, argument: str) -> Ints:
@@ -206,7 +209,7 @@ class GroupNames:
             if set(known).isdisjoint(groups):
                 are_of_fit = False
                 known = ()
-            values.append(np.array([*dict.fromkeys((*groups, *known))], dtype=object))
+            values.append(np.array([*dict.fromkeys((*groups, *known))], object))
         names = replace(self, values=tuple(values))
         if not are_of_fit:
             return names, ()

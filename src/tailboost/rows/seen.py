@@ -1,219 +1,19 @@
-"""Which rows were used before, and the attempts to certify: one digest a row, and two rules.
+"""What has used rows: the attempts to certify a model, in its ledger, and the records of all its rows."""
 
-No bound reads them: they only refuse.
-"""
-
-from __future__ import annotations
-
-import base64
-import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from tailboost.core import Document, LeakageError, NotCertifiedError, frozen_object
+from tailboost.rows.recognised import Seen, first_repeated
 
-from tailboost.core import (
-    Document,
-    Hashes,
-    LeakageError,
-    NotCertifiedError,
-    frozen_object,
-)
-from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
-
-#: Reason for rows that equal known rows: copies, or features and scores with few values.
-EqualRows = Literal["copies", "natural"]
-# Uses of rows, in messages.
-TRAINED_ON = "the model was trained on"
-SELECTED_ON = "the rule was selected on"
-CALIBRATED_ON = "the rule was calibrated on"
-# About the largest number of rows with digests that are kept of a table, of four bytes each.
-MOST_DIGESTS = 50_000
-# So many rows of a table, or this share of them, may equal known rows where no row repeats.
-A_FEW = 3.0
-SMALL_SHARE = 0.001
-# Allowed excess over what repetition within the tables predicts: in standard errors, in rows that may repeat
-# (by 99 % where none does), and for a shift of the population as many rows again, up to a share.
-STANDARD_ERRORS = 3.0
-UNSEEN = 9.0
-SHIFTED = 0.05
-# Probability up to which a table of repeating rows is no part of another one by chance.
-PART_BY_CHANCE = 1e-5
 # Share of the error probability left that an attempt spends: the first spends .9.
 SPENT_EACH = 0.9
 # An attempt needs more than this share of the error probability; less is rounding.
 LEAST_LEFT = 1e-9
-# Fewer stated training rows than this share of the fresh ones are not taken for all.
-FEWEST_TRAINED = 0.1
 # One lock for all ledgers: an entry takes milliseconds.
 _LOCK = threading.Lock()
-
-
-@frozen_object
-class Seen:
-    """The digests of the rows of a table; of a large table, of a sample of contents.
-
-    Attributes
-    ----------
-    digests : ndarray of uint32, shape (m,)
-        The smallest digests, sorted, one for each row.
-    limit : int
-        All rows with a digest of at most this are included.
-    use : str
-        What the rows were used for, as the start of a sentence.
-    of_scores : bool or "columns"
-        Whether the rows are scores, where different rows may be equal: then digests have the column of the
-        label, whatever it is called. True in files of earlier versions, which wrote the name of the label.
-    named : Seen or None
-        Rows of scores as earlier versions wrote them.
-    """
-
-    digests: NDArray[np.uint32]
-    limit: int = 2**32 - 1
-    use: str = ""
-    of_scores: bool | str = False
-    named: Seen | None = None
-
-    @classmethod
-    def of(
-        cls, hashes: Hashes, use: str = "", rows: Any = None, score_labels: Sequence[Any] = ()
-    ) -> Self:
-        """Return the rows of a table by their `hash_rows`, rounded.
-
-        Of scores ``score_labels`` are the labels of the columns, and ``rows``, as of `Rows.read`, have those
-        of the rows: other names of them make no other rows.
-        """
-        named = None
-        of_scores: Any = False
-        if len(score_labels) and len(hashes):
-            by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
-            named = replace(cls.of(by_name, use), of_scores=True)
-            is_other = [name not in score_labels for name in rows.classes.tolist()]
-            hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
-            of_scores = "columns"
-        digests = np.sort((hashes >> 32).astype(np.uint32))
-        seen = cls(digests, use=use, of_scores=of_scores, named=named)
-        if len(digests) > MOST_DIGESTS:
-            return seen.up_to(int(digests[MOST_DIGESTS - 1]))
-        return seen
-
-    def __len__(self) -> int:
-        return len(self.digests)
-
-    def up_to(self, limit: int) -> Self:
-        """Return the rows with a digest of at most a limit."""
-        n = np.searchsorted(self.digests, limit, side="right")
-        return replace(self, digests=self.digests[:n].copy(), limit=min(self.limit, limit))
-
-    @property
-    def n_repeated(self) -> int:
-        """Number of the rows with an equal row in the table."""
-        counts = np.unique_counts(self.digests).counts
-        return int(counts[counts > 1].sum())
-
-    def beside(self, known: Seen) -> Seen:
-        """Return these rows in the form of known rows, up to their limit."""
-        new = self.named if self.named and known.of_scores is True else self
-        return new.up_to(known.limit)
-
-    def share_in(self, known: Seen) -> float:
-        """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
-        new = self.beside(known)
-        if not len(new):
-            return float("nan")
-        return float(np.isin(new.digests, known.digests).mean())
-
-    def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
-        """Return whether these rows repeat known rows beyond chance.
-
-        If equal rows are "copies", the tables repeat if they have more rows in common than `_most_by_chance`.
-        For either reason they repeat if they are the same table, or if one is a part of the other and is so
-        large that chance hardly makes it one.
-        """
-        new = self.beside(known)
-        used = known.up_to(new.limit)
-        if new.of_scores != known.of_scores or not len(new) or not len(used):
-            return False
-        small, large = sorted((new, used), key=len)
-        values, counts = np.unique_counts(small.digests)
-        ends = [np.searchsorted(large.digests, values, side) for side in ("left", "right")]
-        n_common = int(np.minimum(counts, ends[1] - ends[0]).sum())
-        if equal_rows == "copies" and n_common > _most_by_chance(small, large):
-            return True
-        if n_common < len(small):
-            return False
-        repeated = max(large.n_repeated, 1) / len(large)
-        return len(small) == len(large) or repeated ** len(small) < PART_BY_CHANCE
-
-    def to_dict(self) -> Document:
-        """Return plain types for JSON."""
-        digests = base64.b64encode(self.digests.astype("<u4").tobytes()).decode()
-        return {**vars(self), "digests": digests, "named": None}
-
-    @classmethod
-    def from_dict(cls, state: Document) -> Self:
-        """Return the rows written by `to_dict`; raise KeyError, TypeError or ValueError for another state."""
-        content = base64.b64decode(state["digests"], validate=True)
-        digests = np.frombuffer(content, "<u4").astype(np.uint32)
-        if (digests[1:] < digests[:-1]).any():
-            raise ValueError("digests of rows are damaged")
-        return cls(digests, int(state["limit"]), str(state["use"]), state["of_scores"])
-
-
-def _most_by_chance(small: Seen, large: Seen) -> float:
-    """Return how many rows of the smaller of two independent tables may be in the larger one.
-
-    Independent rows of a population equal one of n rows as often as these equal one another: the share of
-    rows that repeat estimates it (Good and Turing). So each table predicts the number, and the smaller
-    prediction counts: copies that somebody made within one table do not widen it. Where no row repeats, three
-    rows or one in a thousand are chance.
-    """
-    n = len(small)
-    ratio = n / len(large)
-    few = max(A_FEW, SMALL_SHARE * n)
-    if not small.n_repeated + large.n_repeated:
-        return few
-    by_large = _by_chance(large.n_repeated, ratio, n)
-    return max(few, min(by_large, _by_chance(small.n_repeated, 1 / ratio, n)))
-
-
-def _by_chance(n_repeated: int, ratio: float, n: int) -> float:
-    """Return how many of n rows may be equal by chance, by the number of rows that repeat in a table.
-
-    The ``ratio`` is that of expected equal rows to repeating ones, which are pairs about as Poisson's.
-    """
-    expected = ratio * (n_repeated + STANDARD_ERRORS * math.sqrt(2 * n_repeated) + UNSEEN)
-    shifted = min(ratio * n_repeated, SHIFTED * n)
-    return expected + STANDARD_ERRORS * math.sqrt(expected) + shifted
-
-
-def first_repeated(
-    new: Seen, tables: Iterable[Seen], equal_rows: EqualRows = "copies"
-) -> Seen | None:
-    """Return the first of some tables that a table repeats; None without one."""
-    return next((table for table in tables if new.repeats(table, equal_rows)), None)
-
-
-def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -> float:
-    """Return the largest share of rows that equal those of a table; raise LeakageError beyond chance."""
-    known = first_repeated(rows, tables, equal_rows)
-    if known is None:
-        return float(np.nanmax([0.0, *map(rows.share_in, tables)]))
-    cure = ""
-    if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
-        cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"
-    share = rows.share_in(known)
-    raise LeakageError(
-        f"X: {known.use} {round(share * len(rows)):,} of these rows ({100 * share:.3g} %), or rows "
-        "equal to them, so errors are smaller than on new rows. Give rows that no fit, selection "
-        f"or calibration had{cure}"
-    )
-
-
-# -- attempts ----------------------------------------------------------------------------------------------
 
 
 @frozen_object
@@ -357,7 +157,7 @@ class Records:
     used: tuple[Seen, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
 
-    def using(self, *tables: Seen) -> Records:
+    def using(self, *tables: Seen) -> Self:
         """Return these records with further used rows; each table counts once."""
         return replace(self, used=tuple(dict.fromkeys((*self.used, *tables))))
 
