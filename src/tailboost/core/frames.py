@@ -95,9 +95,7 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
     if data is None or not isinstance(X, data.Dataset):
         return as_pandas(X), y
     rows, labels = read_dataset(X)
-    if y is None:
-        y = labels
-    return rows, y
+    return rows, labels if y is None else y
 
 
 def read_dataset(dataset: Any) -> tuple[Array, Array | None]:

@@ -204,19 +204,19 @@ class Limit(Statistic):
         by_name = isinstance(bound, Mapping) and bool(bound) and not compares
         in_percent = False
         numbers = {}
-        for name, each in (bound if by_name else {None: bound}).items():
-            number: object = each
-            if str(each).endswith("%"):
+        for name, given in (bound if by_name else {None: bound}).items():
+            number: object = given
+            if str(given).endswith("%"):
                 in_percent = True
-                number = float(each[:-1]) / 100
+                number = float(given[:-1]) / 100
             if isinstance(number, bool) or not isinstance(number, Real):
                 raise TypeError(
                     f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of "
-                    f"them by subgroup, got {each!r}"
+                    f"them by subgroup, got {given!r}"
                 )
             if not low <= float(number) <= high:
                 raise ValueError(
-                    f"{rate!r}: the bound must be from {low:g} to {high:g}, got {each!r}"
+                    f"{rate!r}: the bound must be from {low:g} to {high:g}, got {given!r}"
                 )
             numbers[plain(name)] = float(number)
         if compares and (rate.is_ratio or rate.by is None):

@@ -190,8 +190,10 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
     labels = None
     if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
-        review = [HUMAN_REVIEW] * (HUMAN_REVIEW in matrix.columns)
-        matrix = in_class_order(matrix, "cost", np.array([*labels, *review], object))
+        names = [*labels]
+        if HUMAN_REVIEW in matrix.columns:
+            names.append(HUMAN_REVIEW)
+        matrix = in_class_order(matrix, "cost", np.array(names, object))
     values = finite(matrix, "cost")
     K = len(values)
     if K < 2 or values.shape not in ((K, K), (K, K + 1)):
@@ -521,8 +523,8 @@ def _worst(kind: str, level: float, loss: Rate, by: By) -> Rate:
             f"{kind} takes error() or cost() of all rows, without by=: its bound holds for every group "
             "that is large enough"
         )
-    words = WORST[kind].format(loss.kind, level, 100.0 * level)
-    return Rate(kind, loss=loss, level=level, name=words)
+    name = WORST[kind].format(loss.kind, level, 100.0 * level)
+    return Rate(kind, loss=loss, level=level, name=name)
 
 
 def largest(rate: Rate) -> Statistic:

@@ -291,10 +291,11 @@ class Rate(Bounded):
                 "and the command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
             )
         names, is_in_subgroup = subgroups_of(strata, self.by)
-        inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
+        is_inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
         numerator, denominator = self.tables(strata)
-        top = inside * numerator[strata.y]
-        bottom = (inside | (self.kind == "representation")) * denominator[strata.y]
+        top = is_inside * numerator[strata.y]
+        # A representation is among the rows of all subgroups.
+        bottom = (is_inside | (self.kind == "representation")) * denominator[strata.y]
         # All rows that some answer brings into the denominator.
         mass = (bottom.max(axis=2) > 0) @ strata.mass
         low, high = 0.0, 1.0
@@ -321,13 +322,13 @@ class Rate(Bounded):
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
             among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
-            of_answers = top[answered.stratum[rows]]
+            values_by_answer = top[answered.stratum[rows]]
             if self.needs_costs:
-                of_answers = answered.costs[rows]
+                values_by_answer = answered.costs[rows]
             if shares is None:
-                values = of_answers[np.arange(len(rows)), answered.actions[rows]]
+                values = values_by_answer[np.arange(len(rows)), answered.actions[rows]]
             else:
-                values = (of_answers * shares[rows]).sum(axis=1)
+                values = (values_by_answer * shares[rows]).sum(axis=1)
             samples.append(Sample(name, rows, values, terms.low, terms.high, among[rows]))
         return samples
 

@@ -154,12 +154,13 @@ class Counts:
             share = np.broadcast_to(share[0], len(share))  # takes no memory
         mass: Any = np.bincount(stratum, share, n_strata)
         squares = np.bincount(stratum, share**2, n_strata)
-        cost_range, mean_costs = (0.0, 1.0), None
+        cost_range = (0.0, 1.0)
+        mean_costs = None
         if costs is not None:
             costs = np.pad(costs, ((0, 0), (0, 1)))[:, : len(classes) + int(defers)]
             cost_range = (float(costs.min()), float(costs.max()))
-            of_actions = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
-            mean_costs = np.column_stack(of_actions) / np.where(mass > 0, mass, 1.0)[:, None]
+            sums = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
+            mean_costs = np.column_stack(sums) / np.where(mass > 0, mass, 1.0)[:, None]
         labels, titles, values = plain(
             (tuple(classes), names.titles, tuple(map(tuple, names.values)))
         )

@@ -156,9 +156,9 @@ def share_of_copies(hashes: Hashes, y: Ints) -> float:
     multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table or
     for a label, or if contents of one label repeat, and those of another one hardly do.
     """
-    of_labels = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
-    counts = np.concatenate(of_labels)
-    for part in (counts, *of_labels):
+    counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
+    counts = np.concatenate(counts_by_label)
+    for part in (counts, *counts_by_label):
         by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
         occurring = np.bincount(part)  # number of contents with so many rows
         for k in range(MOST_COPIES, 1, -1):
@@ -169,7 +169,7 @@ def share_of_copies(hashes: Hashes, y: Ints) -> float:
                     f"{'' if part is counts else ' of a label'} occur {k} times, or a "
                     f"multiple of {k}, which is no chance. {CURE_OF_COPIES}"
                 )
-    repeating = [np.mean(each > 1) for each in of_labels if len(each) >= LEAST_CONTENTS]
+    repeating = [np.mean(part > 1) for part in counts_by_label if len(part) >= LEAST_CONTENTS]
     if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
         raise LeakageError(
             f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "

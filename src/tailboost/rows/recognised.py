@@ -143,11 +143,15 @@ class Seen:
     @classmethod
     def from_dict(cls, state: Document) -> Self:
         """Return the rows written by `to_dict`; raise KeyError, TypeError or ValueError for another state."""
-        content = base64.b64decode(state["digests"], validate=True)
-        digests = np.frombuffer(content, "<u4").astype(np.uint32)
+        digests = np.frombuffer(base64.b64decode(state["digests"], validate=True), "<u4")
         if (digests[1:] < digests[:-1]).any():
             raise ValueError("digests of rows are damaged")
-        return cls(digests, int(state["limit"]), str(state["use"]), state["of_scores"])
+        return cls(
+            digests.astype(np.uint32),
+            int(state["limit"]),
+            str(state["use"]),
+            state["of_scores"],
+        )
 
 
 def _most_by_chance(small: Seen, large: Seen) -> float:

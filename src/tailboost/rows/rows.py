@@ -133,15 +133,16 @@ class Rows:
             raise ValueError(f"X{suffix} and y{suffix} are needed")
         first, table = next(iter(given.items()))
         n = n_rows_of(table)
-        of_groups = f"groups{suffix}"
-        columns = group_columns(given.pop(of_groups, None), of_groups, X)
+        groups_argument = f"groups{suffix}"
+        columns = group_columns(groups, groups_argument, X)
         classes = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
             y = y.astype(least_type(len(classes)))
         for name, values in given.items():
-            check_length(values, name, n, first)
-        names, numbers = GroupNames.of(columns, of_groups, n, first)
+            if name != groups_argument:  # its columns are checked as such
+                check_length(values, name, n, first)
+        names, numbers = GroupNames.of(columns, groups_argument, n, first)
         if clusters is not None:
             _, clusters = coded(clusters, "clusters")
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
@@ -194,8 +195,8 @@ class Rows:
         """
         hashes = hashes_of_pairs(contents, hashes_of_names(self.classes)[self.y])
         for title, values, numbers in self._by_column:
-            of_title = hashes_of_names(np.array([str(title)]))
-            hashes += hashes_of_pairs(hashes_of_names(values), of_title)[numbers]
+            title_hash = hashes_of_names(np.array([str(title)]))
+            hashes += hashes_of_pairs(hashes_of_names(values), title_hash)[numbers]
         if self.costs is not None:
             hashes = hashes_of_pairs(hashes, hash_rows(self.costs))
         return hashes
@@ -275,9 +276,9 @@ class Rows:
             pairs = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
             contents, content_of_row = np.unique(pairs, return_inverse=True)
             weight = np.bincount(content_of_row, weight)
-            of_content = np.empty(len(contents), stratum.dtype)
-            of_content[content_of_row] = stratum
-            stratum = of_content
+            stratum_of_content = np.empty(len(contents), stratum.dtype)
+            stratum_of_content[content_of_row] = stratum
+            stratum = stratum_of_content
         sums = np.bincount(stratum, weight, n_strata)
         squares = np.bincount(stratum, weight**2, n_strata)
         return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)

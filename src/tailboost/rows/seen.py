@@ -34,8 +34,8 @@ class Attempt:
         # A rule of a file answers without scikit-learn.
         from tailboost.core.ranges import UNIT, check_number
 
-        spent = check_number(state["spent"], "spent", UNIT)
-        return cls(str(state["key"]), Seen.from_dict(state["rows"]), spent)
+        rows = Seen.from_dict(state["rows"])
+        return cls(str(state["key"]), rows, check_number(state["spent"], "spent", UNIT))
 
 
 def attempts_of(previous: Any) -> tuple[Attempt, ...]:
@@ -129,8 +129,7 @@ class Ledger:
                 recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
             self.attempts = tuple(recorded.values())
         # A repeated call may be followed by later attempts, which are none of its result.
-        own = list(recorded).index(attempt.key)
-        return self.attempts[: own + 1]
+        return self.attempts[: list(recorded).index(attempt.key) + 1]
 
 
 # -- records of a model ------------------------------------------------------------------------------------
