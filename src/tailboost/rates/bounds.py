@@ -14,8 +14,8 @@ from scipy.stats import binom
 
 from tailboost.core import Array, Floats, Ints
 
-# Powers of √½ from 1 to a thousandth: the stakes of the bets on later rows, with even weights, and the
-# weights of the bets here, whose stakes are their inverses.
+# Powers of √½ from 1 to a thousandth. Bets on later rows (`tailboost.guarantees.bets`) have these stakes and
+# even weights. Bets here have these weights, and stakes in proportion to the inverse numbers.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 
 

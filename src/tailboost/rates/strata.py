@@ -75,17 +75,17 @@ class Strata:
 
     @cached_property
     def n_classes(self) -> int:
-        """K."""
+        """The number K of classes."""
         return len(self.classes)
 
     @cached_property
     def n_combinations(self) -> int:
-        """G."""
+        """The number G of combinations of groups."""
         return len(self.combinations)
 
     @cached_property
     def n_actions(self) -> int:
-        """A: the labels, and deferral if allowed."""
+        """The number A of actions: the labels, and deferral if it is allowed."""
         return self.n_classes + self.defers
 
     @cached_property

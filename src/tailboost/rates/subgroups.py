@@ -31,7 +31,7 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
     """
 
     def members(values: Sequence[Name], number: Ints) -> list[tuple[Name, Mask]]:
-        """Return the values of an axis with masks of their strata, which have the ``number`` of theirs."""
+        """Return each value of an axis with the mask of its strata, by the number of each stratum's value."""
         return [(value, number == i) for i, value in enumerate(values)]
 
     classes = members(strata.classes, strata.y)

@@ -66,17 +66,17 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> Columns:
         groups = _columns_of_X(groups, name, X)
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        names = list(groups)
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"{name} must have columns with different names, got {names}")
-        for column in names:
-            if column in ("class", "cell") or (column == "group" and len(names) > 1):
+        titles = list(groups)
+        if not titles or len(set(titles)) < len(titles):
+            raise ValueError(f"{name} must have columns with different names, got {titles}")
+        for title in titles:
+            if title in ("class", "cell") or (title == "group" and len(titles) > 1):
                 raise ValueError(
-                    f"{name}: a column is named {column!r}, which has another meaning in by=; "
+                    f"{name}: a column is named {title!r}, which has another meaning in by=; "
                     "give the column another name"
                 )
-        names.sort(key=str)
-        return {column: with_interval_names(groups[column]) for column in names}
+        titles.sort(key=str)
+        return {title: with_interval_names(groups[title]) for title in titles}
     groups = with_interval_names(groups)
     # NumPy would turn 1 beside "a" into "1".
     array = groups if hasattr(groups, "dtype") else np.asarray(groups, object)
