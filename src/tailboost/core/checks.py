@@ -124,7 +124,8 @@ def coded(
         if code_of_row.min(initial=0) >= 0:  # −1 is a missing entry, which is refused below
             names, number_of_code = coded(np.asarray(distinct), name, target=target)
             return names, number_of_code[code_of_row]
-    # NumPy would turn 1 beside "a" into "1".
+
+    # The column as an array of one dimension; NumPy would turn 1 beside "a" into "1".
     array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if target and array.ndim > 1:
         from sklearn.utils import column_or_1d  # a rule of a file answers without it
@@ -136,7 +137,9 @@ def coded(
         )
     if not array.size:
         raise ValueError(f"{name} has no rows (0 samples)")
-    entry_of_row: Any = slice(None)  # each row has an entry of its own
+
+    # Entries of any type are reduced to the distinct ones; an array of numbers keeps an entry for each row.
+    entry_of_row: Any = slice(None)
     missing = np.zeros(len(array), bool)
     n_kinds = 1
     if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
@@ -152,6 +155,7 @@ def coded(
         n_kinds = len({isinstance(entry, str) for entry in number_of})
     elif array.dtype.kind == "f":
         missing = ~np.isfinite(array)
+
     if missing.any():
         raise ValueError(
             f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
@@ -164,6 +168,7 @@ def coded(
             f"{name} must hold text or numbers, such as years for dates, got dtype "
             f"{array.dtype}. Complex data not supported"
         )
+
     names, number_of_entry = distinct_and_numbers(array)
     if target and names.dtype.kind == "U" and not np.char.strip(names).all():
         raise ValueError(f"{name} has blank text; drop its rows, or write a name there")

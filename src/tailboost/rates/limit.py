@@ -196,11 +196,13 @@ class Limit(Statistic):
             If the bound is not a number, or is outside of the possible range.
         """
         compares = form in COMPARISONS
+        # The bounds that are possible.
         low, high = 0.0, 1.0
         if rate.in_costs and form != RATIO:
             high = ALL_COSTS
         if rate.in_costs and not compares:
             low = -ALL_COSTS
+        # The bound as a number, or the bounds by subgroup.
         by_name = isinstance(bound, Mapping) and bool(bound) and not compares
         in_percent = False
         numbers = {}

@@ -142,6 +142,7 @@ class Counts:
         costs : ndarray of shape (n, K) or (n, A), optional
             Cost of each action for each row; deferral costs nothing by default.
         """
+        # The combinations of groups that occur, and the stratum of each row.
         combination = crossed(groups, len(y))
         n_combinations = combination.max(initial=0) + 1
         combinations = np.zeros((n_combinations, len(groups)), np.int32)
@@ -149,6 +150,8 @@ class Counts:
             combinations[combination, j] = column
         n_strata = len(classes) * n_combinations
         stratum = (y * n_combinations + combination).astype(least_type(n_strata))
+
+        # Weight, effective size and mean costs of each stratum.
         share = weight / weight.sum()
         if not np.ptp(share):
             share = np.broadcast_to(share[0], len(share))  # takes no memory
@@ -161,6 +164,7 @@ class Counts:
             cost_range = (float(costs.min()), float(costs.max()))
             sums = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
             mean_costs = np.column_stack(sums) / np.where(mass > 0, mass, 1.0)[:, None]
+
         labels, titles, values = plain(
             (tuple(classes), names.titles, tuple(map(tuple, names.values)))
         )
@@ -226,6 +230,8 @@ class Counts:
         n = len(truth)
         check_length(answers, "answers", n, "y_true")
         draws = np.ndim(answers) == 2
+
+        # Which rows are deferred: by the mask, or by the answer, unless a label is called so.
         if deferred is not None:
             deferred = check_deferred(deferred, n)
         is_review = np.asarray(answers) == HUMAN_REVIEW
@@ -237,6 +243,8 @@ class Counts:
             raise ValueError(
                 "deferred: a randomised rule has probabilities of deferral instead"
             )
+
+        # The numbers of the labels, of the answers and of the groups.
         predicted = truth if draws else label_column(answers, "answers")
         if labels is None:
             labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
@@ -257,6 +265,8 @@ class Counts:
         )
         if not draws:
             return replace(rows, actions=actions)
+
+        # Each answer of a randomised rule is a row with its part of the weight.
         shares = np.asarray(in_class_order(answers, "answers", classes))
         row, actions = np.indices(shares.shape).reshape(2, -1)
         weights = rows.weights[row] * shares.ravel()

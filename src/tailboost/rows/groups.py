@@ -65,7 +65,7 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> Columns:
     if isinstance(groups, (str, list, tuple)):
         groups = _columns_of_X(groups, name, X)
     groups = as_pandas(groups)
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # columns with names
         titles = list(groups)
         if not titles or len(set(titles)) < len(titles):
             raise ValueError(f"{name} must have columns with different names, got {titles}")
@@ -80,7 +80,7 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> Columns:
     groups = with_interval_names(groups)
     # NumPy would turn 1 beside "a" into "1".
     array = groups if hasattr(groups, "dtype") else np.asarray(groups, object)
-    if array.ndim == 1:
+    if array.ndim == 1:  # one column, which may have a name
         title = getattr(groups, "name", None)
         if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):
             title = None

@@ -126,6 +126,8 @@ class Rows:
                 f"X{suffix} is a model, {type(X).__name__}: the table comes after the model, "
                 "and then y"
             )
+
+        # All arguments have the same rows in the same order.
         arguments = {"X": X, "y": y, "groups": groups, "costs": costs, "clusters": clusters}
         given = {name + suffix: each for name, each in arguments.items() if each is not None}
         check_indexes(**given, **{f"sample_weight{suffix}": sample_weight})
@@ -135,6 +137,8 @@ class Rows:
         n = n_rows_of(table)
         groups_argument = f"groups{suffix}"
         columns = group_columns(groups, groups_argument, X)
+
+        # Labels, groups and clusters become numbers.
         classes = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
