@@ -146,7 +146,9 @@ def coded(
         entries = array.tolist()
         try:
             number_of = {entry: j for j, entry in enumerate(dict.fromkeys(entries))}
-            array = np.array([*number_of])
+            array = np.array(
+                [*number_of]
+            )  # from here on the distinct entries, no longer the rows
             (_,) = array.shape  # entries that are tuples make a table
         except (TypeError, ValueError):
             raise ValueError(f"{name} must have a number or text in each row") from None

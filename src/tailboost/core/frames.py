@@ -286,11 +286,12 @@ class Partitions:
 
     def counted(self) -> Self:
         """Return the partitions with number, index and distinct values of their rows, after a pass."""
-        n_rows = 0
+        n_rows = n_columns = 0
         parts_of: dict[Any, list[Any]] = {}
         indexes = []
         for part in self:
             n_rows += len(part)
+            n_columns = part.shape[1]
             if not hasattr(part, "iloc"):  # an array
                 continue
             indexes.append(part.iloc[:, :0])
@@ -306,7 +307,7 @@ class Partitions:
             self,
             used=np.arange(n_rows),
             n_rows=n_rows,
-            n_columns=part.shape[1],
+            n_columns=n_columns,
             distinct=distinct,
             index=index,
         )

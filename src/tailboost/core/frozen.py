@@ -1,4 +1,4 @@
-"""Immutable data classes, by one word each."""
+"""Immutable data classes, by one word each, and how files make them anew."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform

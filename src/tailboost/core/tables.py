@@ -57,7 +57,7 @@ def number_or_none(value: float) -> float | None:
 
 
 def filled_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Cells:
-    """Return the columns of a table with an entry."""
+    """Return a table without the columns in which no row has an entry."""
     is_filled = list(map(any, zip(*rows, strict=True)))
     return [*compress(heads, is_filled)], [[*compress(row, is_filled)] for row in rows]
 

@@ -1,4 +1,4 @@
-"""Versions of Python and of the packages behind results; documents, and the versions of their formats."""
+"""What results and documents were made with: versions of packages, and formats of documents."""
 
 import platform
 from collections.abc import Callable, Iterator, Mapping

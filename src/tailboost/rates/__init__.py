@@ -5,6 +5,7 @@ expression serves as objective, limit, report and certificate. Rates are values:
 be hashed, pickled and written as text.
 """
 
+# Users who catch it find the error of limits beside the limits.
 from tailboost.core import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.limit import *
 from tailboost.rates.make import *

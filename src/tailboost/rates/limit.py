@@ -179,12 +179,13 @@ class Limit(Statistic):
     bound: Stated
     in_percent: bool = field(default=False, compare=False, repr=False)
 
+    # Python reads `0.1 <= rate <= 0.3` as a limit `and` a limit, so a chain asks for a truth value.
     def __bool__(self, bound: Stated = None) -> NoReturn:
         raise TypeError(
             f"a limit is neither true nor false; write two limits, not a chain: {self!r}"
         )
 
-    __lt__ = __gt__ = __le__ = __ge__ = __bool__
+    __lt__ = __gt__ = __le__ = __ge__ = __bool__  # these pass a bound
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
@@ -277,11 +278,13 @@ class Limit(Statistic):
 
     def interval(self, lower: Floats, upper: Floats) -> tuple[float, float]:
         """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
+        # First the rates as near as their bounds allow, then each two of them as far apart.
         highest = lower.max()
         pairs = [(min(upper.min(), highest), highest)]
         pairs += [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]
         values = [self.value(np.array(pair)) for pair in pairs]
-        return (values[0], max(values)) if self.from_above else (min(values), values[0])
+        nearest = values[0]
+        return (nearest, max(values)) if self.from_above else (min(values), nearest)
 
     @property
     def pair(self) -> tuple[float, float]:
@@ -315,7 +318,8 @@ class Limit(Statistic):
     def violation(self, largest: Floats, smallest: Floats) -> Floats:
         """Return the violation by the largest and the smallest of ``sign * (rate - level)``; 0 for NaN.
 
-        Of compared rates no pair has less room than the largest and the smallest one.
+        Of compared rates the level is 0, and no pair has less room than the largest and the smallest one. For
+        a ratio ``sign`` is −1, so ``largest`` is minus the smallest rate, and ``smallest`` minus the largest.
         """
         if self.compares:
             a, c = self.pair

@@ -36,8 +36,8 @@ from tailboost.rows import HUMAN_REVIEW
 # A true label and an answer; None stands for each of them.
 Pair = tuple[Name, Name]
 Pairs = tuple[Pair, ...]
-# In the pairs of `KINDS`: the label that the rate is about, or that of the row if it is about none, and
-# another label. No label is a tuple.
+# Parts of the pairs in `KINDS`. LABEL is the label that the rate is about; a rate about none takes the label
+# of each row. OTHER is each other label. They are tuples, which no label of a user is.
 LABEL = ("label",)
 OTHER = ("other",)
 PARTS = {"L": LABEL, "O": OTHER, "R": HUMAN_REVIEW, "*": None}
@@ -74,7 +74,8 @@ KINDS = {
         line.split(None, 3) for line in TABLE.split("\n") if line
     )
 }
-# Means of the losses of rows in the worst population, and their printed names.
+# Means of the losses of rows in the worst population, and their printed names: {0} is the loss, {1} the
+# level, {2} the level in percent.
 WORST = {
     "tail": "expected {0} of the worst {2:g} % of rows",
     "shift": "expected {0} within a KL divergence of {1:g}",
@@ -136,6 +137,7 @@ class Rate(Bounded):
         by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
+        # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
         vars(self).update(KINDS.get(self.kind, {}), label=checked_label(self.label), by=by)
         if self.label is None and "{label}" in self.name:
             raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
@@ -236,41 +238,33 @@ class Rate(Bounded):
         """
         K = strata.n_classes
         classes, actions = np.indices((K, strata.n_actions))
-
-        def number_of(label: Name) -> int:
-            """Return the number of a class; text and numbers are different labels, and so are True and 1."""
-            for number, name in enumerate(strata.classes):
-                if name == label and isinstance(name, bool) >= isinstance(label, bool):
-                    return number
-            raise ValueError(
-                f"no class is called {label!r}: there are {strata.classes[:NAMES_SHOWN]}"
-            )
-
-        own = classes if self.label is None else number_of(self.label)
+        own = classes if self.label is None else number_of(self.label, strata)
 
         def are(numbers: Ints, part: Name) -> Mask:
             """Return where classes or actions are a part of a pair."""
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
             known = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
-            return numbers == (known[part] if part in known else number_of(part))
+            return numbers == (known[part] if part in known else number_of(part, strata))
 
         counted, among = (
-            np.array([are(classes, label) & are(actions, answer) for label, answer in pairs])
+            np.array(
+                [are(classes, label) & are(actions, answer) for label, answer in pairs], float
+            )
             for pairs in (self.counted, self.among)
         )
-        top = counted.max(axis=0) * 1.0
-        bottom = among.max(axis=0) * 1.0
+        top = counted.max(axis=0)
+        bottom = among.max(axis=0)
         if self.kind == "f_score":
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
-        if self.matrix is not None:
+        if self.matrix:
             costs = np.array(self.matrix, float)
             if len(costs) != K or len(self.labels or costs) != K:
                 raise ValueError(
                     f"cost: the matrix has shape {costs.shape}, and there are {K} classes"
                 )
-            if self.labels is not None:
-                order = np.argsort([number_of(label) for label in self.labels])
+            if self.labels:
+                order = np.argsort([number_of(label, strata) for label in self.labels])
                 costs = costs[order][:, [*order, *range(K, costs.shape[1])]]
             # A cost of deferral is left out without deferral; a missing one is 0.
             top = np.pad(costs, ((0, 0), (0, 1)))[:, : strata.n_actions]
@@ -372,3 +366,14 @@ def checked_label(label: object) -> Any:
     if not isinstance(label, str | int | float | None):
         raise TypeError(f"a label must be text or a number, got {label!r}")
     return label
+
+
+def number_of(label: Name, strata: Strata) -> int:
+    """Return the number of a class; raise ValueError if none is called so.
+
+    Text and numbers are different labels. The label 1 is also the class True, but True is no class 1.
+    """
+    for number, name in enumerate(strata.classes):
+        if name == label and isinstance(name, bool) >= isinstance(label, bool):
+            return number
+    raise ValueError(f"no class is called {label!r}: there are {strata.classes[:NAMES_SHOWN]}")

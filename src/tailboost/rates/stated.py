@@ -160,8 +160,8 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
     limits : list of Limit or str
         The limits.
     to_keep : bool, default=False
-        Whether a rule is to keep them. Then limits are refused that more errors, or more deferred rows, keep
-        more easily, and limits on tails and shifts.
+        Whether a rule is to be selected within the limits. Two kinds are then refused: limits that a rule
+        keeps by more errors or by more deferred rows, and limits on tails and shifts.
 
     Raises
     ------

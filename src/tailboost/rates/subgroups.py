@@ -41,22 +41,21 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
             strata.columns, strata.values, strata.combinations.T, strict=True
         )
     }
-    groups = [
-        (value if len(columns) == 1 else (title, value), inside)
-        for title, column in columns.items()
-        for value, inside in column
-    ]
-    axes = columns | {CLASS: classes, EVERYTHING: [(EVERYTHING, strata.mass >= 0.0)]}
-    if by in (GROUP, CELL) and not columns:
-        raise ValueError(f"by={by!r} needs groups; pass groups=")
-    if by == GROUP:
-        subgroups = groups
-    elif by == CELL:
-        subgroups = [
-            ((label, group), in_group & in_class)
-            for (group, in_group), (label, in_class) in product(groups, classes)
+    if by in (GROUP, CELL):
+        if not columns:
+            raise ValueError(f"by={by!r} needs groups; pass groups=")
+        subgroups = [  # two columns may have the same values
+            (value if len(columns) == 1 else (title, value), mask)
+            for title, column in columns.items()
+            for value, mask in column
         ]
+        if by == CELL:
+            subgroups = [
+                ((label, group), in_group & in_class)
+                for (group, in_group), (label, in_class) in product(subgroups, classes)
+            ]
     else:
+        axes = columns | {CLASS: classes, EVERYTHING: [(EVERYTHING, strata.mass >= 0.0)]}
         try:
             crossed = [axes[name] for name in (by if isinstance(by, tuple) else (by,))]
         except KeyError as unknown:
@@ -72,13 +71,17 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
                 tuple(map({CLASS: label, **group_of}.get, by))
                 for label, group_of in product(strata.classes, known)
             }
-            subgroups = []
-            for name, masks in (zip(*cell, strict=True) for cell in product(*crossed)):
-                inside = np.logical_and.reduce(masks)
-                if name in existing or strata.mass[inside].any():
-                    subgroups.append((name, inside))
-    inside = np.array([inside for _, inside in subgroups], bool)
-    return [name for name, _ in subgroups], inside.reshape(-1, len(strata.mass))
+            crossings = (
+                (name, np.logical_and.reduce(masks))
+                for name, masks in (zip(*cell, strict=True) for cell in product(*crossed))
+            )
+            subgroups = [
+                (name, mask)
+                for name, mask in crossings
+                if name in existing or strata.mass[mask].any()
+            ]
+    masks = np.array([mask for _, mask in subgroups], bool)
+    return [name for name, _ in subgroups], masks.reshape(-1, len(strata.mass))
 
 
 def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:

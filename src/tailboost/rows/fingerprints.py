@@ -119,7 +119,7 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
 
 
 def _word(value: Any, kept_bits: int | None) -> int:
-    """Return any value as a 64-bit word; in exact words, of None, text is no number."""
+    """Return any value as a 64-bit word; without ``kept_bits`` text is no number."""
     with suppress(TypeError, ValueError, OverflowError):
         if kept_bits is not None or not isinstance(value, str):
             number = np.nan if is_missing(value) else float(value)

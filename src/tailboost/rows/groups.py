@@ -51,7 +51,7 @@ EMPTY_NAME = "(empty)"
 # -- columns as given --------------------------------------------------------------------------------------
 
 
-def group_columns(groups: Groups, name: str, X: Table = None) -> Columns:
+def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     """Return the columns of a groups argument by name; a single column without a name has the name None.
 
     The name of a column of a data frame ``X``, or a list of names, are these columns. The columns of a table
@@ -59,20 +59,20 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> Columns:
     the name of a column has another meaning in ``by=``: "class", "cell", and "group" if there are several
     columns; such a name of a Series does not count. Raise it also if the groups have another index than X.
     """
-    check_indexes(X=X, **{name: groups})
+    check_indexes(X=X, **{argument: groups})
     if groups is None or (isinstance(groups, Mapping) and not groups):
         return {}
     if isinstance(groups, (str, list, tuple)):
-        groups = _columns_of_X(groups, name, X)
+        groups = _columns_of_X(groups, argument, X)
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # columns with names
         titles = list(groups)
         if not titles or len(set(titles)) < len(titles):
-            raise ValueError(f"{name} must have columns with different names, got {titles}")
+            raise ValueError(f"{argument} must have columns with different names, got {titles}")
         for title in titles:
             if title in ("class", "cell") or (title == "group" and len(titles) > 1):
                 raise ValueError(
-                    f"{name}: a column is named {title!r}, which has another meaning in by=; "
+                    f"{argument}: a column is named {title!r}, which has another meaning in by=; "
                     "give the column another name"
                 )
         titles.sort(key=str)
@@ -86,20 +86,20 @@ def group_columns(groups: Groups, name: str, X: Table = None) -> Columns:
             title = None
         return {title: array}
     if array.ndim != 2:
-        raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
+        raise ValueError(f"{argument} must be a 1d array or a table, got shape {array.shape}")
     if array.shape[1] == 1:
         return {None: array[:, 0]}
     return dict(enumerate(array.T))
 
 
-def _columns_of_X(groups: str | Sequence[Any], name: str, X: Table) -> Groups:
+def _columns_of_X(groups: str | Sequence[Any], argument: str, X: Table) -> Groups:
     """Return the columns of a data frame that ``groups`` names, by one name or a list; other lists stay."""
     known = list(getattr(X, "columns", ()))
     if isinstance(groups, str):
         if groups not in known:
             raise ValueError(
-                f"{name}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
-                f"{listed(known)}; give one of these, or the column itself, as in {name}=X[{groups!r}]"
+                f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
+                f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
             )
         return as_pandas(X)[[groups]]
     # A list with an entry for each row has groups, even if these are called like columns.
@@ -110,7 +110,10 @@ def _columns_of_X(groups: str | Sequence[Any], name: str, X: Table) -> Groups:
 
 
 def reads_groups(by_group: bool | str, title: Name) -> bool:
-    """Return whether a rule reads a column of groups; False and True are no numbers of columns."""
+    """Return whether a rule reads a column of groups: ``by_group`` is its title, or True for every column.
+
+    Only text is compared with the title: columns of an array are called 0 and 1, which equal False and True.
+    """
     return by_group == title if isinstance(by_group, str) else bool(by_group)
 
 
@@ -124,11 +127,18 @@ def column_words(argument: str, title: Name) -> str:
 
 @frozen_value
 class GroupNames:
-    """Names of groups: the values of each column."""
+    """Names of groups: the title and the values of each column.
 
-    # Distinct values of each column, sorted or in the order of categories.
+    Attributes
+    ----------
+    values : tuple of ndarray
+        Distinct values of each column, sorted or in the order of categories.
+    titles : tuple
+        Name of each column; None for a column without a name.
+    """
+
     values: tuple[Array, ...]
-    titles: tuple[Any, ...]  # name of each column; None for a column without a name
+    titles: tuple[Any, ...]
 
     @classmethod
     def of(cls, columns: Columns, argument: str, n: int, of: str) -> tuple[Self, Ints]:
@@ -250,7 +260,7 @@ def group_numbers(
     columns: Columns,
     rule_groups: Sequence[Name] | None,
     n: int,
-    column: Any,
+    title: Any,
     *,
     others: int | None,
 ) -> Ints:
@@ -265,7 +275,7 @@ def group_numbers(
         The groups of the rule.
     n : int
         Number of rows.
-    column : str, int or None
+    title : str, int or None
         The name of the column that the rule reads, among several.
     others : int or None
         The number of rows of other groups, and of rows without a group; None if they are an error.
@@ -283,19 +293,19 @@ def group_numbers(
     if not n:
         return np.zeros(0, np.intp)
     columns = with_missing_group(columns, rule_groups)
-    is_alone = len(columns) == 1 and None in (column, *columns)  # and needs no name
-    if column not in columns and not is_alone:
+    is_alone = len(columns) == 1 and None in (title, *columns)  # and needs no name
+    if title not in columns and not is_alone:
         raise ValueError(
             f"groups has the columns {list(columns)}: the rule reads "
-            f"{'one column' if column is None else f'the column {column!r}'}"
+            f"{'one column' if title is None else f'the column {title!r}'}"
         )
-    entries = columns.get(column, next(iter(columns.values())))
+    entries = columns.get(title, next(iter(columns.values())))
     check_length(entries, "groups", n, "rows")
     if others is not None:
         number_of = {group: number for number, group in enumerate(rule_groups)}
         labels = np.asarray(entries, object).tolist()
         return np.array([number_of.get(label, others) for label in labels], np.intp)
-    words = column_words("groups", column)
+    words = column_words("groups", title)
     labels = label_column(entries, words)
     return positions(labels, rule_groups, words, "groups not seen in fit")
 

@@ -28,10 +28,12 @@ MOST_DIGESTS = 50_000
 # So many rows of a table, or this share of them, may equal known rows where no row repeats.
 A_FEW = 3.0
 SMALL_SHARE = 0.001
-# Allowed excess over what repetition within the tables predicts: in standard errors, in rows that may repeat
-# (by 99 % where none does), and for a shift of the population as many rows again, up to a share.
+# What is allowed beyond the number of common rows that repetition within a table predicts:
+# so many standard errors,
 STANDARD_ERRORS = 3.0
+# so many repeating rows more in the table (none were seen: then 4.6 pairs are the 99 % bound of their mean),
 UNSEEN = 9.0
+# and, as the population may have shifted, the predicted number once more, up to this share of the rows.
 SHIFTED = 0.05
 # Probability up to which a table of repeating rows is no part of another one by chance.
 PART_BY_CHANCE = 1e-5
@@ -41,7 +43,10 @@ FEWEST_TRAINED = 0.1
 
 @frozen_object
 class Seen:
-    """The digests of the rows of a table; of a large table, of a sample of contents.
+    """The rows of a table as digests, by which they are recognised in later tables.
+
+    Of a large table these are a sample: the rows with the smallest digests, which any table with equal rows
+    has among its smallest, too.
 
     Attributes
     ----------
@@ -52,8 +57,9 @@ class Seen:
     use : str
         What the rows were used for, as the start of a sentence.
     of_scores : bool or "columns"
-        Whether the rows are scores, where different rows may be equal: then digests have the column of the
-        label, whatever it is called. True in files of earlier versions, which wrote the name of the label.
+        What the digests have beside the values. False: nothing. "columns", for scores, where different rows
+        may have equal values: whether the label has a column of scores. True: the name of the label, as in
+        files of earlier versions.
     named : Seen or None
         Rows of scores as earlier versions wrote them.
     """
@@ -76,8 +82,10 @@ class Seen:
         named = None
         of_scores: Any = False
         if len(score_labels) and len(hashes):
+            # Ledgers of earlier versions have rows of scores with the name of the label.
             by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
             named = replace(cls.of(by_name, use), of_scores=True)
+            # Today they have the column of the label: whether it is one of the scored labels.
             is_other = [name not in score_labels for name in rows.classes.tolist()]
             hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
             of_scores = "columns"
@@ -162,23 +170,23 @@ def _most_by_chance(small: Seen, large: Seen) -> float:
     prediction counts: copies that somebody made within one table do not widen it. Where no row repeats, three
     rows or one in a thousand are chance.
     """
-    n = len(small)
-    ratio = n / len(large)
-    few = max(A_FEW, SMALL_SHARE * n)
+    few = max(A_FEW, SMALL_SHARE * len(small))
     if not small.n_repeated + large.n_repeated:
         return few
-    by_large = _by_chance(large.n_repeated, ratio, n)
-    return max(few, min(by_large, _by_chance(small.n_repeated, 1 / ratio, n)))
 
+    def predicted(table: Seen, other: Seen) -> float:
+        """Return how many common rows are chance, by the repeating rows of one ``table`` of the two.
 
-def _by_chance(n_repeated: int, ratio: float, n: int) -> float:
-    """Return how many of n rows may be equal by chance, by the number of rows that repeat in a table.
+        Repeating rows come mostly in pairs. The number of pairs is Poisson's, so that of the rows has the
+        standard error √(2 n_repeated).
+        """
+        n_repeated = table.n_repeated
+        ratio = len(other) / len(table)
+        expected = ratio * (n_repeated + STANDARD_ERRORS * math.sqrt(2 * n_repeated) + UNSEEN)
+        shifted = min(ratio * n_repeated, SHIFTED * len(small))
+        return expected + STANDARD_ERRORS * math.sqrt(expected) + shifted
 
-    The ``ratio`` is that of expected equal rows to repeating ones, which are pairs about as Poisson's.
-    """
-    expected = ratio * (n_repeated + STANDARD_ERRORS * math.sqrt(2 * n_repeated) + UNSEEN)
-    shifted = min(ratio * n_repeated, SHIFTED * n)
-    return expected + STANDARD_ERRORS * math.sqrt(expected) + shifted
+    return max(few, min(predicted(large, small), predicted(small, large)))
 
 
 def first_repeated(

@@ -174,7 +174,7 @@ class Rows:
 
     @property
     def units(self) -> Table:
-        """What is one row if it is equal: the features, or the cluster as the only column."""
+        """The table in which equal rows are one: the features, or the cluster as the only column."""
         return self.X if self.clusters is None else self.clusters[:, None]
 
     @property
