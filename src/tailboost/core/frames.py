@@ -123,7 +123,7 @@ def n_rows_of(X: Table) -> int:
         return int(X.shape[0])
     if isinstance(X, Mapping):
         X = next(iter(X.values()), ())
-    return len(X if hasattr(X, "__len__") else np.atleast_1d(X))
+    return len(X if hasattr(X, "__len__") else np.atleast_1d(np.asarray(X)))
 
 
 def take(X: Table, rows: Array) -> Any:
@@ -286,12 +286,11 @@ class Partitions:
 
     def counted(self) -> Self:
         """Return the partitions with number, index and distinct values of their rows, after a pass."""
-        n_rows = n_columns = 0
+        n_rows = 0
         parts_of: dict[Any, list[Any]] = {}
         indexes = []
         for part in self:
             n_rows += len(part)
-            n_columns = part.shape[1]
             if not hasattr(part, "iloc"):  # an array
                 continue
             indexes.append(part.iloc[:, :0])
@@ -307,7 +306,7 @@ class Partitions:
             self,
             used=np.arange(n_rows),
             n_rows=n_rows,
-            n_columns=n_columns,
+            n_columns=part.shape[1],
             distinct=distinct,
             index=index,
         )
