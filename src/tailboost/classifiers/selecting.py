@@ -155,7 +155,7 @@ class SelectingClassifier(AnsweringClassifier):
                     f"by_group={title!r}" for title in names.titles if isinstance(title, str)
                 ]
                 choices = (
-                    " or ".join(named) or "by_group=True, and columns with names in a dict"
+                    " or ".join(named) or "columns with names in a dict, and one name here"
                 )
                 raise ValueError(
                     f"by_group={self.by_group!r} names no single one of the columns of groups: "

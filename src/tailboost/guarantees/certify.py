@@ -260,14 +260,16 @@ def certificate_of(
             "error among answered rows and precisions exclude it."
         )
         deferred = float(fresh.is_deferred[fresh.voting].mean())
-    words = COMPARED.format(100 * compared.shared)
+    words = ""
+    if compared.shared is not None:
+        words = COMPARED.format(100 * compared.shared)
     if only_scores:
         words = ONLY_SCORES
     elif compared.equal_rows == "natural":
         words = EQUAL_BY_NATURE
     if not compared.complete:
-        words += f" {UNKNOWN_TRAINING_ROWS}"
-    notes = [assumption, words]
+        words = f"{words} {UNKNOWN_TRAINING_ROWS}".strip()
+    notes = [assumption, *filter(None, [words])]
     if fresh.identity.unknown:
         notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
     if any(bound.rate.loss for bound in bounds):

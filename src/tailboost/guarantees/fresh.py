@@ -59,15 +59,15 @@ class Compared:
         As in `tailboost.certify`.
     complete : bool
         Whether they were compared with all rows that trained the model.
-    shared : float
-        The largest share of the rows that equal rows of a known table.
+    shared : float or None
+        The largest share of the rows that equal rows of a known table; None if no rows are known.
     copies : float
         Share of the rows that equal another one, if most contents are distinct and nobody says why.
     """
 
     equal_rows: EqualRows = "copies"
     complete: bool = False
-    shared: float = 0.0
+    shared: float | None = None
     copies: float = 0.0
 
     @classmethod
@@ -85,12 +85,12 @@ class Compared:
         LeakageError if the model knows the rows, or if they are copies of one another.
         """
         complete = model.known[0].records.complete
-        shared = 0.0
+        shared: list[float] = []
         # Rows that trained a model of another library are stated.
         if training_rows is not None:
             trained = model.score(_in_form_of(as_table(given.X), training_rows)).given()
             rows = Seen.of(scored.given())
-            shared = refuse_repeated(rows, [Seen.of(trained, TRAINED_ON)], equal_rows)
+            shared.append(refuse_repeated(rows, [Seen.of(trained, TRAINED_ON)], equal_rows))
             if len(trained) >= FEWEST_TRAINED * len(given):
                 complete = True
             elif len(trained):
@@ -106,12 +106,12 @@ class Compared:
                 # Rows of scores are known with their labels, other rows without them.
                 for labels in {(), tuple(known.score_labels)}:
                     rows = Seen.of(hashes, "", given, labels)
-                    shared = max(shared, refuse_repeated(rows, tables, equal_rows))
+                    shared.append(refuse_repeated(rows, tables, equal_rows))
         copies = 0.0
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and given.clusters is None:
             copies = share_of_copies(given.hashes(scored.given()), given.y)
-        return cls(equal_rows, complete, shared, copies)
+        return cls(equal_rows, complete, max(shared, default=None), copies)
 
 
 @frozen_object

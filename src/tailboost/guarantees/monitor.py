@@ -247,7 +247,8 @@ class Monitor:
         Raises
         ------
         LeakageError
-            If rows were used before: by the fit, the certificate or another batch.
+            If rows of the certificate are among them, more than by chance, or if they are the rows of the fit
+            or of another batch, or a part of these.
         ValueError
             If an argument is not as described.
         """

@@ -285,13 +285,13 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> list[Array
     """
     X = as_pandas(X)
     if not (hasattr(X, "columns") or has_named_columns(X)):
-        X = np.asarray(X)
-        if X.ndim != 2:
+        array = np.asarray(X)
+        if array.ndim != 2:
             raise ValueError(
-                f"{owner}: the table must be a data frame or an array of shape (n, d), got the "
-                f"shape {X.shape}; give pd.DataFrame({{{columns[0]!r}: scores}})"
+                f"{owner}: the table must be a data frame or a dense array of shape (n, d), got "
+                f"{type(X).__name__} of shape {X.shape}; give pd.DataFrame({{{columns[0]!r}: scores}})"
             )
-        X = dict(enumerate(X.T))
+        X = dict(enumerate(array.T))
     names = list(X)
     absent = [name for name in columns if names.count(name) != 1]
     if absent:
