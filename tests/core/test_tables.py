@@ -5,6 +5,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from conftest import refused
 
 import tailboost as tb
 from tailboost import rates
@@ -33,17 +34,17 @@ def test_a_query_of_polars_is_refused(monkeypatch):
         lambda: tb.RobustMixtureClassifier().fit(query, y),
         lambda: tb.AdaLPBoostClassifier().fit(query, y),
     ):
-        with pytest.raises(TypeError, match="LazyFrame"):
-            call()
+        refused(call, "LazyFrame", TypeError)
 
 
-def test_a_masked_array_is_refused():
-    """Its masked entries would be read as values: in rows, labels, groups, weights and scores."""
+def test_tables_that_are_not_read_are_refused():
+    """Masked entries would be read as values: in rows, labels, groups and weights."""
     X = np.ma.masked_greater(np.linspace(0.0, 1.0, 40)[:, None], 0.9)
     y, s = np.repeat([0, 1], 20), tb.Scores("s", 1)
     for given in ({"X": X}, {"y": X[:, 0]}, {"groups": X[:, 0]}, {"sample_weight": X[:, 0]}):
         with pytest.raises(TypeError, match="mask is not read"):
             tb.tune(s, **{"X": pd.DataFrame({"s": X.data[:, 0]}), "y": y, **given})
+    refused(lambda: tb.tune(s, X.data[:, 0].tolist(), y), "dense array .* got list of shape")
 
 
 @pytest.mark.parametrize("kind", ["array", "frame", "delayed"])
@@ -75,5 +76,4 @@ def test_a_collection_of_dask_is_refused(kind):
         lambda: tb.certify(tree, frame, y, rates=["error"], clusters=labels),
         lambda: tb.certify(tree, frame, y, rates=["error"], training_rows=X),
     ):
-        with pytest.raises(TypeError, match=r"compute\(\)"):
-            call()
+        refused(call, r"compute\(\)", TypeError)

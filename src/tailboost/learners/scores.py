@@ -289,7 +289,7 @@ def score_columns(X: Table, columns: Sequence[Any], owner: object) -> list[Array
         if array.ndim != 2:
             raise ValueError(
                 f"{owner}: the table must be a data frame or a dense array of shape (n, d), got "
-                f"{type(X).__name__} of shape {X.shape}; give pd.DataFrame({{{columns[0]!r}: scores}})"
+                f"{type(X).__name__} of shape {np.shape(X)}; give pd.DataFrame({{{columns[0]!r}: scores}})"
             )
         X = dict(enumerate(array.T))
     names = list(X)
