@@ -129,7 +129,7 @@ def rules_on_lines(table, rule, n_moves=3):
     rng = np.random.default_rng(0)
     reached = table.reached(rule)
     for _ in range(n_moves):
-        for each in table.lines(compares=True):
+        for each in table.moves(compares=True):
             line = table.line(reached, each)
             shape = [axis.changes.shape[0] for axis in line.axes]
             allowed = np.argwhere(np.broadcast_to(line.allowed, shape))

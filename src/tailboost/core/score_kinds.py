@@ -1,4 +1,4 @@
-"""Kinds of scores: the range of each, and the one check of scores, in Python, as SQL and as source."""
+"""Kinds of scores: the range of each, the one check of scores, and the shortest decimals of numbers."""
 
 from contextlib import suppress
 from decimal import Decimal
@@ -58,21 +58,22 @@ class ScoreKind:
             )
 
     def turned(self, score: float) -> float:
-        """Return q, the largest score of the other label of a row whose score is at least s, this one.
+        """Return the largest score of the other label in rows whose score is at least this one.
 
-        Of a logit q is −s. Otherwise s and q sum to the upper end u, and one of them was computed from the
-        other: q by rounding u − s, q as a decimal, or s by rounding u − q. The result is the largest q of
-        the three. For s below u/2, the rounded u − s has fewer digits than s: scores s that differ by less
-        than 2⁻⁵³ u may have the same q.
+        Of a logit s it is −s. Other scores s and q of two labels sum to the upper end u, and one of them was
+        computed from the other: q by rounding u − s, q as a decimal, or s by rounding u − q. The result is
+        the largest q of the three. For s below u/2, the rounded u − s has fewer digits than s: scores s that
+        differ by less than 2⁻⁵³ u may have the same q.
         """
-        if self.lower < 0.0:
+        if self.lower < 0.0:  # a logit
             return -score
-        rounded = self.upper - score
-        decimal = Decimal(repr(self.upper)) - Decimal(repr(score))
-        unrounded = rounded + (score - np.nextafter(score, 0.0)) / 2
-        while self.upper - unrounded < score:
-            unrounded = np.nextafter(unrounded, 0.0)
-        return float(max(rounded, decimal, unrounded))
+        difference = self.upper - score
+        in_decimals = Decimal(repr(self.upper)) - Decimal(repr(score))
+        # The largest q whose rounded u − q is at least s: from half a step of s above u − s downwards.
+        largest = difference + (score - np.nextafter(score, 0.0)) / 2
+        while self.upper - largest < score:
+            largest = np.nextafter(largest, 0.0)
+        return float(max(difference, in_decimals, largest))
 
     def checked(self, scores: Column, owner: object, missing: float | None) -> Floats:
         """Return scores as float64 within the range.

@@ -249,27 +249,29 @@ def certificate_of(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass all of them as training_rows="
         )
+    # From which draws the bounds follow.
     assumption = ASSUMED
-    deferred = None
     if fresh.votes.n_clusters is not None:
         assumption = BY_CLUSTERS.format(fresh.votes.n_clusters)
+    deferred = None
     if fresh.answered.strata.defers:
+        deferred = float(fresh.is_deferred[fresh.voting].mean())
         assumption += (
             f" {fresh.is_deferred.sum():,} of the {len(fresh):,} rows are deferred. A deferred "
             "row is no error and no miss, and stays among the rows of a class or group; the "
             "error among answered rows and precisions exclude it."
         )
-        deferred = float(fresh.is_deferred[fresh.voting].mean())
-    words = ""
+    # Whether the rows are fresh.
+    freshness = ""
     if compared.shared is not None:
-        words = COMPARED.format(100 * compared.shared)
+        freshness = COMPARED.format(100 * compared.shared)
     if only_scores:
-        words = ONLY_SCORES
+        freshness = ONLY_SCORES
     elif compared.equal_rows == "natural":
-        words = EQUAL_BY_NATURE
+        freshness = EQUAL_BY_NATURE
     if not compared.complete:
-        words = f"{words} {UNKNOWN_TRAINING_ROWS}".strip()
-    notes = [assumption, *filter(None, [words])]
+        freshness = f"{freshness} {UNKNOWN_TRAINING_ROWS}".strip()
+    notes = [assumption, *filter(None, [freshness])]
     if fresh.identity.unknown:
         notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
     if any(bound.rate.loss for bound in bounds):

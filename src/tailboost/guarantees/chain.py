@@ -164,14 +164,12 @@ def beside_deferral(
     level_of_test = level * part / len(parts)
     chosen = rules[-1].copy()
     for places in parts:
-        selecting, certifying, tested = (
-            table.at(places) for table in (case.selecting, case.certifying, testing)
-        )
         of_part = rules[:, places]
-        passes = passing(of_part, certifying, tested, level_of_test)
+        certifying = case.certifying.at(places)
+        passes = passing(of_part, certifying, testing.at(places), level_of_test)
         if not passes.any():
             return Refused(case.rule(rules[-1]), level_of_test, NONE)
-        losses = np.where(passes, selecting.loss(of_part), np.inf)
+        losses = np.where(passes, case.selecting.at(places).loss(of_part), np.inf)
         chosen[places] = of_part[losses.argmin()]
     words = f"{AT_RANKS} {ALONG}" if part else AT_RANKS
     return Certified(case.rule(chosen), METHOD, words)

@@ -259,7 +259,6 @@ class Monitor:
 
         # The rows that the rule answers, with and without a label.
         answers = answering(self.rule)
-        names = self._names
         rows = given.answered_by(answers)
         if answers.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
@@ -267,20 +266,23 @@ class Monitor:
         has_label = np.array(
             [not is_missing(each) and each == each for each in rows.y.tolist()]
         )
+        scored = answers.score(rows.X, rows.groups)
+
+        # The name of their batch, without a given one its number.
+        names = self._names
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
-        scored = answers.score(rows.X, rows.groups)
 
         # Those to test: each row once, with its first label.
-        is_tested = has_label
-        ids = self.ids
-        seen = self.seen
         if rows.id is None:
+            is_tested = has_label
+            ids = self.ids
             seen = self._seen_without_ids(Seen.of(scored.given(), name), has_label)
         else:
             hashes = hashes_of_names(label_column(rows.id, "id"))
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)
+            seen = self.seen
 
         # The bets on them.
         bets = self.bets

@@ -30,21 +30,19 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
     tuples of a value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
     """
 
-    def members(values: Sequence[Name], number: Ints) -> list[tuple[Name, Mask]]:
-        """Return each value of an axis with the mask of its strata, by the number of each stratum's value."""
-        return [(value, number == i) for i, value in enumerate(values)]
+    def members(values: Sequence[Name], numbers: Ints) -> list[tuple[Name, Mask]]:
+        """Return each value with the mask of its strata; ``numbers`` has the value of each stratum."""
+        return [(value, numbers == i) for i, value in enumerate(values)]
 
     classes = members(strata.classes, strata.y)
     columns: dict[Name, Any] = {
-        title: members(values, np.tile(numbers, strata.n_classes))
-        for title, values, numbers in zip(
-            strata.columns, strata.values, strata.combinations.T, strict=True
-        )
+        title: members(values, strata.place(j))
+        for j, (title, values) in enumerate(zip(strata.columns, strata.values, strict=True))
     }
     if by in (GROUP, CELL):
         if not columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        subgroups = [  # two columns may have the same values
+        subgroups = [
             (value if len(columns) == 1 else (title, value), mask)
             for title, column in columns.items()
             for value, mask in column
@@ -67,21 +65,18 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
         subgroups = crossed[0]
         if isinstance(by, tuple):
             known = [dict(zip(strata.columns, each, strict=True)) for each in strata.known]
-            existing = {
+            existing = {  # EVERYTHING is None, as what `get` finds for it
                 tuple(map({CLASS: label, **group_of}.get, by))
                 for label, group_of in product(strata.classes, known)
             }
-            crossings = (
-                (name, np.logical_and.reduce(masks))
-                for name, masks in (zip(*cell, strict=True) for cell in product(*crossed))
-            )
-            subgroups = [
-                (name, mask)
-                for name, mask in crossings
-                if name in existing or strata.mass[mask].any()
-            ]
-    masks = np.array([mask for _, mask in subgroups], bool)
-    return [name for name, _ in subgroups], masks.reshape(-1, len(strata.mass))
+            subgroups = []
+            for members_of_axes in product(*crossed):
+                name, masks = zip(*members_of_axes, strict=True)
+                mask = np.logical_and.reduce(masks)
+                if name in existing or strata.mass[mask].any():
+                    subgroups.append((name, mask))
+    is_in_subgroup = np.array([mask for _, mask in subgroups], bool)
+    return [name for name, _ in subgroups], is_in_subgroup.reshape(-1, len(strata.mass))
 
 
 def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:

@@ -70,7 +70,7 @@ class Family(Protocol):
     def counts(self, rule: Array) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
 
-    def lines(self, *, compares: bool) -> list[Any]:
+    def moves(self, *, compares: bool) -> list[Any]:
         """Return the moves of a descent, one for each line, also beside limits that compare subgroups."""
 
     def reached(self, rule: Array) -> Any:
@@ -172,7 +172,7 @@ class RunningRates:
 
 def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
     """Return the rule after moves to the best rule on each line in turn."""
-    moves = family.lines(compares=any(limit.compares for limit in rates.limits))
+    moves = family.moves(compares=any(limit.compares for limit in rates.limits))
     reached = family.reached(rule)
     sums = family.counts(rule).ravel() @ rates.table
     least = np.inf

@@ -100,21 +100,22 @@ def family_of(
     Of two labels there are weights where an estimate of groups is asked for, and is better than their
     frequencies.
     """
-    models, strata = table.models, data.strata
-    infers = problem.infer_groups and strata.n_combinations > 1 and not models.columns_read
-    if infers or strata.n_classes > 2:
+    models = table.models
+    many_classes = data.strata.n_classes > 2
+    infers = problem.infer_groups and data.strata.n_combinations > 1 and not models.columns_read
+    if infers or many_classes:
         weights = ClassWeights(data, group_column)
         weights = replace(weights, probabilities=weights.predict(table))
         if infers:
             weights = weights.with_groups(table, models.rows.weight)
-        if weights.models or strata.n_classes > 2:
+        if weights.models or many_classes:
             return weights
     column = models.score_column or LOG_ODDS
     sign = 2.0 * column.positive_ - 1.0  # −1.0 of a score for the first label
-    # Without the average, which is most of the memory of a large table.
     chance = np.exp(table.pooled[:, 1])
-    del table.pooled
-    return Thresholds(data, table.score, chance, group_column, sign)
+    score = table.score  # which may read the average
+    del table.pooled  # most of the memory of a large table
+    return Thresholds(data, score, chance, group_column, sign)
 
 
 @frozen_object

@@ -253,20 +253,17 @@ class RateTable:
                     bounds = statistic.levels(counted.names)
             numbers = [counted.values, counted.low, counted.high, counted.rows, bounds]
             columns = np.array(numbers).tolist()
-            for name, value, low, high, n, bound in zip(counted.names, *columns, strict=True):
-                lines.append(
-                    line(name, value, low, high, n, bound, statistic.keeps(value, bound))
-                )
+            entries = list(zip(counted.names, *columns, strict=True))
             if isinstance(statistic, Limit) and statistic.compares:
                 value = low = high = np.nan
                 if np.isfinite(counted.values).all():  # of all subgroups
                     value = statistic.value(counted.values)
                 if np.isfinite(counted.low).all():
                     low, high = statistic.interval(counted.low, counted.high)
-                met = statistic.keeps(value, statistic.bound)
-                lines.append(
-                    line(statistic.form, value, low, high, np.nan, statistic.bound, met)
-                )
+                entries.append((statistic.form, value, low, high, np.nan, statistic.bound))
+            for name, value, low, high, n, bound in entries:
+                met = statistic.keeps(value, bound)
+                lines.append(line(name, value, low, high, n, bound, met))
         return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:

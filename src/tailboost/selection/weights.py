@@ -118,11 +118,11 @@ class ClassWeights:
         """Return the confusion counts of a rule, shape (W, A)."""
         return self.data.of(expected_costs(self.probabilities, rule).argmin(axis=0))
 
-    def lines(self, *, compares: bool) -> list[tuple[int, Floats]]:
-        """Return the action of each line, and the strata in which its cost moves, shape (S,).
+    def moves(self, *, compares: bool) -> list[tuple[int, Floats]]:
+        """Return the moves of a descent: an action, and the strata in which its cost moves, shape (S,).
 
-        These are all strata and, beside groups, each one alone: the worst cell of six groups within budgets
-        is .01 lower than with a line for each group.
+        The strata are all strata and, beside groups, each one alone: the worst cell of six groups within
+        budgets is .01 lower than with a line for each group.
         """
         strata = self.data.strata
         moved = [np.ones(len(strata.mass))]
@@ -150,37 +150,37 @@ class ClassWeights:
         """
         action, in_strata = move
         cost = reached.costs[action]
-        has_it = np.flatnonzero(reached.actions == action)
-        rest = np.array([of_action[has_it] for of_action in reached.costs])
+        own = np.flatnonzero(reached.actions == action)  # the rows that have it
+        rest = np.array([of_action[own] for of_action in reached.costs])
         rest[action] = np.inf
         other = reached.actions.copy()
         least = reached.least.copy()
-        other[has_it] = rest.argmin(axis=0)
-        least[has_it] = rest.min(axis=0)
+        other[own] = rest.argmin(axis=0)
+        least[own] = rest.min(axis=0)
         growth = self._total
         if not in_strata.all():
             growth = self.probabilities[in_strata > 0].sum(axis=0, dtype=np.float64)
-        # A row changes as the cost of the action reaches the least other one, or never.
-        change = np.where(reached.actions == action, np.inf, -np.inf)
-        np.divide(least - cost, growth, out=change, where=growth > 0)
-        change[has_it] = change[has_it].clip(FIRST_CHANGE)
-        ends = np.unique(change[np.isfinite(change)])
+        # A row leaves the action at the raise with which its cost reaches the least other one, or never.
+        leaves_at = np.where(reached.actions == action, np.inf, -np.inf)
+        np.divide(least - cost, growth, out=leaves_at, where=growth > 0)
+        leaves_at[own] = leaves_at[own].clip(FIRST_CHANGE)
+        ends = np.unique(leaves_at[np.isfinite(leaves_at)])
         ends = ends[:: len(ends) // MOST + 1]
         middles = (ends[1:] + ends[:-1]) / 2.0
-        moves = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
+        raises = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
         def to(number: int) -> Reached:
             rule = reached.rule.copy()
-            rule[:, action] += moves[number] * in_strata
+            rule[:, action] += raises[number] * in_strata
             costs = list(reached.costs)
-            costs[action] = cost + moves[number] * growth
-            answers = np.where(change > moves[number], action, other)
+            costs[action] = cost + raises[number] * growth
+            answers = np.where(leaves_at > raises[number], action, other)
             return Reached(rule, costs, answers, np.minimum(costs[action], least))
 
-        order = np.argsort(change)
-        changed = np.searchsorted(change[order], moves, side="right")
-        passed = changes(self.data, order, changed, action, other)
-        return Line([Axis(passed, int(np.searchsorted(moves, 0.0)))], to)
+        order = np.argsort(leaves_at)
+        n_left = np.searchsorted(leaves_at[order], raises, side="right")
+        leaving = changes(self.data, order, n_left, action, other)
+        return Line([Axis(leaving, int(np.searchsorted(raises, 0.0)))], to)
 
     def costs(self, rule: Floats) -> Floats:
         """Return a rule as costs of actions by read or estimated group and class, shape (groups, K, A)."""
