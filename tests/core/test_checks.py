@@ -55,11 +55,11 @@ def test_values_that_are_not_known():
         _checks.positions([9, 1, 0, 9], [1, 2], "y_val")
 
 
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+@pytest.mark.parametrize(("known", "missing"), [("a", None), ("a", np.nan), ("a", pd.NA), (0.5, np.inf)])
 @pytest.mark.parametrize("make", [list, lambda values: np.array(values, dtype=object), pd.Series])
-def test_missing_labels_have_one_wording(make, missing):
+def test_missing_labels_have_one_wording(make, known, missing):
     with pytest.raises(ValueError, match="contains"):
-        _checks.label_column(make(["a", missing, "b"]), "groups")
+        _checks.label_column(make([known, missing, known]), "groups")
 
 
 def test_label_columns():

@@ -68,7 +68,6 @@ def test_a_missing_group_takes_the_default_in_every_form(groups):
     names = {}
     exec(rule.to_python(), names)
     rows = pd.DataFrame({"p": [0.9, 0.9, 0.1], "lang": [None, float("nan"), groups[0]]}, dtype=object)
-    expected = ["human review", "human review", "ham"]
     named_rule = replace(rule, group_column="lang")
     for default in ("human review", "spam"):
         expected = [default, default, "ham"]
@@ -76,6 +75,7 @@ def test_a_missing_group_takes_the_default_in_every_form(groups):
             assert rule.predict(rows["p"], groups=column, default=default).tolist() == expected
         assert named_rule.predict(rows, default=default).tolist() == expected
     refused(lambda: rule.predict(rows["p"], groups=rows["lang"]), "missing")
+    refused(lambda: rule.predict(rows), "needed")
 
 
 def test_an_unknown_group_raises_or_takes_the_default():

@@ -139,25 +139,25 @@ def coded(
         raise ValueError(f"{name} has no rows (0 samples)")
 
     # Entries of any type are reduced to the distinct ones; an array of numbers keeps an entry for each row.
+    entries = array
     entry_of_row: Any = slice(None)
-    missing = np.zeros(len(array), bool)
+    missing = np.zeros(array.shape, bool)
     n_kinds = 1
     if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
-        entries = array.tolist()
+        given = array.tolist()
         try:
-            number_of = {entry: j for j, entry in enumerate(dict.fromkeys(entries))}
-            array = np.array(
-                [*number_of]
-            )  # from here on the distinct entries, no longer the rows
-            (_,) = array.shape  # entries that are tuples make a table
+            number_of = {entry: j for j, entry in enumerate(dict.fromkeys(given))}
+            entries = np.array([*number_of])
+            (_,) = entries.shape  # entries that are tuples make a table
         except (TypeError, ValueError):
             raise ValueError(f"{name} must have a number or text in each row") from None
-        entry_of_row = np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
-        missing = np.array([*map(is_missing, number_of)])[entry_of_row]
+        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))
+        missing = np.array([*map(is_missing, number_of)])
         n_kinds = len({isinstance(entry, str) for entry in number_of})
-    elif array.dtype.kind == "f":
-        missing = ~np.isfinite(array)
+    if entries.dtype.kind == "f":
+        missing = ~np.isfinite(entries)
 
+    missing = missing[entry_of_row]
     if missing.any():
         raise ValueError(
             f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
@@ -165,13 +165,13 @@ def coded(
         )
     if n_kinds > 1:
         raise ValueError(f"{name} mixes text with other values: give values of one kind")
-    if array.dtype.kind not in "biufU":
+    if entries.dtype.kind not in "biufU":
         raise ValueError(
             f"{name} must hold text or numbers, such as years for dates, got dtype "
-            f"{array.dtype}. Complex data not supported"
+            f"{entries.dtype}. Complex data not supported"
         )
 
-    names, number_of_entry = distinct_and_numbers(array)
+    names, number_of_entry = distinct_and_numbers(entries)
     if target and names.dtype.kind == "U" and not np.char.strip(names).all():
         raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
     return names, number_of_entry[entry_of_row]

@@ -240,7 +240,7 @@ class Limit(Statistic):
         if self.compares:
             return np.zeros(len(names))
         bound_of = dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
-        unknown = bound_of.keys() - {None, *names}
+        unknown = sorted(bound_of.keys() - {None, *names}, key=str)
         if unknown:
             raise ValueError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "

@@ -155,7 +155,8 @@ class ThresholdRule(StoredRule):
         names = columns_of(table)
         if names:
             needed = [self.column]
-            if groups is None and self.groups is not None:
+            reads_column = self.groups is not None and self.group_column is not None
+            if groups is None and reads_column:
                 groups = self.group_column
                 needed.append(groups)
             absent = [name for name in needed if name not in names]
