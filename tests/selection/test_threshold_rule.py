@@ -65,8 +65,7 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem):
 @pytest.mark.parametrize("groups", [["en", "de"], [1, 2], [False, True]])
 def test_a_missing_group_takes_the_default_in_every_form(groups):
     rule = ThresholdRule("p", ["ham", "spam"], groups, [[(None, "ham"), (0.5, "spam")]] * 2, "probability")
-    names = {}
-    exec(rule.to_python(), names)
+    exec(rule.to_python(), {})
     rows = pd.DataFrame({"p": [0.9, 0.9, 0.1], "lang": [None, float("nan"), groups[0]]}, dtype=object)
     named_rule = replace(rule, group_column="lang")
     for default in ("human review", "spam"):

@@ -129,9 +129,9 @@ class Curve:
         """
         limit = self.limited.within(level)
         limits = [*self._loosest.limits[:-1], limit]
-        within = [classifier for rate, _, classifier in self if limit.keeps(rate, limit.bound)]
-        if within:
-            return within[-1]._by(within[-1].selection_.stated_within(limits))
+        for rate, _, classifier in reversed(self):  # the least objective first
+            if limit.keeps(rate, limit.bound):
+                return classifier._by(classifier.selection_.stated_within(limits))
         return self._loosest.reweight(limits=limits)
 
     def predicted(
@@ -292,12 +292,13 @@ def points_along(
             engine.select(problem.within((*problem.limits, limited.within(level))), pool)
 
     counts = np.array(pool.counts)
-    rates, values = (
-        np.round([*map(statistic.value, statistic.rate.terms(strata).values(counts))], 12)
-        for statistic in (limited, objective)
-    )
-    is_within = np.array([*map(least.program.keeps, counts)])
-    kept = np.flatnonzero(is_within & ~np.isnan(rates + values))
+    traded_rates = []
+    for statistic in (limited, objective):
+        of_subgroups = statistic.rate.terms(strata).values(counts)
+        traded_rates.append([*map(statistic.value, of_subgroups)])
+    rates, values = np.round(traded_rates, 12)
+    is_within = [*map(least.program.keeps, counts)]
+    kept = np.flatnonzero(~np.isnan(rates + values) & is_within)
     for i in kept[undominated(values[kept], limited.sign * rates[kept])].tolist():
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))

@@ -135,16 +135,16 @@ def fit_models(
     if class_weight is not None:
         factors = class_factors(class_weight, training, numbers)
         training = replace(training, weight=training.weight * factors[training.y])
-    learners = {
-        name: clone(in_class_numbers(estimator, numbers)) for name, estimator in estimators
-    }
-    for name, learner in learners.items():
+    learners = {}
+    for name, estimator in estimators:
+        learner = clone(in_class_numbers(estimator, numbers))
         set_seeds(learner, seed, also_stated=False)
         if weighted and weight_parameter(learner) is None:
             raise ValueError(
                 f"sample_weight, class_weight: estimators: {name!r} ({type(learner).__name__}) "
                 "takes no weights in fit"
             )
+        learners[name] = learner
     on_table = [name for name in learners if isinstance(learners[name], TableClassifier)]
     fitted = [*split.fitted, None]  # the rows of each fit; the last one is on all
     alone = [(name, rows) for name in learners if name not in on_table for rows in fitted]
@@ -166,10 +166,10 @@ def fit_models(
             for (name, _), fit in zip(alone, single_fits, strict=True):
                 # A learner that catches Ctrl-C may have returned a half-trained model.
                 if interrupted():
-                    raise KeyboardInterrupt
+                    break
                 fits[name].append(fit)
         except KeyboardInterrupt:
-            pass  # what is finished stays
+            pass  # what is finished stays, also of the learners that `|=` took one by one
     return {name: of_model for name, of_model in fits.items() if len(of_model) == len(fitted)}
 
 

@@ -133,11 +133,10 @@ def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
 
 def first_step(model: Model) -> Any:
     """Return what reads the rows of a model first."""
-    while isinstance(model, (FrozenEstimator, Pipeline)):
-        if isinstance(model, FrozenEstimator):
-            model = model.estimator
-        else:
-            model = next(step for _, step in model.steps if step != "passthrough")
+    if isinstance(model, FrozenEstimator):
+        return first_step(model.estimator)
+    if isinstance(model, Pipeline):
+        return first_step(next(step for _, step in model.steps if step != "passthrough"))
     return model
 
 
@@ -282,7 +281,10 @@ class SklearnSession(ForeignSession):
         present_classes, y = np.unique(y, return_inverse=True)
         model = of_present(self.learner, present_classes, self.n_classes)
         set_seeds(model, seed)
-        for fitted in grow(model, X, y, params, in_stages=in_stages):
+        parameter = None
+        if in_stages:
+            parameter = growth_parameter(model)
+        for fitted in grow(model, X, y, params, parameter):
             if len(present_classes) == self.n_classes:
                 yield fitted
             else:
@@ -296,9 +298,9 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
 
 
 def grow(
-    model: Model, X: Table, y: Ints, params: dict[str, Any], *, in_stages: bool
+    model: Model, X: Table, y: Ints, params: dict[str, Any], parameter: str | None
 ) -> Iterator[Any]:
-    """Yield the same classifier after each stage of its growth; one stage without `growth_parameter`.
+    """Yield the same classifier after each stage of its growth.
 
     Parameters
     ----------
@@ -310,11 +312,10 @@ def grow(
         Labels.
     params : dict
         The sample weights under their name in ``fit``, or nothing.
-    in_stages : bool
-        Whether to grow in stages, if the classifier can.
+    parameter : str or None
+        Counts the steps of the growth, see `growth_parameter`. None is one stage.
     """
-    parameter = growth_parameter(model)
-    if parameter is None or not in_stages:
+    if parameter is None:
         yield model.fit(X, y, **params)
         return
     n_steps = getattr(model, parameter)
