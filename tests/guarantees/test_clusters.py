@@ -1,5 +1,6 @@
 """Persons with several rows have one vote each in a certificate."""
 
+from copy import deepcopy
 from itertools import permutations
 
 import numpy as np
@@ -222,6 +223,23 @@ def test_ranks_and_tests_count_a_vote_for_each_cluster(monkeypatch):
     rule = tb.calibrate(tb.Scores(0, 1), p, y, clusters=np.arange(2000) // 4, limits=limits)
     counted = cases[0].counted(np.ones(len(cases[0].fresh), bool)).rows
     assert counted.sum() == rule.certificate_.n_clusters
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_copies_of_a_person_have_the_rank_of_one_row_and_no_gap_by_ranks():
+    """Six equal rows of each person move no threshold. Ranks of a gap need independent rows."""
+    rng = np.random.default_rng(0)
+    s = rng.random((1200, 1))
+    y, g = (rng.random(1200) < s[:, 0]).astype(int), rng.choice(["a", "b"], 1200)
+    rows = np.repeat(np.arange(800, 1200), 6)
+    for limit, by_rank in (("miss(1) <= 15%", True), ("gap(selected(1, by=group)) <= 40%", False)):
+        options = {"limits": [limit], "by_group": not by_rank}
+        rule = tb.tune(tb.Scores(0, 1), s[:800], y[:800], groups=g[:800], **options)
+        one = tb.calibrate(deepcopy(rule), s[800:], y[800:], groups=g[800:])
+        many = tb.calibrate(rule, s[rows], y[rows], groups=g[rows], clusters=rows)
+        assert one.certificate_.bounds[0].method == "ranks"
+        assert (many.certificate_.bounds[0].method == "ranks") == by_rank
+        assert not by_rank or many.rule_.bands == one.rule_.bands
 
 
 def test_each_pair_of_groups_is_tested():
