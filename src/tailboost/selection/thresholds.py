@@ -84,8 +84,8 @@ class Thresholds:
         The place of each stratum.
     n_places : int
         m.
-    ascending : list of ndarray
-        The sorted scores of the rows of each place, with the sign.
+    ascending : tuple of ndarray, optional
+        The sorted scores of the rows of each place, with the sign. A copy of the rules shares them.
     merged : Counts
         The rows, with those of a cell and stratum as one.
     cell : ndarray
@@ -106,6 +106,7 @@ class Thresholds:
     group_column: int | None
     sign: float = 1.0
     most: int = MOST
+    ascending: tuple[Floats, ...] = ()
 
     models: ClassVar[tuple[()]] = ()  # no group is estimated
 
@@ -117,7 +118,9 @@ class Thresholds:
         self.places = strata.place(self.group_column)
         self.n_places = int(self.places.max()) + 1
         place = self.places[data.stratum]
-        self.ascending = [np.sort(scores[place == number]) for number in range(self.n_places)]
+        self.ascending = self.ascending or tuple(
+            np.sort(scores[place == number]) for number in range(self.n_places)
+        )
         self.edges = edges_of(scores, data, self.most)
         n_cells = len(self.edges) - 1
         cell = cells_between(self.edges[1:], scores)
