@@ -377,9 +377,9 @@ def test_worst_class_boost_is_algorithm_1(seed, rounds):
         w = w * np.exp(-eta * r)
         w /= w.sum()
     assert clf.n_iter_ == len(weights) == rounds  # all of them, or the learner misses the condition
-    found = [clf.unit_weights(t) for t in range(1, rounds + 1)]
-    np.testing.assert_allclose(found, weights, atol=1e-14)
+    np.testing.assert_allclose([clf.unit_weights(t) for t in range(1, rounds + 1)], weights, atol=1e-14)
     np.testing.assert_allclose(clf.predict_distribution(X), votes / clf.n_iter_, atol=1e-12)
+    assert clf.predict_distribution(X).max() <= 1  # with 36 rounds the rounded sum of equal votes is more
     top = np.sort(votes, axis=1)
     clear = top[:, -1] > top[:, -2]
     np.testing.assert_array_equal(clf.predict(X)[clear], votes.argmax(axis=1)[clear])
@@ -641,7 +641,7 @@ def test_bounds_of_additive_games():
 
 
 def test_the_margin_bound_by_hand():
-    y, shares = np.repeat(["a", "b"], [50, 200]), np.ones(250)
+    y, shares = np.repeat(["a", "b"], [50, 200]), np.full(250, np.nextafter(1.0, 2.0))  # 1, as rounded sum
     shares[50:70] = 0.7  # margin 0.4
     by_class = np.sqrt(np.log(2 * 2 / 0.05) / (2 * np.array([50, 200])))
     by_class[1] += 0.1  # θ = 1: twenty of two hundred lie below

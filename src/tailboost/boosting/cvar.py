@@ -2,8 +2,8 @@
 
 CVaR_α is the mean loss of the worst share α of the rows, (2). A deterministic classifier of error e has a
 CVaR of min(1, e/α) of the zero-one loss (Proposition 1); a mixture of classifiers that err on different rows
-has less. A player weighs the rows, and a linear program mixes the hypotheses: `AdaLPBoostClassifier` has
-the rounds of both algorithms. In Algorithm 2 `Hedge` weighs the rows, in Algorithm 1 `LP`.
+has less. A player weighs the rows: `Hedge` in Algorithm 2, `LP` in Algorithm 1. The rounds of both are those
+of `tailboost.boosting.game.play`, and a linear program mixes their hypotheses.
 """
 
 import math

@@ -42,7 +42,10 @@ class Player(ABC, Generic[S]):
 
     @abstractmethod
     def update(self, state: S, losses: UnitLosses) -> S:
-        """Return the state after a hypothesis with these losses, shape (m,)."""
+        """Return the state after a hypothesis with these losses, shape (m,).
+
+        Zero-one losses are of type bool: begin a sum of them with zeros of type float.
+        """
 
     def bounds(self, game: Game) -> list[Bound]:
         """Return the theorems about this player with the numbers of a game; by default there is none."""

@@ -245,7 +245,9 @@ class Boosting(ClassifierMixin, BaseEstimator):
             numbers = positions(labels[place[used]], self.classes_, "y_val")
         if len(self.classes_) > 2 and not get_tags(self).classifier_tags.multi_class:
             raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass"
+                "Only binary classification is supported. The type of the target is multiclass, and "
+                f"{type(self).__name__} boosts {self._learner()!r}, for two labels; "
+                "AdaLPBoostClassifier of estimator='tree' is for more"
             )
         return Rows(part_of(X, used), numbers, weight[used], used)
 

@@ -173,7 +173,7 @@ class MixtureClassifier(Boosting):
         if self.rank_weights_.any():
             weights = np.append(self.rank_weights_, weights)
             answers = np.vstack([ranked_labels(self.estimators_, X, K).T, answers])
-        return label_shares(weights, answers, K), answers
+        return label_shares(weights, answers, K).clip(max=1.0), answers  # rounded sums
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability of each label as the answer, shape (n, K); bounds are about it."""

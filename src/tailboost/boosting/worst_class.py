@@ -195,7 +195,7 @@ def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.
     classes, index = np.unique(y, return_inverse=True)
     bounds = []
     for k in range(len(classes)):
-        margins = np.sort(2 * shares[index == k] - 1)
+        margins = np.sort(2 * shares[index == k].clip(max=1.0) - 1)
         n_k = len(margins)
         theta = np.append(margins[margins > 0], 1.0)  # the least is at a margin, or 1
         below = np.searchsorted(margins, theta) / n_k
