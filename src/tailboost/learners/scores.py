@@ -15,7 +15,6 @@ from tailboost.core import (
     NAMES_SHOWN,
     NARROW,
     ROUNDED,
-    Array,
     Column,
     Floats,
     Labels,
@@ -151,15 +150,8 @@ class Scores(OfAnyTable):
         ValueError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
-        if not all(isinstance(name, (str, int, np.integer)) for name in self.column_list):
-            raise ValueError(  # without the text of these scores, which may hold a whole table
-                "Scores(columns, …): columns is a name, a number or a list of them; the table "
-                "of a call holds the scores"
-            )
         labels, numbers = coded(y, "y", target=True)
-        fault = self._fault(labels)
-        if fault:
-            raise ValueError(f"{self}: {fault}")
+        self._refuse_misfit(labels)
         self._take_labels(labels)
         values = self.values(X)
         check_length(numbers, "y", len(values))
@@ -193,37 +185,46 @@ class Scores(OfAnyTable):
         self.classes_ = np.asarray(classes)
         self.positive_ = list(classes).index(self.label_list[0])
 
-    def _fault(self, labels: Labels) -> str:
-        """Return why columns and stated labels do not suit the labels of y; nothing if they do."""
-        try:
-            score_kind(self.kind).check_missing(self.missing)
-        except ValueError as failure:
-            return str(failure)
+    def _refuse_misfit(self, labels: Labels) -> None:
+        """Raise ValueError if columns and stated labels do not suit each other, or the labels of y."""
         columns = self.column_list
+        if not all(isinstance(name, (str, int, np.integer)) for name in columns):
+            raise ValueError(  # without the text of these scores, which may hold a whole table
+                "Scores(columns, …): columns is a name, a number or a list of them; the table "
+                "of a call holds the scores"
+            )
+        score_kind(self.kind).check_missing(self.missing)
+        stated = self.label_list
         names = labels.tolist()
         of_y = f"y has {names[:NAMES_SHOWN]}"
-        if len(set(columns)) < len(columns):
-            return "a column is named twice"
+        if len({*columns}) < len(columns):
+            raise ValueError(f"{self}: a column is named twice")
         if self.label is None:
-            return f"state label=, the label of high scores, such as {names[:2]}"
+            raise ValueError(
+                f"{self}: state label=, the label of high scores, such as {names[:2]}"
+            )
         if len(columns) > 1:
             if self.kind == "number":
-                return "kind='number' needs a single column"
-            if len(self.label_list) != len(columns):
-                return f"label must have a label for each of the {len(columns)} columns"
-            if not {*names} <= {*self.label_list}:
-                return f"not each label of y has a column: {of_y}"
-            return ""
+                raise ValueError(f"{self}: kind='number' needs a single column")
+            if len(stated) != len(columns):
+                raise ValueError(
+                    f"{self}: label must have a label for each of the {len(columns)} columns"
+                )
+            if not {*names} <= {*stated}:
+                raise ValueError(f"{self}: not each label of y has a column: {of_y}")
+            return
         if len(names) > NAMES_SHOWN and labels.dtype.kind in "iuf":
-            return f"y has {len(names):,} different values; a classifier needs classes, as in y > threshold"
-        if self.label_list[0] not in names:
-            return f"{self.label!r} is no label of y: {of_y}"
-        if len(names) != 2:
-            return (
-                f"one column scores a label against one other, but {of_y}; for more labels give "
-                "columns=[...] with label=[...]"
+            raise ValueError(
+                f"{self}: y has {len(names):,} different values; a classifier needs classes, as "
+                "in y > threshold"
             )
-        return ""
+        if stated[0] not in names:
+            raise ValueError(f"{self}: {self.label!r} is no label of y: {of_y}")
+        if len(names) != 2:
+            raise ValueError(
+                f"{self}: one column scores a label against one other, but {of_y}; for more "
+                "labels give columns=[...] with label=[...]"
+            )
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns); missing scores become ``missing``."""
@@ -238,10 +239,31 @@ class Scores(OfAnyTable):
         return np.asarray(np.isnan(self._read(X, missing)).any(axis=1))
 
     def _read(self, X: Table, missing: float | None) -> Floats:
-        """Return the scores of rows, checked, with ``missing`` for missing ones; None refuses these."""
+        """Return the scores of rows, checked, with ``missing`` for missing ones; None refuses these.
+
+        The columns of an array have numbers. Raise ValueError if the table lacks a column, has two of one
+        name, or is no data frame or matrix.
+        """
+        columns = self.column_list
+        X = as_pandas(X)
+        if not (hasattr(X, "columns") or has_named_columns(X)):
+            array = np.asarray(X)
+            if array.ndim != 2:
+                raise ValueError(
+                    f"{self}: the table must be a data frame or a dense array of shape (n, d), "
+                    f"got {type(X).__name__} of shape {np.shape(X)}; give "
+                    f"pd.DataFrame({{{columns[0]!r}: scores}})"
+                )
+            X = dict(enumerate(array.T))
+        names = list(X)
+        for column in columns:
+            if names.count(column) != 1:
+                raise ValueError(
+                    f"{self}: the table has no single column {column!r}; its columns are "
+                    f"{names[:NAMES_SHOWN]}"
+                )
         kind = score_kind(self.kind)
-        columns = score_columns(X, self.column_list, self)
-        return np.column_stack([kind.checked(column, self, missing) for column in columns])
+        return np.column_stack([kind.checked(X[name], self, missing) for name in columns])
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K).
@@ -255,12 +277,12 @@ class Scores(OfAnyTable):
                 return softmax(values, axis=1)
             return values / values.sum(axis=1, keepdims=True)
         score = values[:, 0]
-        if self.kind == "percent":
-            score = score / 100.0
-        elif self.kind == "logit":
+        if self.kind == "logit":
             score = expit(score)
         elif self.kind == "number":
             score = np.interp(score, self.knots_, self.levels_)
+        else:
+            score = score / score_kind(self.kind).upper
         P = np.empty((len(score), 2))
         P[:, self.positive_] = score
         P[:, 1 - self.positive_] = 1.0 - score
@@ -268,38 +290,11 @@ class Scores(OfAnyTable):
 
     def scores_at(self, probabilities: Floats) -> Floats:
         """Return the scores at which `predict_proba` of the label is each number, for a single column."""
-        if self.kind == "percent":
-            return 100.0 * probabilities
         if self.kind == "logit":
             return logit(np.minimum(probabilities, 1.0 - 2.0**-53))  # finite
         if self.kind == "number":
             return np.interp(probabilities, self.levels_, self.knots_)
-        return probabilities
-
-
-def score_columns(X: Table, columns: Sequence[Any], owner: object) -> list[Array]:
-    """Return columns of a table, shape (n,) each; messages begin with ``owner``.
-
-    ``columns`` are names, or numbers if the table is an array. Raise ValueError if the table lacks a column,
-    has two of one name, or is no data frame or matrix.
-    """
-    X = as_pandas(X)
-    if not (hasattr(X, "columns") or has_named_columns(X)):
-        array = np.asarray(X)
-        if array.ndim != 2:
-            raise ValueError(
-                f"{owner}: the table must be a data frame or a dense array of shape (n, d), got "
-                f"{type(X).__name__} of shape {np.shape(X)}; give pd.DataFrame({{{columns[0]!r}: scores}})"
-            )
-        X = dict(enumerate(array.T))
-    names = list(X)
-    absent = [name for name in columns if names.count(name) != 1]
-    if absent:
-        raise ValueError(
-            f"{owner}: the table has no single column {absent[0]!r}; its columns are "
-            f"{names[:NAMES_SHOWN]}"
-        )
-    return [np.asarray(X[name]) for name in columns]
+        return probabilities * score_kind(self.kind).upper
 
 
 @parameters
