@@ -4,10 +4,12 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
+from functools import cache
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
@@ -22,23 +24,58 @@ from tailboost.core import (
     Ints,
     Mask,
     Model,
+    Partitions,
     Seed,
     Table,
     check_length,
+    n_rows_of,
     warn_user,
 )
 from tailboost.core.ranges import TO_ONE, parameters
-from tailboost.learners.foreign import label_shares, mean_probabilities, predict_models
+from tailboost.learners.foreign import class_scores, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 
 # By so much is the label of `predict` more probable than others: float32 still tells it from a tie.
 FIRST = 1e-6
 
 
+def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int) -> Floats:
+    """Return the mean of the class probabilities of base models with these weights, shape (n, K).
+
+    Without `predict_proba` the predicted class has probability 1. Real values h give softmax(2h).
+    """
+    if isinstance(X, Partitions):
+        return np.concatenate([mean_probabilities(models, weights, part, K) for part in X])
+    prepared = cache(lambda reader: reader.transform(X))
+    mean = np.zeros((n_rows_of(X), K))
+    for t in np.flatnonzero(weights).tolist():
+        model = models[t]
+        classes: Any = slice(None)
+        if hasattr(model, "predict_proba_table"):
+            P = model.predict_proba_table(prepared(model.table_))
+        elif hasattr(model, "predict_proba"):
+            P = np.asarray(model.predict_proba(X), np.float64)
+            # A classifier that some class had no row for lists those of its columns.
+            classes = np.asarray(getattr(model, "classes_", np.arange(K)), np.intp)
+        else:
+            P = next(predict_models([model], X))
+            if P.dtype.kind == "f":
+                P = softmax(2.0 * class_scores(P, K), axis=1)
+            else:
+                P = np.eye(K)[P]
+        mean[:, classes] += weights[t] * P
+    return mean / mean.sum(axis=1, keepdims=True)
+
+
 def ranked_labels(models: Sequence[Any], X: Any, K: int) -> Ints:
     """Return the class numbers by their mean probability under all models, largest first, shape (n, K)."""
     P = mean_probabilities(models, np.ones(len(models)), X, K)
     return np.argsort(-P.round(9), axis=1, kind="stable")  # sums may differ in the last digits
+
+
+def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
+    """Return the weight of the answers of shape (…, n) that are each label, shape (K, n)."""
+    return np.array([weights @ (answers == k) for k in range(K)])
 
 
 def _counted(weights: Floats) -> Ints:

@@ -17,7 +17,6 @@ from tailboost.boosting.learning import Learner
 from tailboost.core import Floats, frozen_value
 from tailboost.core.ranges import NON_NEGATIVE, parameters
 from tailboost.learners import StumpClassifier
-from tailboost.learners.foreign import label_shares
 from tailboost.solvers import soft_margin_weights
 
 
@@ -196,7 +195,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         K = len(self.classes_)
         a = soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
         answers = np.array([learn.session.predict(h.model) for h in rounds])
-        shares = label_shares(a, answers, K)
+        shares = np.array([a @ (answers == k) for k in range(K)])
         level = (
             shares >= shares[y, np.arange(len(y))] - 1e-9 * a.sum()
         )  # with the votes of the true label

@@ -38,7 +38,7 @@ from tailboost.learners.foreign import (
     set_seeds,
     weight_parameter,
 )
-from tailboost.learners.table import OpenTable, TableClassifier
+from tailboost.learners.table import TableClassifier, TableReader
 from tailboost.rows import Rows, logs_of
 from tailboost.selection.outputs import Models
 
@@ -153,9 +153,10 @@ def fit_models(
     with noticing_interrupts() as interrupted:
         try:
             if on_table:
-                table = OpenTable(training.X)
+                reader = TableReader().fit(training.X)
+                read = replace(training, X=reader.transform(training.X))
                 fits_of_learners = Parallel(prefer="threads", **options)(
-                    delayed(_fits_on_table)(training, fitted, seed, table, learners[name])
+                    delayed(_fits_on_table)(learners[name], reader, read, fitted, seed)
                     for name in on_table
                 )
                 fits |= zip(on_table, fits_of_learners, strict=True)
@@ -207,7 +208,9 @@ def _fit_alone(
     n_classes = len(training.classes)
     if len(present_classes) == 1:  # many classifiers refuse a single class
         return Fit(constant(int(present_classes[0]), n_classes), np.arange(n_classes))
-    model = of_present(estimator, present_classes, n_classes)
+    model = clone(estimator)
+    if len(present_classes) < n_classes:
+        model = of_present(estimator, present_classes, n_classes)
     weights = {}
     if weighted:
         weights[str(weight_parameter(model))] = part.weight
@@ -221,15 +224,19 @@ def _fit_alone(
 
 
 def _fits_on_table(
+    learner: TableClassifier,
+    reader: TableReader,
     training: Rows,
     fitted: Sequence[Mask | None],
     seed: int,
-    opened: OpenTable,
-    learner: TableClassifier,
 ) -> list[Fit]:
-    """Return the fits of a learner of tailboost on the rows of masks (None: all) of a prepared table."""
-    session = learner.open_session(opened, training.y, len(training.classes))
-    columns = np.arange(len(training.classes))
+    """Return the fits of a learner of tailboost on the rows of masks (None: all).
+
+    The table is as the reader has read it.
+    """
+    n_classes = len(training.classes)
+    session = learner.open_session(training.X, training.y, n_classes, reader=reader)
+    columns = np.arange(n_classes)
     return [Fit(session.fit(training.weight, seed, rows), columns) for rows in fitted]
 
 

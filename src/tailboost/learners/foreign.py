@@ -1,6 +1,6 @@
 """Calls to a base learner, which may be any scikit-learn estimator, and to several base models."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
@@ -8,7 +8,6 @@ from operator import is_
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -25,7 +24,6 @@ from tailboost.core import (
     Model,
     Partitions,
     Table,
-    n_rows_of,
     plain,
     warn_user,
 )
@@ -45,57 +43,51 @@ ClassNumbers = Mapping[Any, int | None]
 # -- labels in parameters ------------------------------------------------------------------------------
 
 
-def in_class_numbers(estimator: Any, numbers: ClassNumbers) -> Any:
+def in_class_numbers(value: Any, numbers: ClassNumbers, parameter: str = "") -> Any:
     """Return an estimator for class numbers: where its parameters name labels, a copy names their numbers.
 
     So ``class_weight`` means what its user wrote, in the steps of pipelines, the grids of searches, and
-    ensembles too. Fitted models stay, and so do those that are fitted to one class against others.
+    ensembles too. Fitted models stay, and so do those that are fitted to one class against others. What names
+    no label is returned itself, not a copy; a grid of a search is always a new dict.
 
     Parameters
     ----------
-    estimator : estimator, or value of a parameter
+    value : estimator, or value of a parameter
         What has no parameters stays as it is.
     numbers : mapping of label to int or None
         The class numbers.
+    parameter : str, default=""
+        The name of the parameter that has this value; none for an estimator itself.
 
     Raises
     ------
     ValueError
         If a label is unknown, or class weights are a list.
     """
-    is_fixed = isinstance(estimator, (FrozenEstimator, type)) or not hasattr(
-        estimator, "get_params"
-    )
-    if is_fixed or type(estimator).__module__ == "sklearn.multiclass":
-        return estimator
-    params = estimator.get_params(deep=False)
-    weights = params.get("class_weight")
-    if isinstance(weights, (list, tuple, np.ndarray)):
-        raise ValueError(
-            f"class_weight={weights!r} of {type(estimator).__name__} must be a dict of weights by "
-            "label, or 'balanced': a list is for several outputs"
-        )
-    numbered = {name: _value_in_numbers(name, params[name], numbers) for name in params}
-    changed = {name: value for name, value in numbered.items() if value is not params[name]}
-    return clone(estimator).set_params(**changed) if changed else estimator
-
-
-def _value_in_numbers(parameter: str, value: Any, numbers: ClassNumbers) -> Any:
-    """Return the value of a parameter for class numbers.
-
-    A value that names no label is returned itself, not a copy; a grid of a search is always a new dict.
-    """
     kind = parameter.split("__")[-1]
     if kind in BY_LABEL and isinstance(value, Mapping):
         return by_class_number(value, numbers, f"{kind}={value!r}")
     if kind == "pos_label" and value is not None:
-        return next(iter(by_class_number({value: 1}, numbers, f"{kind}={value!r}")), None)
+        by_class_number({value: 1}, numbers, f"{kind}={value!r}")  # refuses an unknown label
+        return numbers[plain(value)]
     if kind in SEARCHED and isinstance(value, Mapping):
-        return {name: _value_in_numbers(name, value[name], numbers) for name in value}
+        return {name: in_class_numbers(value[name], numbers, name) for name in value}
     if isinstance(value, (list, tuple)):  # of steps, or of candidates
-        parts = [_value_in_numbers(parameter, part, numbers) for part in value]
+        parts = [in_class_numbers(part, numbers, parameter) for part in value]
         return value if all(map(is_, parts, value)) else type(value)(parts)
-    return in_class_numbers(value, numbers)
+    is_fixed = isinstance(value, (FrozenEstimator, type)) or not hasattr(value, "get_params")
+    if is_fixed or type(value).__module__ == "sklearn.multiclass":
+        return value
+    params = value.get_params(deep=False)
+    weights = params.get("class_weight")
+    if isinstance(weights, (list, tuple, np.ndarray)):
+        raise ValueError(
+            f"class_weight={weights!r} of {type(value).__name__} must be a dict of weights by "
+            "label, or 'balanced': a list is for several outputs"
+        )
+    numbered = {name: in_class_numbers(params[name], numbers, name) for name in params}
+    changed = {name: part for name, part in numbered.items() if part is not params[name]}
+    return clone(value).set_params(**changed) if changed else value
 
 
 def by_class_number(
@@ -257,9 +249,13 @@ class SklearnSession(ForeignSession):
 
     def fit(self, weight: Floats, seed: int) -> Any:
         """Return a clone fitted by weight, or on a resample if the learner has no weights."""
-        return next(self.stages(weight, seed, in_stages=False))
+        return next(self._grown(weight, seed, None))
 
-    def stages(self, weight: Floats, seed: int, *, in_stages: bool = True) -> Iterator[Any]:
+    def stages(self, weight: Floats, seed: int) -> Iterator[Any]:
+        """Return a clone after each stage of its growth; of a learner that cannot grow there is one."""
+        return self._grown(weight, seed, growth_parameter(self.learner))
+
+    def _grown(self, weight: Floats, seed: int, parameter: str | None) -> Iterator[Any]:
         """Yield a clone after each stage of its growth, see `grow`; rows of one class give a constant."""
         weighted_classes = np.unique(self.y[weight > 0])
         if len(weighted_classes) == 1:
@@ -281,9 +277,6 @@ class SklearnSession(ForeignSession):
         present_classes, y = np.unique(y, return_inverse=True)
         model = of_present(self.learner, present_classes, self.n_classes)
         set_seeds(model, seed)
-        parameter = None
-        if in_stages:
-            parameter = growth_parameter(model)
         for fitted in grow(model, X, y, params, parameter):
             if len(present_classes) == self.n_classes:
                 yield fitted
@@ -421,34 +414,6 @@ def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
         yield answers
 
 
-def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int) -> Floats:
-    """Return the mean of the class probabilities of base models with these weights, shape (n, K).
-
-    Without `predict_proba` the predicted class has probability 1. Real values h give softmax(2h).
-    """
-    if isinstance(X, Partitions):
-        return np.concatenate([mean_probabilities(models, weights, part, K) for part in X])
-    prepared = cache(lambda reader: reader.transform(X))
-    mean = np.zeros((n_rows_of(X), K))
-    for t in np.flatnonzero(weights).tolist():
-        model = models[t]
-        classes: Any = slice(None)
-        if hasattr(model, "predict_proba_table"):
-            P = model.predict_proba_table(prepared(model.table_))
-        elif hasattr(model, "predict_proba"):
-            P = np.asarray(model.predict_proba(X), np.float64)
-            # A classifier that some class had no row for lists those of its columns.
-            classes = np.asarray(getattr(model, "classes_", np.arange(K)), np.intp)
-        else:
-            P = next(predict_models([model], X))
-            if P.dtype.kind == "f":
-                P = softmax(2.0 * class_scores(P, K), axis=1)
-            else:
-                P = np.eye(K)[P]
-        mean[:, classes] += weights[t] * P
-    return mean / mean.sum(axis=1, keepdims=True)
-
-
 def class_scores(answers: Array, K: int) -> Floats:
     """Return the scores of a hypothesis, shape (n, K), with sum 0.
 
@@ -460,8 +425,3 @@ def class_scores(answers: Array, K: int) -> Floats:
     if answers.ndim == 1:
         return np.column_stack([-answers, answers])
     return answers - answers.mean(axis=1, keepdims=True)
-
-
-def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
-    """Return the weight of the answers of shape (…, n) that are each label, shape (K, n)."""
-    return np.array([weights @ (answers == k) for k in range(K)])

@@ -199,20 +199,6 @@ class FittedModel(ABC):
         return self.predict_table(self.table_.transform(X))
 
 
-class OpenTable:
-    """A table that several learners share, with its fitted reader.
-
-    Parameters
-    ----------
-    X : data frame, ndarray, sparse matrix or counted Partitions of shape (n, d)
-        The rows.
-    """
-
-    def __init__(self, X: Table) -> None:
-        self.reader = TableReader().fit(X)
-        self.table: Table = self.reader.transform(X)
-
-
 @dataclass(eq=False)
 class OpenSession:
     """All fits of one learner on its rows.
@@ -393,15 +379,22 @@ class TableClassifier(ProbabilityClassifier):
     _reads_frames = True  # with categories
 
     def open_session(
-        self, X: Table | OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+        self,
+        X: Table,
+        y: Ints,
+        n_classes: int,
+        sample_weight: Floats | None = None,
+        reader: TableReader | None = None,
     ) -> Any:
-        """Return a session on these rows, which an `OpenTable` has read for several learners.
+        """Return a session on these rows; with a ``reader`` they are a table that it has read already.
 
         Labels are class numbers 0 … K − 1. ``fit(weight, seed, rows)`` of the session may leave out rows.
         """
         self._validate_params()
-        opened = X if isinstance(X, OpenTable) else OpenTable(X)
-        return self._session(self, opened.table, y, n_classes, opened.reader)
+        if reader is None:
+            reader = TableReader().fit(X)
+            X = reader.transform(X)
+        return self._session(self, X, y, n_classes, reader)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
