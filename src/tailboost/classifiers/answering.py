@@ -169,10 +169,8 @@ class AnsweringClassifier(StatingClassifier):
             Columns in the order of ``classes_``; rows sum to 1.
         """
         check_is_fitted(self)
-        models, table = self._read(self._as_table(X))
-        return np.concatenate(
-            [models.transform(part).probabilities for _, part in batched(table)]
-        )
+        batches = self._outputs(self._as_table(X))
+        return np.concatenate([outputs.probabilities for outputs in batches])
 
     def score(
         self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
@@ -201,8 +199,9 @@ class AnsweringClassifier(StatingClassifier):
 
     # -- how rows are read and answered -----------------------------------------------------------------
     #
-    #     rows as given --_as_table--> table --_read--> what the models read --_label_numbers--> --_labels-->
-    #     groups as given --_groups_of--> columns --_group_numbers--> numbers, for a group-aware rule
+    #     rows --_as_table--> table --_read--> what the models read ---------------- \
+    #     groups --_groups_of--> columns --_group_numbers--> numbers of the groups --- --_outputs-->
+    #     probabilities by batch --_label_numbers--> numbers of labels --_labels--> labels
 
     def _as_table(self, X: Table) -> Table:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
@@ -215,71 +214,6 @@ class AnsweringClassifier(StatingClassifier):
         if columns_of(X) or not is_column or self.scores_ is None:
             return X
         return dict.fromkeys(self.scores_.column_list, np.ravel(X))
-
-    def _label_numbers(self, X: Table, groups: Groups) -> Ints:
-        """Return the number of each row's label, K more for a deferred row."""
-        numbers = self._group_numbers(X, groups)
-        models, table = self._read(X)
-        answers = self.evidence_.selected.answers
-        return np.concatenate(
-            [answers(models.transform(part, numbers[rows])) for rows, part in batched(table)]
-        )
-
-    def _labels(self, numbers: Ints, deferred: Any) -> Array:
-        """Return the labels with these numbers, and the value of deferred rows; without one warn of these."""
-        classes = self.classes_.tolist()
-        is_deferred = numbers >= len(classes)
-        labels = self.classes_[numbers % len(classes)]
-        if deferred is None and self._models.columns_read and HUMAN_REVIEW not in classes:
-            # A rule on scores, if certified or of a file, answers as its SQL does.
-            evidence = self.evidence_
-            if evidence.certificate or isinstance(evidence.selection, StoredSelection):
-                deferred = HUMAN_REVIEW
-        if deferred is None:
-            n_deferred = np.count_nonzero(is_deferred)
-            if n_deferred:
-                warn_user(
-                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. Its "
-                    "limits, rates and certificate count them as deferred, not with the labels "
-                    "given here. predict(X, deferred='human review') marks them; defers(X) tells "
-                    "which they are",
-                    DeferredRowsWarning,
-                )
-            return labels
-        if not np.isscalar(deferred) or deferred in classes:
-            raise ValueError(f"deferred={deferred!r} must be one value, and no label")
-        if np.asarray(deferred).dtype.kind != labels.dtype.kind:
-            labels = labels.astype(object)  # NumPy would turn numbers into text
-        return np.where(is_deferred, deferred, labels)
-
-    def _group_numbers(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
-        """Return the number of each row's group, 0 for a group-blind rule.
-
-        Rows of unknown groups have the number ``others``, and are an error without one. So are missing
-        groups, groups that are not used, and a ``by_group`` that was changed after the selection.
-        """
-        values, title = self._selected.groups_read
-        if bool(self.by_group) != (values is not None):
-            raise ValueError(
-                f"by_group={self.by_group!r} was set after the selection of the rule: tune "
-                "again"
-            )
-        if values is None:
-            columns = group_columns(groups, "groups", X)
-        else:
-            columns = self._groups_of(X, groups)
-        return group_numbers(columns, values, n_rows_of(X), title, others=others)
-
-    def _groups_of(self, X: Table, groups: Groups) -> Groups:
-        """Return the columns of groups; of scores by default those of the table."""
-        columns = group_columns(groups, "groups", X)
-        if not self._models.columns_read:
-            return columns
-        if not columns:
-            columns = {
-                name: X[name] for name in self._group_names.titles if name in columns_of(X)
-            }
-        return with_missing_group(columns, list(chain(*self._group_names.values)))
 
     def _read(self, X: Table) -> tuple[Models, Table]:
         """Return the models, and a table as they read it: in the form of the fit.
@@ -316,7 +250,7 @@ class AnsweringClassifier(StatingClassifier):
             if is_frame or (names and hasattr(X, "iloc")):
                 check_table(X)
             elif names and np.ndim(X) < 2:
-                raise ValueError(f"got {type(X).__name__}")  # the message begins below
+                raise ValueError(f"got {type(X).__name__}")  # after the words below
             if is_frame and {*X.columns} == {*names}:
                 X = X[names]
             if self._trains:
@@ -337,6 +271,82 @@ class AnsweringClassifier(StatingClassifier):
         if is_frame and self._columns is not None:
             X = self._columns.read(X)
         return X
+
+    def _groups_of(self, X: Table, groups: Groups) -> Groups:
+        """Return the columns of groups; of scores by default those of the table."""
+        columns = group_columns(groups, "groups", X)
+        if not self._models.columns_read:
+            return columns
+        if not columns:
+            columns = {
+                name: X[name] for name in self._group_names.titles if name in columns_of(X)
+            }
+        return with_missing_group(columns, list(chain(*self._group_names.values)))
+
+    def _group_numbers(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
+        """Return the number of each row's group, 0 for a group-blind rule.
+
+        Rows of unknown groups have the number ``others``, and are an error without one. So are missing
+        groups, groups that are not used, and a ``by_group`` that was changed after the selection.
+        """
+        values, title = self._selected.groups_read
+        if bool(self.by_group) != (values is not None):
+            raise ValueError(
+                f"by_group={self.by_group!r} was set after the selection of the rule: tune "
+                "again"
+            )
+        if values is None:
+            columns = group_columns(groups, "groups", X)
+        else:
+            columns = self._groups_of(X, groups)
+        return group_numbers(columns, values, n_rows_of(X), title, others=others)
+
+    def _outputs(self, X: Table, groups: Ints | None = None) -> Iterator[LogProbabilities]:
+        """Yield the outputs of the models on batches of rows, which limit memory; no row is one batch.
+
+        ``groups`` are the numbers of the rows' groups, as the rule reads them.
+        """
+        models, table = self._read(X)
+        n = n_rows_of(table)
+        if groups is None:
+            groups = np.zeros(n, np.intp)
+        for batch in gen_batches(max(n, 1), ROWS_OF_BATCH):
+            part = table
+            if n > ROWS_OF_BATCH:
+                part = take(table, np.arange(n)[batch])
+            yield models.transform(part, groups[batch])
+
+    def _label_numbers(self, X: Table, groups: Groups) -> Ints:
+        """Return the number of each row's label, K more for a deferred row."""
+        batches = self._outputs(X, self._group_numbers(X, groups))
+        return np.concatenate([*map(self.evidence_.selected.answers, batches)])
+
+    def _labels(self, numbers: Ints, deferred: Any) -> Array:
+        """Return the labels with these numbers, and the value of deferred rows; without one warn of these."""
+        classes = self.classes_.tolist()
+        is_deferred = numbers >= len(classes)
+        labels = self.classes_[numbers % len(classes)]
+        if deferred is None and self._models.columns_read and HUMAN_REVIEW not in classes:
+            # A rule on scores, if certified or of a file, answers as its SQL does.
+            evidence = self.evidence_
+            if evidence.certificate or isinstance(evidence.selection, StoredSelection):
+                deferred = HUMAN_REVIEW
+        if deferred is None:
+            n_deferred = np.count_nonzero(is_deferred)
+            if n_deferred:
+                warn_user(
+                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. Its "
+                    "limits, rates and certificate count them as deferred, not with the labels "
+                    "given here. predict(X, deferred='human review') marks them; defers(X) tells "
+                    "which they are",
+                    DeferredRowsWarning,
+                )
+            return labels
+        if not np.isscalar(deferred) or deferred in classes:
+            raise ValueError(f"deferred={deferred!r} must be one value, and no label")
+        if np.asarray(deferred).dtype.kind != labels.dtype.kind:
+            labels = labels.astype(object)  # NumPy would turn numbers into text
+        return np.where(is_deferred, deferred, labels)
 
     # -- what other parts of the library read ----------------------------------------------------------
 
@@ -386,11 +396,3 @@ class AnsweringClassifier(StatingClassifier):
         return Scored(
             groups, content, content, voting, lacking, outputs=outputs, selected=self._selected
         )
-
-
-def batched(X: Table) -> Iterator[tuple[Ints, Table]]:
-    """Yield the row numbers and the rows of batches of a table; few rows, or none, are one batch."""
-    numbers = np.arange(n_rows_of(X))
-    for batch in gen_batches(max(len(numbers), 1), ROWS_OF_BATCH):
-        rows = numbers[batch]
-        yield rows, take(X, rows) if len(rows) < len(numbers) else X

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ from tailboost.core import (
     frozen_object,
     html_table,
     text_table,
-    unpack,
 )
 from tailboost.rates import (
     AT_MOST,
@@ -33,6 +33,7 @@ from tailboost.rates import (
     Statistic,
     as_objective,
     as_statistics,
+    error,
 )
 from tailboost.rows import SELECTED_ON, Rows, Seen
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
@@ -88,6 +89,37 @@ class Curve:
     bound: float | None
     # Has the candidates, and states the loosest limit on the limited rate after those on others.
     _loosest: TunedClassifier = field(repr=False)
+
+    @classmethod
+    def of(cls, classifier: TunedClassifier, a: Stated, b: Stated, n_points: int) -> Curve:
+        """Return the curve of two rates on the selection data of a classifier; arguments as of `tradeoff`."""
+        selection = classifier.selection_
+        limited, problem = traded(selection.problem, a, b)
+        others = problem.limits
+        free = limited.within(limited.most)  # a limit that every rule keeps
+        loosest = copy(classifier)
+        loosest.set_params(objective=problem.objective, limits=[*others, free])
+        if error() in (limited.rate, *problem.rates):  # which an error budget limits too
+            loosest.error_budget = None
+        loosest_problem = loosest._problem(selection.models.rows.names)
+        engine = selection.engine.on(loosest_problem)
+        points = points_along(
+            engine, loosest_problem.within(others), limited, n_points, loosest
+        )
+        bounds = (
+            limit.bound
+            for limit in selection.problem.limits
+            if (limit.form, limit.rate) == (free.form, free.rate)
+            and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
+        )
+        return cls(
+            tuple(points),
+            limited,
+            problem.objective,
+            ", within ".join([engine.words, *map(str, others)]),
+            next(bounds, None),
+            loosest,
+        )
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
@@ -156,12 +188,12 @@ class Curve:
             The limited and the minimised rate of each point. Deferred rows count as deferred.
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
-        X, y = unpack(X, y)
         # The rows are read and scored once; then the rule of each point answers them.
+        given = Rows.read(X, y)
         decided = self._loosest.__tailboost__()
-        rows = decided.score(X, groups)
+        rows = decided.score(given.X, groups)
         columns = decided.known[0].score_labels
-        record = Seen.of(rows.content(), SELECTED_ON, Rows.read(y=y), columns)
+        record = Seen.of(rows.content(), SELECTED_ON, given, columns)
         self._loosest._record(record)
         assert rows.outputs is not None
         outputs = rows.outputs()
@@ -175,7 +207,13 @@ class Curve:
             is_deferred = numbers >= K
             deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(
-                y, classes[numbers % K], groups, deferred, None, sample_weight, classes
+                given.labels,
+                classes[numbers % K],
+                groups,
+                deferred,
+                None,
+                sample_weight,
+                classes,
             )
             counts = answered.of(answered.actions)
             for statistic in (self.limited, self.objective):

@@ -1,4 +1,14 @@
-"""The models that a classifier is given, by name, and in the forms in which it uses them."""
+"""The models that a classifier is given, by name, and in the forms in which it uses them.
+
+as given                                   as used
+
+a classifier to be fitted                  itself
+the name of a learner                      the learner
+a fitted classifier of scikit-learn        FrozenEstimator
+columns of scores                          FrozenEstimator of `Scores` with the labels of y
+a function X -> probabilities, or an       FrozenEstimator of a `GivenModel` with its labels,
+object with predict_proba                  or else those of y
+"""
 
 from collections.abc import Mapping
 from copy import copy
@@ -57,13 +67,16 @@ def named_models(models: Model) -> Named:
     """Return fitted models as (name, model) pairs, in forms that neither a fit nor a clone changes.
 
     A dict and a list of pairs keep their names. Models without a name are called by their class, function or
-    score column, and numbered from 1 if several have the same name.
+    score column, and numbered from 1 if several have the same name. What has a ``fit`` is frozen or, if it
+    was fitted outside scikit-learn, a `GivenModel`.
     """
-    if not isinstance(models, (Mapping, list, tuple)):
-        models = [models]
-    if not (isinstance(models, Mapping) or all(map(is_pair, models))):
+    given = models if isinstance(models, (list, tuple)) else [models]
+    named: Any = given
+    if isinstance(models, Mapping):
+        named = models.items()
+    elif not all(map(is_pair, given)):
         kinds = []
-        for model in models:
+        for model in given:
             kind = getattr(model, "__name__", type(model).__name__)
             if isinstance(model, Scores) and len(model.column_list) == 1:
                 kind = str(model.column_list[0])
@@ -72,20 +85,17 @@ def named_models(models: Model) -> Named:
             f"{kind} {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else kind
             for i, kind in enumerate(kinds)
         ]
-        models = zip(names, models, strict=True)
-    return [(name, _fixed(model)) for name, model in pairs_of(models)]
-
-
-def _fixed(model: Model) -> Model:
-    """Return a fitted model in a form that neither a fit nor a clone changes.
-
-    What has a ``fit`` is frozen or, if it was fitted outside scikit-learn, a `GivenModel`.
-    """
-    may_train = hasattr(model, "fit") or isinstance(model, str)  # a name is a learner's
-    if not may_train or isinstance(model, (Scores, GivenModel, FrozenEstimator)):
-        return model
-    is_foreign = hasattr(model, "predict_proba") and not hasattr(model, "__sklearn_tags__")
-    return GivenModel(model) if is_foreign else FrozenEstimator(model)
+        named = zip(names, given, strict=True)
+    fixed = []
+    for name, model in named:
+        may_train = hasattr(model, "fit") or isinstance(model, str)  # a name is a learner's
+        if may_train and not isinstance(model, (Scores, GivenModel, FrozenEstimator)):
+            is_foreign = hasattr(model, "predict_proba") and not hasattr(
+                model, "__sklearn_tags__"
+            )
+            model = GivenModel(model) if is_foreign else FrozenEstimator(model)
+        fixed.append((name, model))
+    return fixed
 
 
 def usable(estimators: Named, rows: Rows) -> Named:

@@ -340,20 +340,35 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         Errors for parameters, estimators or rows are raised before any model is fitted; none is fitted if all
         are frozen, as in `tune`.
         """
+        # 1. The problem, and the models as they were given.
         problem = self._problem(given.names)
         estimators = self.estimators
         if estimators is not None:
             estimators = usable(estimators, given)
             self._validate_names([name for name, _ in estimators])
+
+        # 2. The rows, and the default models for as many of them.
         training = self._training(given, problem)
         if estimators is None:
             n_columns = prod(training.X.shape[1:])  # pixels and channels of images are columns
             estimators = default_estimators(len(np.unique(hash_rows(training.X))), n_columns)
         fits = frozen_fits(estimators, self.classes_)
         to_fit = [(name, model) for name, model in estimators if name not in fits]
+
+        # 3. The rows that select the rule: others, all if no model is fitted on them, or those held out.
         seed = seed_of(self.random_state)
-        split = self._split(training, validation, seed, trains=bool(to_fit))
+        if validation is not None:
+            words = f"the {len(validation):,} rows of X_val"
+            rows = replace(validation, X=self._checked(validation.X))
+            rows = rows.numbered(self.classes_, self._group_names, words, "_val")
+            split = Split("X_val", rows)
+        elif not to_fit and isinstance(self.cv, str):
+            split = Split.of_given(training)
+        else:
+            split = Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
         self.validation_ = split.scheme
+
+        # 4. The fits.
         trained = NO_HASHES
         if to_fit:
             # What the selection would refuse is refused before any fit.
@@ -372,31 +387,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             )
             if not fits:  # an interruption, after which `fit_models` returns what is finished
                 raise KeyboardInterrupt
+        fits = {
+            name: fits[name] for name, _ in estimators if name in fits
+        }  # as they were given
         left_out = [name for name, _ in estimators if name not in fits]
         if left_out:
             warn_user(
                 f"fit was interrupted: {left_out} left out of the mixture",
                 FitInterruptedWarning,
             )
-        fits = {name: fits[name] for name, _ in estimators if name in fits}
+
+        # 5. The rule.
         return self._learn_rule(problem, split, fits, estimators, training_rows, trained)
-
-    def _split(
-        self, training: Rows, validation: Rows | None, seed: int, *, trains: bool
-    ) -> Split:
-        """Return the rows that select the rule, and the parts of the training rows to hold out.
-
-        If the fit ``trains`` no model, no row is held out by default: all given rows select.
-        """
-        if validation is not None:
-            words = f"the {len(validation):,} rows of X_val"
-            rows = replace(validation, X=self._checked(validation.X))
-            return Split(
-                "X_val", rows.numbered(self.classes_, self._group_names, words, "_val")
-            )
-        if not trains and isinstance(self.cv, str):
-            return Split.of_given(training)
-        return Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
 
     @classmethod
     def from_probabilities(

@@ -1,4 +1,15 @@
-"""`tune`: selects a rule on the scores of fitted models, and other rules later, without a fit."""
+"""`tune`: selects a rule on the scores of fitted models, and other rules later, without a fit.
+
+What `TunedClassifier` does stands in four files, one class upon the other:
+
+    StatingClassifier       what it says of its rule: rates, certificate, text      stating.py
+    AnsweringClassifier     how the rule answers rows                               answering.py
+    SelectingClassifier     how a fit selects the rule                              selecting.py
+    TunedClassifier         its parameters, and other rules on the same models      selected_models.py
+
+`RobustMixtureClassifier` fits models before. All that a fit leaves is the ``evidence_``, and what is known of
+labels, columns and groups.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +22,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.classifiers.curve import Curve, points_along, traded
+from tailboost.classifiers.curve import Curve
 from tailboost.classifiers.estimators import named_models, usable
 from tailboost.classifiers.fitting import frozen_fits, scored_on
 from tailboost.classifiers.selecting import SelectingClassifier, compared
@@ -30,7 +41,7 @@ from tailboost.core.ranges import parameters
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import Scores
-from tailboost.rates import Limit, error
+from tailboost.rates import Limit
 from tailboost.rows import GroupNames, Records, Rows, Seen
 from tailboost.selection.door import known_within
 from tailboost.selection.outputs import Models
@@ -240,7 +251,7 @@ class TunedClassifier(SelectingClassifier):
         new = copy.copy(self)
         restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
         new.set_params(**{name: value for name, value in restated.items() if value is not None})
-        records = new.records_
+        records = new.evidence_.records
         if X is None and groups is None:
             engine = new._engine
             problem = new._problem(engine.models.rows.names)
@@ -288,8 +299,9 @@ class TunedClassifier(SelectingClassifier):
         rows = replace(given, X=table).numbered(self.classes_, self._group_names, words)
         inside = known_within(models.fitted)
         known_rows = [used for known in inside for used in known.records.tables]
-        if self.records_.trained is not None:  # the rows of another selection may select again
-            known_rows.insert(0, self.records_.trained)  # the first that is repeated is named
+        trained = self.evidence_.records.trained
+        if trained is not None:  # the rows of another selection may select again
+            known_rows.insert(0, trained)  # the first that is repeated is named
         return compared(scored_on(models, rows), known_rows)
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
@@ -320,29 +332,7 @@ class TunedClassifier(SelectingClassifier):
             If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
             know.
         """
-        limited, traded_for = traded(self.selection_.problem, a, b)
-        others = traded_for.limits
-        free = limited.within(limited.most)  # a limit that every rule keeps
-        loosest = copy.copy(self)
-        loosest.set_params(objective=traded_for.objective, limits=[*others, free])
-        if error() in (limited.rate, *traded_for.rates):  # which an error budget limits too
-            loosest.error_budget = None
-        problem = loosest._problem(self._models.rows.names)
-        bounds = (
-            limit.bound
-            for limit in self.selection_.problem.limits
-            if (limit.form, limit.rate) == (free.form, free.rate)
-            and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
-        )
-        engine = self.selection_.engine.on(problem)
-        return Curve(
-            tuple(points_along(engine, problem.within(others), limited, n_points, loosest)),
-            limited,
-            problem.objective,
-            ", within ".join([engine.words, *map(str, others)]),
-            next(bounds, None),
-            loosest,
-        )
+        return Curve.of(self, a, b, n_points)
 
     def _by(self, selection: Selection) -> Self:
         """Return a copy with another selection of the same candidates, and the limits that it states."""
@@ -357,7 +347,9 @@ class TunedClassifier(SelectingClassifier):
         """Return a copy with a certified selection, which may be of tighter limits than the stated ones."""
         new = self._by(selection)
         new.limits = list(limits)
-        records = self.records_.using(*(attempt.rows for attempt in certificate.attempts))
+        records = self.evidence_.records.using(
+            *(attempt.rows for attempt in certificate.attempts)
+        )
         new.evidence_ = replace(new.evidence_, records=records, certificate=certificate)
         return new
 

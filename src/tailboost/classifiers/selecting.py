@@ -140,7 +140,7 @@ class SelectingClassifier(AnsweringClassifier):
         """
         names = rows.names
         self._group_names = names
-        self.group_combinations_ = ()
+        self.group_combinations_ = ()  # of several columns those with a row, by their names
         if len(names.titles) > 1:
             columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
             occurring = [values[numbers].tolist() for values, numbers in columns]

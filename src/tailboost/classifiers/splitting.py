@@ -79,11 +79,12 @@ class Split:
         n_distinct = int(turn.max()) + 1
         if isinstance(cv, str):  # "auto"
             least = np.bincount(stratum).min()  # rows of a class in a group
-            cv = HELD_OUT
             if n_distinct <= FIVE_FOLDS_UP_TO:
                 cv = N_FOLDS
             elif n_distinct <= CROSS_FIT_UP_TO or least * HELD_OUT < LEAST_HELD_OUT:
                 cv = FEW_FOLDS
+            else:
+                cv = HELD_OUT
         scheme: str | float = "cv"
         if cv >= 2:
             fold = turn % min(int(cv), n_distinct)

@@ -94,13 +94,13 @@ class Columns:
             n_new = int(column.isin(new).sum())
             if n_new <= UNKNOWN * len(column):
                 continue
-            change = (
+            words = (
                 f"column {column.name!r}: {n_new:,} of {len(column):,} values, such as "
                 f"{new[0]!r}, were not in the fit ({', '.join(sorted(known)[:4])} …)"
             )
             if n_new == len(column) >= ROWS_WITHOUT_KNOWN:
-                raise ValueError(f"{change}: give the columns in the coding of the fit")
-            changes.append(change)
+                raise ValueError(f"{words}: give the columns in the coding of the fit")
+            changes.append(words)
         if changes:
             warn_user(
                 f"the table differs from the one fitted on: {'; '.join(changes)}",
