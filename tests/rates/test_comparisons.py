@@ -7,7 +7,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates.limit import COMPARISONS, GAP, RATIO
+from tailboost.rates.limit import COMPARISONS, GAP, RATIO, SIGNS
 
 DIRECT = {
     GAP: lambda values: max(values) - min(values),
@@ -32,7 +32,7 @@ def test_a_limit_is_kept_if_all_pairs_keep_it(form):
         names = ["x", "y", "z"]
         assert limit.value(values) == DIRECT[form](values)
         assert limit.keeps(limit.value(values), limit.bound) == pairs_keep
-        beyond = limit.sign * (values - limit.levels(names))
+        beyond = SIGNS[limit.sense] * (values - limit.levels(names))
         assert (limit.violation(beyond.max(), beyond.min()) == 0) == pairs_keep
 
 

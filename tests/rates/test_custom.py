@@ -41,7 +41,7 @@ def test_a_known_rate_in_pairs_is_the_known_rate(pairs, same):
     mine = rates.custom("mine", *pairs)
     given = {"deferred": DEFERRED, "groups": {"site": SITE}}
     assert rates.measure(mine, Y, ANSWERS, **given) == pytest.approx(rates.measure(same, Y, ANSWERS, **given))
-    assert (mine.is_ratio, mine.needs_deferral) == (same.is_ratio, same.needs_deferral)
+    assert (mine.is_ratio, mine.needs) == (same.is_ratio, same.needs)
 
 
 def test_text_values_and_files_keep_the_pairs(tmp_path):

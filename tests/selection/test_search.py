@@ -45,7 +45,7 @@ TOLD = {
 
 def thresholds_of(table, p, y, g):
     """Return the confusion counts of all thresholds of each group: a list of arrays (T, S, 2)."""
-    G, found = table.data.strata.n_combinations, []
+    G, found = len(table.data.strata.combinations), []
     for group in range(G):
         own = g == group
         cuts = np.append(np.unique(p[own]), np.inf)
@@ -186,7 +186,7 @@ def test_running_rates_charge_as_the_counts_of_each_rule(name, objective):
     """Against objective and violations from the rates of the counts, one rule after the other."""
     for table, rule in families():
         strata = table.data.strata
-        if strata.n_combinations == 1:
+        if len(strata.combinations) == 1:
             continue
         program = Program(strata, as_objective(objective), LIMITED[name])
         running = program.rates

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from threadpoolctl import threadpool_limits
 
 from tailboost import rates
-from tailboost.rates import Counts, as_objective
+from tailboost.rates import SIGNS, Counts, as_objective
 from tailboost.rows.groups import NO_GROUPS, GroupNames
 from tailboost.selection.search import Program, contradiction, first_rules, grow, select, solve, within_budget
 from tailboost.selection.thresholds import Thresholds
@@ -69,7 +69,7 @@ def broken_by(limits, strata, counts):
         elif limit.form == "ratio":
             broken = limit.bound * most - least
         else:
-            broken = np.fmax.reduce(limit.sign * (values - limit.levels(terms.names)), axis=-1)
+            broken = np.fmax.reduce(SIGNS[limit.sense] * (values - limit.levels(terms.names)), axis=-1)
         largest.append(broken / terms.scale)
     return np.fmax.reduce(largest)
 

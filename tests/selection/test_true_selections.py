@@ -137,7 +137,9 @@ def truths(rate, limit, answered):
 
 def kept(limit, answered):
     terms = limit.rate.terms(answered.strata)
-    values = np.nan_to_num(terms.values(answered.of(answered.actions)), nan=0.0 if limit.from_above else 1.0)
+    values = np.nan_to_num(
+        terms.values(answered.of(answered.actions)), nan=0.0 if limit.sense == "≤" else 1.0
+    )
     if limit.compares:
         return limit.keeps(limit.value(values), limit.bound)
     pairs = zip(values, limit.levels(terms.names), strict=True)

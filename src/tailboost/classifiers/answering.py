@@ -1,6 +1,6 @@
 """How a classifier answers rows by its selected rule, and how the rest of the library reads both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
@@ -24,7 +24,6 @@ from tailboost.core import (
     Table,
     check_table,
     columns_of,
-    has_named_columns,
     listed,
     n_rows_of,
     take,
@@ -208,7 +207,7 @@ class AnsweringClassifier(StatingClassifier):
         X, _ = unpack(X)
         if not self._models.columns_read:
             return X
-        if has_named_columns(X):
+        if isinstance(X, Mapping):
             return {name: np.atleast_1d(column) for name, column in X.items()}
         is_column = np.shape(X)[1:] in ((), (1,))
         if columns_of(X) or not is_column or self.scores_ is None:
@@ -223,7 +222,7 @@ class AnsweringClassifier(StatingClassifier):
         models = self._models
         if models.columns_read:  # each of its own column
             return models, X
-        if has_named_columns(X):
+        if isinstance(X, Mapping):
             models = replace(models, read_stacked=True)
             return models, stacked(X, self.classes_, models.names)
         if not models.fitted:
@@ -240,7 +239,7 @@ class AnsweringClassifier(StatingClassifier):
         columns in the order of the fit. ``argument`` is the name of the table in messages.
         """
         X, _ = unpack(X)
-        if has_named_columns(X):
+        if isinstance(X, Mapping):
             raise TypeError(
                 f"{argument} is a dict: give a data frame, pd.DataFrame({argument})"
             )

@@ -28,6 +28,7 @@ from tailboost.rates import (
     GAP,
     LARGEST,
     RATIO,
+    SIGNS,
     Counts,
     InfeasibleLimitsError,
     Statistic,
@@ -337,7 +338,7 @@ def points_along(
     rates, values = np.round(traded_rates, 12)
     is_within = [*map(least.program.keeps, counts)]
     kept = np.flatnonzero(~np.isnan(rates + values) & is_within)
-    for i in kept[undominated(values[kept], limited.sign * rates[kept])].tolist():
+    for i in kept[undominated(values[kept], SIGNS[limited.sense] * rates[kept])].tolist():
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))
         rule = engine.selected(problem, least.program, pool, i).stated_within(limits)

@@ -103,7 +103,7 @@ class Batch:
             return self.drawn(selection_share)
         if not are_for_ranks(self.limits, self.rows.classes):
             return self.drawn(FOR_TESTS)
-        if any(limit.rate.counts_deferral for limit in self.limits):
+        if any("deferred" in limit.rate.needs for limit in self.limits):
             return self.drawn(BESIDE_REVIEW)
         return self.all_certifying() or self.drawn(FOR_RANKS)
 
@@ -165,7 +165,7 @@ class Batch:
     @property
     def loosest(self) -> list[Limit]:
         """Limits that every rule keeps: they only name the groups."""
-        return [replace(limit, bound=float(limit.from_above)) for limit in self.limits]
+        return [replace(limit, bound=float(limit.sense == "≤")) for limit in self.limits]
 
     def tuned(self, rows: Rows, limits: Sequence[Limit]) -> TunedClassifier:
         """Return the models with the rule that some rows select within limits."""
@@ -212,7 +212,7 @@ def are_for_ranks(limits: Sequence[Limit], classes: Labels) -> bool:
 
     These may be beside limits on deferral.
     """
-    on_deferral = [limit.rate.counts_deferral for limit in limits]
+    on_deferral = ["deferred" in limit.rate.needs for limit in limits]
     if all(on_deferral):
         return False
     numbers = np.arange(len(classes))  # a row of each class

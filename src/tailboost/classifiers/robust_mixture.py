@@ -455,7 +455,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         check_length(y, "y", len(P), "probabilities")
         models = Models(list(probabilities), len(mix.classes_), [], [], read_stacked=True)
         words = f"the {len(rows):,} rows given to from_probabilities"
-        rows = replace(rows, X=P[rows.places]).numbered(mix.classes_, mix._group_names, words)
+        rows = replace(rows, X=P[rows.given_numbers]).numbered(
+            mix.classes_, mix._group_names, words
+        )
         models, used = compared(scored_on(models, rows), [])
         engine = Engine.of(problem, averaging(models), mix._column_read)
         mix._select(engine, problem, Records(used=(used,)), NOTHING).warn()

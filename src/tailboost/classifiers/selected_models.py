@@ -286,7 +286,7 @@ class TunedClassifier(SelectingClassifier):
                 f"groups has {len(given)} entries, but the selection data are {rows.words}, "
                 f"from a table of {rows.n_given} rows: give one group for each of these rows"
             )
-        of_rows = given.part(np.isin(given.places, rows.places)).occurring()
+        of_rows = given.part(np.isin(given.given_numbers, rows.given_numbers)).occurring()
         self._name_groups(of_rows)
         return replace(models, rows=replace(rows, groups=of_rows.groups, names=of_rows.names))
 

@@ -88,8 +88,10 @@ class SelectingClassifier(AnsweringClassifier):
                 "estimate of it; leave one of them out"
             )
         if not groups.titles:
-            needing = [repr(limit.rate) for limit in problem.limits if limit.rate.needs_groups]
-            if problem.objective.rate.needs_groups:
+            needing = [
+                repr(limit.rate) for limit in problem.limits if "groups" in limit.rate.needs
+            ]
+            if "groups" in problem.objective.rate.needs:
                 needing.append(f"objective={self.objective!r}")
             if self.by_group:
                 needing.append("by_group")

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core import Ints, Mask, frozen_object
-from tailboost.rows import Rows, crossed, hash_rows, stratified_places
+from tailboost.rows import Rows, crossed, hash_rows, stratified_turns
 
 # "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. With
 # more rows, "auto" holds out a fifth, with two fits in each round.
@@ -75,7 +75,8 @@ class Split:
         stratum = crossed([*rows.groups.T, rows.y], len(rows))
         # The number of each row in an order by class and group, and within these by hashes. So every k-th row
         # is a stratified draw. Equal rows have one number.
-        turn = stratified_places(hash_rows(rows.units, seed), stratum, rows.weight)
+        units = rows.X if rows.clusters is None else rows.clusters[:, None]
+        turn = stratified_turns(hash_rows(units, seed), stratum, rows.weight)
         n_distinct = int(turn.max()) + 1
         if isinstance(cv, str):  # "auto"
             least = np.bincount(stratum).min()  # rows of a class in a group
@@ -108,7 +109,7 @@ class Split:
         ValueError
             If the rows cannot be split this way, or a cluster would be separated.
         """
-        numbers = rows.places  # of the rows, as the splits count them
+        numbers = rows.given_numbers  # of the rows, as the splits count them
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
             cv = cv.split(rows.X, rows.y, rows.clusters)
             numbers = np.arange(len(rows))

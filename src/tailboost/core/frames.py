@@ -41,8 +41,9 @@ def refuse_unread(values: Any, name: str) -> None:
 def as_pandas(table: Table) -> Any:
     """Return a table of polars or pyarrow as a data frame of pandas, a sparse one as canonical csr or csc.
 
-    Other tables are unchanged. SciPy and scikit-learn sum entries of the same place in place, so a matrix
-    that needs it is copied.
+    Other tables are unchanged. One kind of SciPy's sparse matrices derives from dict: a dict is a table by
+    column only after this function. SciPy and scikit-learn sum entries of the same place in place, so a
+    matrix that needs it is copied.
     """
     refuse_unread(table, "the table")
     if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
@@ -56,14 +57,9 @@ def as_pandas(table: Table) -> Any:
     return matrix
 
 
-def has_named_columns(X: Table) -> bool:
-    """Return whether a table is a dict of columns; SciPy's DOK arrays derive from dict, but are tables."""
-    return isinstance(X, Mapping) and not hasattr(X, "tocsr")
-
-
 def columns_of(X: Table) -> list[Any]:
-    """Return the names of the columns of a data frame or a dict; empty for other tables."""
-    return list(X if has_named_columns(X) else getattr(X, "columns", ()))
+    """Return the names of the columns of a data frame or a dict, as of `as_pandas`; others have none."""
+    return list(X if isinstance(X, Mapping) else getattr(X, "columns", ()))
 
 
 def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
@@ -132,10 +128,10 @@ def take(X: Table, rows: Array) -> Any:
 
     if X is None:
         return None
-    if has_named_columns(X):
-        return {name: take(column, rows) for name, column in X.items()}
     if hasattr(X, "tocsr"):
         X = X.tocsr()  # some formats have no row indexing
+    if isinstance(X, Mapping):
+        return {name: take(column, rows) for name, column in X.items()}
     if rows.dtype == bool:  # some tables take no mask
         rows = np.flatnonzero(rows)
     return _safe_indexing(X, rows)

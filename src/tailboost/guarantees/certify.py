@@ -188,7 +188,7 @@ def certify(
     if limits is not None:  # a limit alone has no truth value
         stated += checked_limits(limits)
     counted = [each.rate for each in stated]
-    if costs is not None and not any(rate.needs_costs for rate in counted):
+    if costs is not None and not any("costs" in rate.needs for rate in counted):
         raise ValueError("costs: no rate reads them; add cost(), or tail(10%, cost())")
 
     # The rows with an answer to each.
@@ -402,7 +402,7 @@ def method_for(rate: Rate, fresh: Fresh) -> str:
     """Return the method of bounds on a rate: exact for numbers of rows, and for means of two values."""
     mean = rate.loss or rate
     if mean.matrix is None:
-        has_two_values = mean.is_share
+        has_two_values = mean.quantity == "share"
     else:
         costs, _ = mean.tables(fresh.answered.strata)
         has_two_values = len(np.unique(costs)) <= 2
@@ -412,7 +412,7 @@ def method_for(rate: Rate, fresh: Fresh) -> str:
 
 def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:
     """Return the share of deferred rows by subgroup with rows; empty if a rate shows it, or no row is."""
-    if rate.counts_deferral or not fresh.is_deferred.any():
+    if "deferred" in rate.needs or not fresh.is_deferred.any():
         return {}
     samples = fresh.samples(deferred_rate(by=rate.by))
     return {sample.name: sample.mean for sample in samples if len(sample.rows)}
@@ -429,7 +429,7 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
     for limit in limits:
         bounds += bounds_of(limit, fresh, level / len(limit.sides))
         samples = fresh.samples(limit.rate)
-        if not (limit.compares and limit.rate.is_share and fresh.are_apart(samples)):
+        if not (limit.compares and limit.rate.quantity == "share" and fresh.are_apart(samples)):
             continue
         counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
         compared = bounds.pop()

@@ -146,7 +146,7 @@ class LimitTests:
         among = terms.bottom
         if strata.n_actions > 3 or not np.isin([wrong, among], [0.0, 1.0]).all():
             return None
-        if not (limit.from_above or limit.compares):  # at least: the other rows are wrong
+        if not (limit.sense == "≤" or limit.compares):  # at least: the other rows are wrong
             wrong = among - wrong
         # Without deferral the third answer is never wrong.
         third = ((0, 0), (0, 0), (0, 3 - strata.n_actions))

@@ -46,14 +46,16 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
         # The rows of a ratio depend on the answers.
         samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
         allowed = limit.allowed([sample.name for sample in samples])
-        is_count = rate.is_share and not (limit.compares or rate.is_ratio or may_keep)
+        is_count = rate.quantity == "share" and not (
+            limit.compares or rate.is_ratio or may_keep
+        )
         for sample, most in zip(samples, allowed.tolist(), strict=True):
             n = len(sample.rows)
             needed = 1
             if is_count and 0.0 < most < 1.0:
                 needed = math.ceil(math.log(level) / math.log1p(-most))
             # A free subgroup, or a group with a representation of 0 if it has no rows.
-            elif math.isnan(most) or (rate.kind == "representation" and limit.from_above):
+            elif math.isnan(most) or (rate.kind == "representation" and limit.sense == "≤"):
                 needed = 0
             if n < needed:
                 of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"

@@ -243,7 +243,7 @@ class Fresh:
         if classes is None:
             _, classes = given_answers(scored.answers(), given)
         for rate in rates:
-            if rate.needs_deferral and not rule.defers:
+            if "deferral" in rate.needs and not rule.defers:
                 raise ValueError(
                     f"{rate!r}: this model defers no row; tailboost.tune with this limit gives a "
                     "rule that may"
@@ -274,7 +274,7 @@ class Fresh:
     ) -> Self:
         """Return given rows with an array of answers; arguments and errors as of `of_model`."""
         _refuse_unknown(rates, given, cost_range)
-        if deferred is None and any(rate.counts_deferral for rate in rates):
+        if deferred is None and any("deferred" in rate.needs for rate in rates):
             raise ValueError(
                 "deferred is needed: an array of answers does not show deferred rows; give "
                 "deferred=, a mask that is True for a deferred row"
@@ -299,11 +299,11 @@ def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -
     if given.y is None:
         raise ValueError("y is needed: the labels of the rows")
     for rate in rates:
-        if rate.needs_groups and not given.names.titles:
+        if "groups" in rate.needs and not given.names.titles:
             raise ValueError(
                 f"groups is needed: {rate!r} needs groups; give groups=, with an entry for each row"
             )
-        if rate.needs_costs and (given.costs is None or cost_range is None):
+        if "costs" in rate.needs and (given.costs is None or cost_range is None):
             raise ValueError(
                 f"{rate!r} is a mean of costs by row: only tailboost.certify of Python bounds it, with "
                 "costs= and cost_range=(smallest, largest) possible cost of any answer to any row"

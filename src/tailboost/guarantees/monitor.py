@@ -354,7 +354,7 @@ class Monitor:
         used = [self.ids, hashes[is_tested]]
         if clusters is not None:
             of_rows = hashes_of_names(label_column(clusters, "clusters"))
-            of_batch = hashes_of_pairs(of_rows, hashes_of_names(np.array([name])))
+            of_batch = hashes_of_pairs(of_rows, hashes_of_names([name]))
             is_tested &= ~np.isin(of_batch, self.ids)
             used.append(np.unique(of_batch[is_tested]))
         if not (is_new or is_tested.any()):

@@ -172,7 +172,7 @@ class Expected(NamedTuple):
     @classmethod
     def of(cls, limit: Limit, rate: Stated, share: Stated) -> Self:
         """Return stated rates and shares by subgroup; raise ValueError for missing or impossible ones."""
-        if not limit.rate.is_share:
+        if limit.rate.quantity != "share":
             raise ValueError(
                 f"{limit!r}: rows are planned for shares of rows, not for this rate"
             )
@@ -212,7 +212,7 @@ def rows_of_counts(expected: Expected, level: float, power: float) -> int:
     """Return the rows of the table with which the binomial tests of all limited subgroups pass."""
     limit, names, rates, shares = expected
     allowed = limit.allowed(names)
-    errors = rates if limit.from_above else 1.0 - rates
+    errors = rates if limit.sense == "≤" else 1.0 - rates
     limited = ~np.isnan(allowed)
     if not (errors < allowed)[limited].all():
         raise ValueError(BROKEN.format(limit))

@@ -42,7 +42,7 @@ from tailboost.core import Ints
 from tailboost.guarantees.certify import tested_bounds
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
-from tailboost.rates import RATIO, TINY, InfeasibleLimitsError, Limit
+from tailboost.rates import RATIO, SIGNS, TINY, InfeasibleLimitsError, Limit
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import counted_rate
 
@@ -222,7 +222,7 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     counted = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
     if not limit.compares:
         bounds = limit.levels(counted.names)
-        bounds = bounds - limit.sign * np.nan_to_num(n_deviations * counted.errors)
+        bounds = bounds - SIGNS[limit.sense] * np.nan_to_num(n_deviations * counted.errors)
         each = zip(counted.names, bounds.tolist(), strict=True)
         return replace(limit, bound=tuple(pair for pair in each if not np.isnan(pair[1])))
     of_pairs = limit.deviations(counted.errors**2)
@@ -230,5 +230,5 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     noise = of_pairs.max()
     if limit.form == RATIO:  # over the largest rate
         noise /= max(np.fmax.reduce(counted.values), TINY)
-    bound = limit.bound - limit.sign * np.nan_to_num(n_deviations * noise)
+    bound = limit.bound - SIGNS[limit.sense] * np.nan_to_num(n_deviations * noise)
     return replace(limit, bound=float(np.clip(bound, 0.0, limit.most)))

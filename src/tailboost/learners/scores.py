@@ -1,7 +1,7 @@
 """Fitted models in other forms: columns of scores, functions, and objects with ``predict_proba``."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
 from typing import Any, Self
 
@@ -25,7 +25,6 @@ from tailboost.core import (
     check_length,
     check_probabilities,
     coded,
-    has_named_columns,
     in_class_order,
     plain,
     score_kind,
@@ -246,7 +245,7 @@ class Scores(OfAnyTable):
         """
         columns = self.column_list
         X = as_pandas(X)
-        if not (hasattr(X, "columns") or has_named_columns(X)):
+        if not (hasattr(X, "columns") or isinstance(X, Mapping)):
             array = np.asarray(X)
             if array.ndim != 2:
                 raise ValueError(

@@ -41,6 +41,8 @@ AT_LEAST = "at least"
 GAP = "gap"
 RATIO = "ratio"
 COMPARISONS = (GAP, RATIO)
+# The violation of a bound is its sign times rate minus bound.
+SIGNS = {"≤": 1.0, "≥": -1.0}
 
 
 class Bounded(Derived):
@@ -69,14 +71,6 @@ class Statistic(Bounded):
     form: str
     rate: Rate
 
-    def __post_init__(self) -> None:
-        if isinstance(self.rate, Statistic) or not isinstance(self.rate, Bounded):
-            raise TypeError(
-                f"{self.form} takes a rate, such as error(by='class'), got {self.rate!r}"
-            )
-        if self.rate.loss and self.form not in (EACH, AT_MOST):
-            raise ValueError(f"{self.rate!r} has an upper bound alone: write it with <=")
-
     @cached_property
     def worst(self) -> bool:
         """Whether the largest rate of the family is meant."""
@@ -88,21 +82,11 @@ class Statistic(Bounded):
         return self.form in COMPARISONS
 
     @cached_property
-    def from_above(self) -> bool:
-        """Whether a bound is an upper bound."""
-        return self.form not in (AT_LEAST, RATIO)
-
-    @cached_property
     def sense(self) -> str:
-        """The sign of a bound."""
-        return "≤" if self.from_above else "≥"
+        """The sign of a bound, "≤" or "≥"."""
+        return "≥" if self.form in (AT_LEAST, RATIO) else "≤"
 
-    @cached_property
-    def sign(self) -> float:
-        """The violation of a bound is ``sign`` times rate minus bound."""
-        return 1.0 if self.from_above else -1.0
-
-    @cached_property
+    @property
     def sides(self) -> str:
         """The signs of the bounds of each rate for a certificate."""
         has_both = (self.compares or self.form == EACH) and not self.rate.loss
@@ -125,7 +109,7 @@ class Statistic(Bounded):
         """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
         if self.form == RATIO:
             return 0.0
-        if not self.rate.in_costs:
+        if self.rate.quantity != "cost":
             return 1.0
         return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
 
@@ -135,7 +119,7 @@ class Statistic(Bounded):
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of it; None if one of them is NaN."""
-        excess = self.sign * (value - bound)
+        excess = SIGNS[self.sense] * (value - bound)
         return None if np.isnan(excess) else bool(excess <= ROUNDING)
 
     def value(self, values: Floats) -> float:
@@ -148,7 +132,7 @@ class Statistic(Bounded):
             return largest - smallest
         if self.form == RATIO:
             return 1.0 if largest == 0 else smallest / largest
-        return largest if self.from_above else smallest
+        return largest if self.sense == "≤" else smallest
 
     def __str__(self) -> str:
         words = {EACH: f"{self.rate}", LARGEST: f"largest {self.rate}"}
@@ -196,12 +180,14 @@ class Limit(Statistic):
         TypeError, ValueError
             If the bound is not a number, or is outside of the possible range.
         """
+        if rate.loss and form != AT_MOST:
+            raise ValueError(f"{rate!r} has an upper bound alone: write it with <=")
         compares = form in COMPARISONS
         # The bounds that are possible.
         low, high = 0.0, 1.0
-        if rate.in_costs and form != RATIO:
+        if rate.quantity == "cost" and form != RATIO:
             high = ALL_COSTS
-        if rate.in_costs and not compares:
+        if rate.quantity == "cost" and not compares:
             low = -ALL_COSTS
         # The bound as a number, or the bounds by subgroup.
         by_name = isinstance(bound, Mapping) and bool(bound) and not compares
@@ -266,7 +252,9 @@ class Limit(Statistic):
             return below + [(-matrix, a, c / terms.scale) for matrix in matrices]
         levels = self.levels(terms.names)
         limited = defined & ~np.isnan(levels)
-        matrices = self.sign / terms.scale * terms.beyond(np.nan_to_num(levels))[limited]
+        matrices = (
+            SIGNS[self.sense] / terms.scale * terms.beyond(np.nan_to_num(levels))[limited]
+        )
         return [(matrix, 0.0, 0.0) for matrix in matrices]
 
     def refuse_negative(self, lowest_rate: float) -> None:
@@ -284,7 +272,7 @@ class Limit(Statistic):
         pairs += [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]
         values = [self.value(np.array(pair)) for pair in pairs]
         nearest = values[0]
-        return (nearest, max(values)) if self.from_above else (min(values), nearest)
+        return (nearest, max(values)) if self.sense == "≤" else (min(values), nearest)
 
     @property
     def pair(self) -> tuple[float, float]:
@@ -313,13 +301,14 @@ class Limit(Statistic):
     def allowed(self, names: list[Name]) -> Floats:
         """Return the largest share that may count against the limit in each subgroup, NaN for a free one."""
         levels = self.levels(names)
-        return levels if self.from_above else 1.0 - levels
+        return levels if self.sense == "≤" else 1.0 - levels
 
     def violation(self, largest: Floats, smallest: Floats) -> Floats:
-        """Return the violation by the largest and the smallest of ``sign * (rate - level)``; 0 for NaN.
+        """Return the violation by the largest and the smallest of ± (rate − level); 0 for NaN.
 
+        The sign is that of `SIGNS`.
         Of compared rates the level is 0, and no pair has less room than the largest and the smallest one. For
-        a ratio ``sign`` is −1, so ``largest`` is minus the smallest rate, and ``smallest`` minus the largest.
+        a ratio the sign is −1, so ``largest`` is minus the smallest rate, and ``smallest`` minus the largest.
         """
         if self.compares:
             a, c = self.pair
@@ -349,4 +338,4 @@ class Limit(Statistic):
             right = f"{{{', '.join(f'{name!r}: {words(value)}' for name, value in right)}}}"
         else:
             right = words(right)
-        return f"{left} {'<=' if self.from_above else '>='} {right}"
+        return f"{left} {self.sense.replace('≤', '<=').replace('≥', '>=')} {right}"

@@ -545,7 +545,7 @@ def largest(rate: Rate) -> Statistic:
     >>> print(rates.largest(rates.error(by="cell")))
     largest error by cell
     """
-    return Statistic(LARGEST, rate)
+    return _statistic(LARGEST, rate)
 
 
 def gap(rate: Rate) -> Statistic:
@@ -560,7 +560,7 @@ def gap(rate: Rate) -> Statistic:
     -------
     Statistic
     """
-    return Statistic(GAP, rate)
+    return _statistic(GAP, rate)
 
 
 def ratio(rate: Rate) -> Statistic:
@@ -575,4 +575,13 @@ def ratio(rate: Rate) -> Statistic:
     -------
     Statistic
     """
-    return Statistic(RATIO, rate)
+    return _statistic(RATIO, rate)
+
+
+def _statistic(form: str, rate: Rate) -> Statistic:
+    """Return the largest rate, the gap or the ratio of a family; raise for what is no family of rates."""
+    if not isinstance(rate, Rate):
+        raise TypeError(f"{form} takes a rate, such as error(by='class'), got {rate!r}")
+    if rate.loss:
+        raise ValueError(f"{rate!r} has an upper bound alone: write it with <=")
+    return Statistic(form, rate)

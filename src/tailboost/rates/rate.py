@@ -7,6 +7,7 @@ costs. A family has the same rate in each of several subgroups.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -156,61 +157,57 @@ class Rate(Bounded):
         return self.by if isinstance(self.by, tuple) else (self.by,)
 
     @cached_property
-    def needs_groups(self) -> bool:
-        """Whether the subgroups are groups."""
-        return not {None, CLASS}.issuperset(self.by_names)
+    def needs(self) -> tuple[str, ...]:
+        """What it needs beside labels and answers.
 
-    @cached_property
-    def in_costs(self) -> bool:
-        """Whether it is a mean of costs."""
-        return (self.loss or self).kind == "cost"
-
-    @cached_property
-    def needs_costs(self) -> bool:
-        """Whether it is a mean of given costs of the rows."""
-        return self.in_costs and (self.loss or self).matrix is None
-
-    @cached_property
-    def needs_deferral(self) -> bool:
-        """Whether it has a cost of deferral, or counts deferred rows without right answers."""
-        matrix = (self.loss or self).matrix
-        if matrix is not None:
-            return len(matrix[0]) > len(matrix)
-        counts_deferred = HUMAN_REVIEW in [answer for _, answer in self.counted]
-        return counts_deferred and RIGHT.isdisjoint(self.counted)
-
-    @cached_property
-    def counts_deferral(self) -> bool:
-        """Whether it depends on which rows are deferred.
-
-        Two answers by name or more in the denominator are taken to leave out deferred rows.
+        - "groups" of the rows.
+        - "costs" of the answers to each row.
+        - "deferral": rules may defer, as it has a cost of deferral, or counts deferred rows and no right
+          answers.
+        - "deferred": it depends on which rows are deferred. Two answers by name or more in the denominator
+          are taken to leave out deferred rows.
         """
-        named = {answer for _, answer in self.among} - {None}
-        return self.needs_deferral or HUMAN_REVIEW in named or len(named) > 1
+        matrix = (self.loss or self).matrix
+        counted = {answer for _, answer in self.counted}
+        among = {answer for _, answer in self.among} - {None}
+        charges = HUMAN_REVIEW in counted and RIGHT.isdisjoint(self.counted)
+        if matrix:
+            charges = len(matrix[0]) > len(matrix)
+        is_needed = {
+            "groups": not {None, CLASS}.issuperset(self.by_names),
+            "costs": self.quantity == "cost" and not matrix,
+            "deferral": charges,
+            "deferred": charges or HUMAN_REVIEW in among or len(among) > 1,
+        }
+        return tuple(compress(is_needed, is_needed.values()))
 
     @cached_property
-    def is_gain(self) -> bool:
-        """Whether large values are better: right answers count."""
-        return not (self.complement or RIGHT.isdisjoint(self.counted))
+    def wanted(self) -> str:
+        """The sign of a limit that asks for better answers, "≤" or "≥"; empty if neither does.
 
-    @cached_property
-    def counts_faults(self) -> bool:
-        """Whether it counts wrong answers by name or deferred rows alone, or is one minus a gain."""
-        are_wrong = all(
+        Large values are better if right answers count. Small ones are if wrong answers by name, or deferred
+        rows, count alone.
+        """
+        are_faults = self.kind == "deferred" or all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in self.counted
         )
-        return self.complement or self.kind == "deferred" or are_wrong
+        if self.complement or are_faults:
+            return "≤"
+        return "" if RIGHT.isdisjoint(self.counted) else "≥"
+
+    @cached_property
+    def quantity(self) -> str:
+        """What it is: a "share" of rows, with a binomial count, a "cost", or a "score" from 0 to 1."""
+        kind = (self.loss or self).kind
+        if kind == "cost":
+            return kind
+        return "score" if self.loss or kind == "f_score" else "share"
 
     @cached_property
     def is_ratio(self) -> bool:
         """Whether the denominator depends on the answers."""
         return any(answer is not None for _, answer in self.among)
-
-    @cached_property
-    def is_share(self) -> bool:
-        """Whether it is a share of rows, with a binomial count."""
-        return self.kind not in ("cost", "f_score", *WORST)
 
     # -- what is counted -----------------------------------------------------------------------------
 
@@ -279,7 +276,8 @@ class Rate(Bounded):
         """
         if self.loss:
             raise self.uncounted()
-        if self.needs_costs and strata.mean_costs is None:
+        has_own_costs = "costs" in self.needs
+        if has_own_costs and strata.mean_costs is None:
             raise ValueError(
                 f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate "
                 "and the command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
@@ -293,14 +291,14 @@ class Rate(Bounded):
         # All rows that some answer brings into the denominator.
         mass = (bottom.max(axis=2) > 0) @ strata.mass
         low, high = 0.0, 1.0
-        if self.needs_costs:
+        if has_own_costs:
             low, high = strata.cost_range
         elif self.kind == "cost":
             low, high = float(numerator.min()), float(numerator.max())
         if strata.mean_costs is not None:
             # Confusion counts have costs after weights: a rate of costs has its numerator there.
             none = np.zeros_like(top)
-            top = np.hstack([none, top] if self.needs_costs else [top, none])
+            top = np.hstack([none, top] if has_own_costs else [top, none])
             bottom = np.hstack([bottom, none])
         scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0
         return Terms(names, top, bottom, mass, low, high, scale)
@@ -317,7 +315,7 @@ class Rate(Bounded):
             among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
             values_by_answer = top[answered.stratum[rows]]
-            if self.needs_costs:
+            if "costs" in self.needs:
                 values_by_answer = answered.costs[rows]
             if shares is None:
                 values = values_by_answer[np.arange(len(rows)), answered.actions[rows]]
@@ -336,27 +334,18 @@ class Rate(Bounded):
         return f"{'1 − ' if self.complement else ''}{words}{by}"
 
     def __repr__(self) -> str:
-        arguments = []
-        if self.kind == "custom":
-            arguments.append(
-                f"{self.name!r}, counted={list(map(list, self.counted))}, "
-                f"among={list(map(list, self.among))}"
-            )
-        if self.level:
-            arguments.append(f"{self.level!r}")
-        if self.loss and self.loss.kind != "error":
-            arguments.append(f"{self.loss!r}")
-        if self.label is not None:
-            arguments.append(f"{self.label!r}")
-        if self.matrix:
-            arguments.append(f"{list(map(list, self.matrix))}")
-        if self.labels:
-            arguments.append(f"labels={list(self.labels)}")
-        if self.beta != 1.0:
-            arguments.append(f"beta={self.beta!r}")
-        if self.by is not None:
-            arguments.append(f"by={self.by!r}")
-        call = f"{self.kind}({', '.join(arguments)})"
+        pairs = f"counted={list(map(list, self.counted))}, among={list(map(list, self.among))}"
+        arguments = [
+            (self.kind == "custom", f"{self.name!r}, {pairs}"),
+            (self.level, f"{self.level!r}"),
+            (self.loss and self.loss.kind != "error", f"{self.loss!r}"),
+            (self.label is not None, f"{self.label!r}"),
+            (self.matrix, f"{list(map(list, self.matrix or ()))}"),
+            (self.labels, f"labels={list(self.labels or ())}"),
+            (self.beta != 1.0, f"beta={self.beta!r}"),
+            (self.by is not None, f"by={self.by!r}"),
+        ]
+        call = f"{self.kind}({', '.join(text for is_given, text in arguments if is_given)})"
         return f"1 - {call}" if self.complement else call
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tailboost.core import By, Column, Groups, Name, Names, Stated, Table, did_you_mean
 from tailboost.rates import make
-from tailboost.rates.limit import AT_LEAST, COMPARISONS, EACH, LARGEST, Limit, Statistic
+from tailboost.rates.limit import COMPARISONS, EACH, LARGEST, Limit, Statistic
 from tailboost.rates.rate import KINDS, WORST, Rate
 from tailboost.rates.strata import Counts
 
@@ -113,7 +113,7 @@ def _value(node: Any) -> Any:
             return FUNCTIONS[name](*map(_value, node.args), **named)
         case ast.BinOp(ast.Constant(1), ast.Sub(), ast.Call()):
             rate = _value(node.right)
-            if isinstance(rate, Rate) and rate.is_gain:
+            if isinstance(rate, Rate) and rate.wanted == "≥":
                 return replace(rate, complement=True)
         case ast.Compare(ast.Call() | ast.BinOp(), [ast.LtE() | ast.GtE()], [right]):
             limited = _value(node.left)
@@ -122,7 +122,7 @@ def _value(node: Any) -> Any:
                 return limited >= bound
             limit = limited <= bound
             # Who writes 1, and not 1.0, may mean one percent.
-            if repr(bound) == "1" and not limit.rate.in_costs:
+            if repr(bound) == "1" and limit.rate.quantity != "cost":
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
             return limit
         case ast.Compare(ops=[ast.Lt() | ast.Gt() | ast.Eq()]):
@@ -178,14 +178,14 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
         rate = limit.rate
         if rate.loss:
             raise rate.uncounted()
-        is_turned = rate.counts_faults if limit.form == AT_LEAST else rate.is_gain
-        if is_turned and not limit.compares:
+        if rate.wanted not in ("", limit.sense) and not limit.compares:
             raise ValueError(
                 f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
             )
     in_percent = any(limit.in_percent for limit in checked)
     return tuple(
-        replace(limit, in_percent=in_percent and not limit.rate.in_costs) for limit in checked
+        replace(limit, in_percent=in_percent and limit.rate.quantity != "cost")
+        for limit in checked
     )
 
 
@@ -208,16 +208,16 @@ def as_objective(objective: Stated) -> Statistic:
     rate = objective.rate
     if rate.loss:
         raise rate.uncounted()
-    is_best_if_large = objective.worst and rate.is_gain
+    is_gain = rate.wanted == "≥"
     is_family = not objective.worst and rate.by is not None
     can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
-    if is_best_if_large or is_family or not can_be_lowered:
+    if (objective.worst and is_gain) or is_family or not can_be_lowered:
         raise ValueError(
             f"{objective!r} is no objective, which must be a rate of all rows, or the "
             "largest(...) of a family, whose small values are better also where few rows have "
             "an answer; limit this rate instead"
         )
-    if rate.is_gain:
+    if is_gain:
         objective = Statistic(EACH, replace(rate, complement=True))
     return objective
 

@@ -79,11 +79,6 @@ class Strata:
         return len(self.classes)
 
     @cached_property
-    def n_combinations(self) -> int:
-        """The number G of combinations of groups."""
-        return len(self.combinations)
-
-    @cached_property
     def n_actions(self) -> int:
         """The number A of actions: the labels, and deferral if it is allowed."""
         return self.n_classes + self.defers
@@ -92,7 +87,7 @@ class Strata:
     def y(self) -> Ints:
         """The number of the class of each stratum, shape (S,)."""
         K = self.n_classes
-        return np.repeat(np.arange(K, dtype=least_type(K)), self.n_combinations)
+        return np.repeat(np.arange(K, dtype=least_type(K)), len(self.combinations))
 
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""

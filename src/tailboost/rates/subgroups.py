@@ -29,31 +29,30 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
     values. The subgroups of a tuple are the combinations with rows or known to exist, and their names are
     tuples of a value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
     """
-
-    def members(values: Sequence[Name], numbers: Ints) -> list[tuple[Name, Mask]]:
-        """Return each value with the mask of its strata; ``numbers`` has the value of each stratum."""
-        return [(value, numbers == i) for i, value in enumerate(values)]
-
-    classes = members(strata.classes, strata.y)
-    columns: dict[Name, Any] = {
-        title: members(values, strata.place(j))
-        for j, (title, values) in enumerate(zip(strata.columns, strata.values, strict=True))
+    # The values of each axis, a column of groups or the classes, with the masks of their strata.
+    numbers = [*np.tile(strata.combinations.T, strata.n_classes), strata.y]
+    values = [*strata.values, strata.classes]
+    axes: dict[Name, Any] = {
+        title: [(value, number == i) for i, value in enumerate(values_of_axis)]
+        for title, values_of_axis, number in zip(
+            (*strata.columns, CLASS), values, numbers, strict=True
+        )
     }
     if by in (GROUP, CELL):
-        if not columns:
+        if not strata.columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
         subgroups = [
-            (value if len(columns) == 1 else (title, value), mask)
-            for title, column in columns.items()
-            for value, mask in column
+            (value if len(strata.columns) == 1 else (title, value), mask)
+            for title in strata.columns
+            for value, mask in axes[title]
         ]
         if by == CELL:
             subgroups = [
                 ((label, group), in_group & in_class)
-                for (group, in_group), (label, in_class) in product(subgroups, classes)
+                for (group, in_group), (label, in_class) in product(subgroups, axes[CLASS])
             ]
     else:
-        axes = columns | {CLASS: classes, EVERYTHING: [(EVERYTHING, strata.mass >= 0.0)]}
+        axes[EVERYTHING] = [(EVERYTHING, strata.mass >= 0.0)]
         try:
             crossed = [axes[name] for name in (by if isinstance(by, tuple) else (by,))]
         except KeyError as unknown:

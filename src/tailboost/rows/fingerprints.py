@@ -3,14 +3,13 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from tailboost.core import (
-    Array,
     Column,
     Floats,
     Hashes,
@@ -128,9 +127,9 @@ def _word(value: Any, kept_bits: int | None) -> int:
     return int.from_bytes(content.digest(), "little")
 
 
-def hashes_of_names(names: Array) -> Hashes:
+def hashes_of_names(names: Iterable[Any]) -> Hashes:
     """Return the hash of each name of a label or group, shape (n,): 1, 1.0 and "1" have the same."""
-    return hash_rows(np.array(list(map(text, names.tolist())), str))
+    return hash_rows(np.array([text(name) for name in names], str))
 
 
 def digest(*contents: bytes) -> str:
@@ -253,13 +252,13 @@ def _contents(hashes: Hashes, clusters: Ints) -> Hashes:
     return sums
 
 
-def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
+def stratified_turns(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     """Order the distinct rows by stratum, and at random within a stratum, by their values alone.
 
-    Every k-th place, or any even thinning of the places, is then a stratified draw. The hashes, under the
+    Every k-th row of this order, or any even thinning of it, is then a stratified draw. The hashes, under the
     fit's seed, decide the random order. Strata are classes (or class × group); equal rows of different strata
-    count for the heavier one. The result is the place of each row, shape (n,), from 0 to the number of
-    distinct rows − 1. Equal rows have the same place.
+    count for the heavier one. The result is the turn of each row, shape (n,), from 0 to the number of
+    distinct rows − 1. Equal rows have the same turn.
     """
     _, content_of_row = np.unique(hashes, return_inverse=True)
     n_strata = int(strata.max()) + 1
@@ -271,6 +270,6 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     heaviest_first = np.lexsort((stratum, -mass, content))
     _, first_of_content = np.unique(content, return_index=True)  # contents are in order
     stratum_of_content = stratum[heaviest_first[first_of_content]]
-    # The places of contents are the inverse of their order.
-    place_of_content = np.argsort(np.argsort(stratum_of_content, kind="stable"))
-    return place_of_content[content_of_row]
+    # The turns of contents are the inverse of their order.
+    turn_of_content = np.argsort(np.argsort(stratum_of_content, kind="stable"))
+    return turn_of_content[content_of_row]

@@ -15,7 +15,6 @@ from tailboost.core import (
     check_length,
     check_probabilities,
     coded,
-    has_named_columns,
     in_class_order,
     label_column,
     n_rows_of,
@@ -39,7 +38,7 @@ def stacked(
     ValueError, TypeError
         If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
-    if not has_named_columns(probabilities):
+    if not isinstance(probabilities, Mapping):
         raise TypeError(
             "probabilities must be a dict of arrays by name of a model, got "
             f"{probabilities!r:.80}"

@@ -173,11 +173,6 @@ class Rows:
         return len(self.weight)
 
     @property
-    def units(self) -> Table:
-        """The table in which equal rows are one: the features, or the cluster as the only column."""
-        return self.X if self.clusters is None else self.clusters[:, None]
-
-    @property
     def labels(self) -> Any:
         """The label of each row, shape (n,); None without labels."""
         return None if self.classes is None else self.classes[self.y]
@@ -199,14 +194,14 @@ class Rows:
         """
         hashes = hashes_of_pairs(contents, hashes_of_names(self.classes)[self.y])
         for title, values, numbers in self._by_column:
-            title_hash = hashes_of_names(np.array([str(title)]))
-            hashes += hashes_of_pairs(hashes_of_names(values), title_hash)[numbers]
+            names = hashes_of_names([str(title), *values])
+            hashes += hashes_of_pairs(names[1:], names[0])[numbers]
         if self.costs is not None:
             hashes = hashes_of_pairs(hashes, hash_rows(self.costs))
         return hashes
 
     @property
-    def places(self) -> Ints:
+    def given_numbers(self) -> Ints:
         """Numbers of the rows among the rows passed by the user, shape (n,)."""
         if self.used is None:
             return np.arange(len(self))
@@ -218,7 +213,7 @@ class Rows:
             return self
         names = ("y", "weight", "groups", "X", "clusters", "costs")
         parts = {name: take(getattr(self, name), mask) for name in names}
-        return replace(self, used=self.places[mask], **parts)
+        return replace(self, used=self.given_numbers[mask], **parts)
 
     def occurring(self) -> Self:
         """Return the rows with the labels and groups that have a row alone, numbered anew."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tailboost.core import Array, Floats, Ints, Mask
-from tailboost.rates import Counts, Limit, Statistic, Terms
+from tailboost.rates import SIGNS, Counts, Limit, Statistic, Terms
 
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
 # is better.
@@ -114,7 +114,7 @@ class RunningRates:
         levels += [limit.levels(of.names) for limit, of in zip(limits, terms[1:], strict=True)]
         sizes = list(map(len, levels))
         self.stated = np.repeat(np.arange(len(sizes)), sizes)
-        self.signs = np.repeat([objective.sign, *(limit.sign for limit in limits)], sizes)
+        self.signs = np.repeat([SIGNS[each.sense] for each in (objective, *limits)], sizes)
         self.levels = np.concatenate(levels)
         parts = [each.top for each in terms] + [each.bottom for each in terms]
         self.table = np.concatenate(parts).reshape(2 * len(self.signs), -1).T

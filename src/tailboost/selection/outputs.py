@@ -199,9 +199,10 @@ class Models:
         """
         hashes, weight = None, rows.weight
         if self.fitted and not self.columns_read:
-            hashes = hash_rows(rows.units)
             if rows.clusters is None:
-                hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hashes)
+                hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hash_rows(rows.X))
+            else:
+                hashes = hash_rows(rows.clusters[:, None])
         if np.ptp(weight) <= SAME_WEIGHT * weight.max():
             weight = np.broadcast_to(1.0, len(weight))
         kept = replace(rows, row_hashes=hashes, weight=weight, clusters=None)

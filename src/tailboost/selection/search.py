@@ -97,14 +97,9 @@ class Problem:
         return [each.rate for each in (self.objective, *self.limits)]
 
     @property
-    def needs_costs(self) -> bool:
-        """Whether a rate is about given costs of the rows."""
-        return any(rate.needs_costs for rate in self.rates)
-
-    @property
-    def needs_deferral(self) -> bool:
-        """Whether a rate charges for deferral."""
-        return any(rate.needs_deferral for rate in self.rates)
+    def needs(self) -> set[str]:
+        """What the rates need, as `Rate.needs`."""
+        return {need for rate in self.rates for need in rate.needs}
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the problem with other limits."""
@@ -139,7 +134,7 @@ def stated(parameters: Any) -> Problem:
         raise ValueError(
             f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
         )
-    is_by_group = objective.worst and objective.rate.needs_groups
+    is_by_group = objective.worst and "groups" in objective.rate.needs
     infers = (parameters.infer_groups or is_by_group) and not parameters.by_group
     return Problem(objective, limits, parameters.error_budget, infers)
 
@@ -371,7 +366,7 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
     The budget is the largest increase of the overall error above the error of the most accurate rule. If rows
     may be deferred, only rules within the limits on deferral count.
     """
-    caps = [limit for limit in program.limits if limit.rate.needs_deferral]
+    caps = [limit for limit in program.limits if "deferral" in limit.rate.needs]
     of_error = Program(program.strata, OVERALL_ERROR, caps)
     select(pool, of_error)  # adds the most accurate rules
     most = float(of_error.charged(pool.counts).min()) + error_budget
@@ -395,7 +390,9 @@ def select(pool: Pool, program: Program) -> int:
     else:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
     # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
-    is_best = objective.worst or not (objective.rate.is_ratio or objective.rate.needs_costs)
+    is_best = objective.worst or not (
+        objective.rate.is_ratio or "costs" in objective.rate.needs
+    )
     if is_best and program.keeps(pool.counts[number]):
         return number
     grow(pool, program)

@@ -76,7 +76,7 @@ def counted(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
                 f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
                 "select on"
             )
-    if any(rate.needs_groups for rate in problem.rates) and not used:
+    if "groups" in problem.needs and not used:
         # Of an unknown column the terms raise the error.
         used = [*range(len(names.titles))]
     data = Counts.stratified(
@@ -85,8 +85,8 @@ def counted(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
         rows.weight,
         rows.classes,
         GroupNames(tuple(names.values[j] for j in used), tuple(names.titles[j] for j in used)),
-        defers=problem.needs_deferral,
-        costs=rows.costs if problem.needs_costs else None,
+        defers="deferral" in problem.needs,
+        costs=rows.costs if "costs" in problem.needs else None,
     )
     size = rows.sizes(data.stratum, len(data.strata.mass))
     return replace(data, strata=replace(data.strata, size=size))
@@ -102,7 +102,9 @@ def family_of(
     """
     models = table.models
     many_classes = data.strata.n_classes > 2
-    infers = problem.infer_groups and data.strata.n_combinations > 1 and not models.columns_read
+    infers = (
+        problem.infer_groups and len(data.strata.combinations) > 1 and not models.columns_read
+    )
     if infers or many_classes:
         weights = ClassWeights(data, group_column)
         weights = replace(weights, probabilities=weights.predict(table))
@@ -207,8 +209,8 @@ class Engine:
         titles = self.models.rows.names.titles
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
-            and problem.needs_deferral == strata.defers
-            and problem.needs_costs <= self.problem.needs_costs
+            and ("deferral" in problem.needs) == strata.defers
+            and "costs" not in problem.needs - self.problem.needs
             and problem.infer_groups <= self.problem.infer_groups
         )
         return self if covers else Engine.of(problem, self.models, self.column_read)
@@ -473,7 +475,7 @@ class StoredSelection:
     @property
     def defers(self) -> bool:
         """Whether the rule may defer rows."""
-        return self.written.defers or self.problem.needs_deferral
+        return self.written.defers or "deferral" in self.problem.needs
 
     def answers(self, table: LogProbabilities) -> Ints:
         """Return class numbers, and K of a deferred row: a file does not know the label it would get."""

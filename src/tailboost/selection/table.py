@@ -115,7 +115,7 @@ def counted_rate(
     spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
     arms = np.hypot(arms, NORMAL_975 * spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
-    shown = known & (rows >= ROWS_OF_INTERVAL) & (has_interval and not rate.needs_costs)
+    shown = known & (rows >= ROWS_OF_INTERVAL) & (has_interval and "costs" not in rate.needs)
     low, high = np.where(shown, terms.low + width * ends, np.nan)
     errors = np.where(known, width * arms.mean(axis=0) / NORMAL_975, 0.0)
     return CountedRate(terms.names, values, low, high, rows, OVERDISPERSION * errors)
@@ -241,7 +241,9 @@ class RateTable:
                 rate, strata, counts, spread, has_interval=has_interval(rate)
             )
             bounds = np.full(len(counted.names), np.nan)
-            line = partial(RateLine, str(rate), in_percent=in_percent and not rate.in_costs)
+            line = partial(
+                RateLine, str(rate), in_percent=in_percent and rate.quantity != "cost"
+            )
             if isinstance(statistic, Limit):
                 line = partial(
                     line,

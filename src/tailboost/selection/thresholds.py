@@ -144,7 +144,7 @@ class Thresholds:
 
         # Expected rows have the label by its chance: in each stratum as many as were counted.
         p = self.chances[self.places]
-        of_both = counted + np.roll(counted, strata.n_combinations, axis=0)
+        of_both = counted + np.roll(counted, len(strata.combinations), axis=0)
         expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
         self.weights = (counted + expected) / 2.0 * strata.size.sum()

@@ -22,7 +22,7 @@ from tailboost.core import (
 )
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
-from tailboost.rows import hash_rows, stratified_places
+from tailboost.rows import hash_rows, stratified_turns
 from tailboost.selection.descent import Axis, Line, changes
 from tailboost.selection.outputs import LogProbabilities
 
@@ -100,7 +100,7 @@ class ClassWeights:
 
     def __post_init__(self) -> None:
         strata = self.data.strata
-        self.places = strata.place(self.group_column)[: strata.n_combinations]
+        self.places = strata.place(self.group_column)[: len(strata.combinations)]
         # A pseudo-row of all classes gives every combination a positive share in every class.
         mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
         mass = mass + mass.sum(axis=0) / mass.sum()
@@ -126,7 +126,7 @@ class ClassWeights:
         """
         strata = self.data.strata
         moved = [np.ones(len(strata.mass))]
-        if strata.n_combinations > 1:
+        if len(strata.combinations) > 1:
             moved += [*np.eye(len(strata.mass))]
         actions = range(strata.n_actions)
         if strata.n_actions == 2:
@@ -212,7 +212,7 @@ class ClassWeights:
 
         everything = np.arange(len(stratum))
         outside = np.zeros(self.probabilities.shape)
-        fold = stratified_places(hash_rows(X), stratum, weight) % GROUP_FOLDS
+        fold = stratified_turns(hash_rows(X), stratum, weight) % GROUP_FOLDS
         for number in np.unique(fold):
             own, others = everything[fold == number], everything[fold != number]
             outside[:, own] = self._groups(fitted(others), take(X, own))
