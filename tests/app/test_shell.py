@@ -304,6 +304,8 @@ def whole(tables, tmp_path_factory):
         shell("tune b.csv --score score --target fraud --positive yes --out tuned.json")
         shell(f"calibrate c.csv {OPTIONS} --by-group region --out groups.json")
     (folder / "other.csv").write_text("region,score\nAF,.5\n")
+    for name, factor in (("lacking", np.where(tables["c"]["score"] > 0.8, np.nan, 1)), ("percent", 100)):
+        tables["c"].assign(score=factor * tables["c"]["score"]).to_csv(folder / f"{name}.csv", index=False)
     for name in ("train", "tune", "test"):
         (folder / f"{name}.csv").touch()
     (folder / "twice.csv").write_text("fraud,fraud\nyes,yes\nno,no\n")
@@ -348,6 +350,9 @@ def whole(tables, tmp_path_factory):
         ("calibrate tuned.json --out r.json", "fresh"),
         ("calibrate tuned.json b.csv --out r.json", "b.csv"),
         ("calibrate tuned.json b.csv --missing .5 --out r.json", "--missing"),
+        ("calibrate tuned.json lacking.csv --limit 'error <= 9%' --out r.json", "missing= (in Python)"),
+        ("calibrate tuned.json percent.csv --limit 'error <= 9%' --out r.json", "kind= (in Python)"),
+        (f"calibrate lacking.csv {OPTIONS} --out r.json", "--missing"),
         ("certify tuned.json a.csv --confidence 2", "confidence"),
         ("certify tuned.json a.csv --limit 'cost() <= 5'", "Python"),
         ("predict a.csv a.csv", "a.csv"),

@@ -88,8 +88,13 @@ def command(function: Command) -> Command:
 
     @wraps(function)
     def run(**arguments: Any) -> None:
+        usable = {*parameters}
         for name, options in classes.items():
             fields = inspect.signature(options).parameters
+            if (
+                name == "meaning" and not arguments["score"]
+            ):  # the model says what its scores mean
+                usable -= {*fields}
             arguments[name] = options(**{field: arguments.pop(field) for field in fields})
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
@@ -101,7 +106,7 @@ def command(function: Command) -> Command:
                     elif arguments.get("as_json"):
                         typer.echo(json.dumps(result.to_dict(), indent=1, default=str))
                     else:
-                        typer.echo(as_typed(str(result), parameters))
+                        typer.echo(as_typed(str(result), usable))
             except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
                 message, code = str(error), MISTAKE
                 if isinstance(error, NotCertifiedError):
@@ -110,11 +115,11 @@ def command(function: Command) -> Command:
                     caught.clear()  # the mistake comes first
                 if isinstance(error, OSError) and error.filename:
                     message = f"{error.filename}: {error.strerror}"
-                say_aside(f"tailboost: {as_typed(message, parameters)}")
+                say_aside(f"tailboost: {as_typed(message, usable)}")
                 raise typer.Exit(code) from None
             finally:
                 for text in dict.fromkeys(str(each.message) for each in caught):
-                    say_aside(f"warning: {as_typed(text, parameters)}")
+                    say_aside(f"warning: {as_typed(text, usable)}")
 
     by_name = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters.values()]
     run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
