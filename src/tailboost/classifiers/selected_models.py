@@ -344,9 +344,8 @@ class TunedClassifier(SelectingClassifier):
     def _certified(
         self, selection: Selection, limits: Sequence[Limit], certificate: Certificate
     ) -> Self:
-        """Return a copy with a certified selection, which may be of tighter limits than the stated ones."""
-        new = self._by(selection)
-        new.limits = list(limits)
+        """Return a copy with a certified selection, maybe of tighter limits, which states the given ones."""
+        new = self._by(selection.stated_within(limits))
         records = self.evidence_.records.using(
             *(attempt.rows for attempt in certificate.attempts)
         )

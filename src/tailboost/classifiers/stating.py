@@ -130,10 +130,7 @@ class StatingClassifier(OfAnyTable):
     @property
     def rates_(self) -> RateTable:
         """The rates of the objective and of the limits by subgroup, on the selection data."""
-        selection = self.selection_
-        if self.evidence_.certificate is None:
-            return selection.estimates
-        return selection.stated_within(selection.problem.limits).estimates
+        return self.selection_.estimates
 
     @property
     def limits_met_(self) -> bool | None:
