@@ -107,13 +107,31 @@ def test_an_edited_rule_is_an_error_and_read_without_its_certificate(rule_file, 
     assert tb.load_rule(edited).certificate_.certified
 
 
-def test_a_file_whose_rule_reads_another_column_is_an_error(rule_files, tmp_path):
+@pytest.mark.parametrize("edit", [{"by_group": "q"}, {"scores": ["q"]}, {"kind": "logit"}, {"missing": 0.5}])
+def test_a_file_whose_rule_reads_otherwise_is_an_error(rule_files, tmp_path, edit):
     path, _ = rule_files["g"]
     content = json.loads(path.read_text())
-    content["selection"]["by_group"] = "q"
-    (tmp_path / "edited.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="by_group"):
+    content["selection"] |= edit
+    (tmp_path / "edited.json").write_text(json.dumps(content | {"certificate": None}))
+    with pytest.raises(ValueError, match="its rule reads"):
         tb.load_rule(tmp_path / "edited.json")
+
+
+def test_the_limits_of_a_certified_rule_are_those_of_its_certificate(tmp_path):
+    """Also where a procedure selects within tighter ones, and after an edit of the file."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([0.3] * 3, 6000)
+    y = np.array(["a", "b", "c"])[(rng.random(6000)[:, None] > P.cumsum(axis=1)).sum(axis=1)]
+    table = pd.DataFrame(P, columns=list("abc"))
+    limits = [tb.rates.miss("c") <= 0.4, tb.rates.deferred() <= 0.3]
+    rule = tb.calibrate(tb.Scores(list("abc"), list("abc")), table[:4000], y[:4000], limits=limits)
+    assert [bound.target for bound in tb.certify(rule, table[4000:], y[4000:]).bounds] == [0.4, 0.3]
+    tb.save_rule(rule, tmp_path / "rule.json")
+    content = json.loads((tmp_path / "rule.json").read_text())
+    content["selection"]["limits"] = ["miss('c') <= 0.05"]
+    (tmp_path / "edited.json").write_text(json.dumps(content))
+    for name in ("rule.json", "edited.json"):
+        assert tb.load_rule(tmp_path / name).limits == limits
 
 
 def test_a_file_has_the_day_of_its_certificate(rule_file):

@@ -89,7 +89,9 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
     attempts = ledger.attempts[: content["attempts"]]
     selected_on = map(Seen.from_dict, content["selected_on"])
     certificate = content["certificate"]
+    limits = selection["limits"]
     if certificate is not None:
+        limits = certificate.get("limits", limits)  # earlier versions have no others
         certificate = replace(
             Certificate.from_dict(certificate), attempts=attempts, columns=tuple(groups)
         )
@@ -105,11 +107,15 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
             "about": content.get("about", {}),  # older files have none
         },
         objective=selection["objective"],
-        limits=list(checked_limits(selection["limits"])),
+        limits=list(checked_limits(limits)),
         by_group=selection["by_group"] or False,
     )
-    if isinstance(rule, ThresholdRule) and (rule.group_column or False) != classifier.by_group:
-        raise ValueError(f"by_group in it is not {rule.group_column!r}, which its rule reads")
+    if isinstance(rule, ThresholdRule):
+        read = rule.column, rule.kind, rule.missing, rule.group_column
+        if read != (columns, selection["kind"], selection["missing"], selection["by_group"]):
+            raise ValueError(
+                "scores, kind, missing or by_group in it are not those that its rule reads"
+            )
     if certificate is not None and certificate.rule != classifier.__tailboost__().rule.digest:
         raise ValueError(
             "its certificate is about another rule: the rule was edited after the "
@@ -172,6 +178,7 @@ def write_rule(classifier: Model, path: FilePath, **noted: Any) -> None:
     titles = list(classifier.__tailboost__().rule.groups)
     _, by_group = selected.groups_read
     objective = classifier.objective
+    limits = list(map(repr, selected.problem.limits))
     for name in (*scores.column_list, *titles):
         if not isinstance(name, str):
             raise ValueError(
@@ -189,13 +196,13 @@ def write_rule(classifier: Model, path: FilePath, **noted: Any) -> None:
             "group": titles,
             "by_group": by_group,
             "objective": objective if isinstance(objective, str | None) else repr(objective),
-            "limits": list(map(repr, selected.problem.limits)),
+            "limits": limits,
             "target": notes.get("target"),
             "cluster": notes.get("cluster"),
         },
         "about": notes.get("about", {}),
         "groups": list(map(plain, classifier.groups_)),
-        "certificate": certificate and certificate.to_dict(),
+        "certificate": certificate and certificate.to_dict(limits=limits),
         "selected_on": [
             rows.to_dict() for rows in classifier.records_.used if rows.use == SELECTED_ON
         ],
