@@ -259,8 +259,7 @@ def calibrate(
             tuned = classifier
             classifier = stored.scores
             selected = tuned.records_.used
-    settings = aims.settings(tuned)
-    rule = calibrated(classifier, rows, selected, confidence=confidence, **settings)
+    rule = calibrated(classifier, rows, selected, confidence=confidence, **aims.settings(tuned))
     write(rule, out, rows.roles.given(about=[("certified on", rows.words), *about]))
     yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")

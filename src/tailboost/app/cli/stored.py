@@ -55,8 +55,7 @@ class Stored:
         rule = tb.load_rule(path)
         if isinstance(rule, tb.ThresholdRule | tb.Rule):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
-        columns = tuple(rule.scores_.column_list)
-        roles = Roles(features=columns, **rule.evidence_.selected.notes)
+        roles = Roles(features=tuple(rule.scores_.column_list), **rule.evidence_.selected.notes)
         return cls(rule, roles, rule.scores_)
 
     def sql(self) -> dict[str, Any]:
@@ -85,8 +84,9 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
     from tailboost.storage.rule_files import write_rule
 
     if path.suffix == RULE:
-        noted = {"target": roles.target, "cluster": roles.cluster, "about": roles.about}
-        write_rule(classifier, path, **noted)
+        write_rule(
+            classifier, path, target=roles.target, cluster=roles.cluster, about=roles.about
+        )
     else:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
