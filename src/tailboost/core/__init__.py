@@ -10,8 +10,8 @@ from tailboost.core.frames import *
 from tailboost.core.frozen import *
 from tailboost.core.long_work import *
 from tailboost.core.score_kinds import *
-from tailboost.core.spelling import *
 from tailboost.core.tables import *
 from tailboost.core.versions import *
 from tailboost.core.warn import *
+from tailboost.core.words import *
 from tailboost.exceptions import *

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Table
 from tailboost.core.frames import as_pandas
-from tailboost.core.spelling import did_you_mean, joined
+from tailboost.core.words import did_you_mean, joined
 
 # The most names in a message.
 NAMES_SHOWN = 20

@@ -146,20 +146,13 @@ class Counts:
         n_strata = len(classes) * n_combinations
         stratum = (y * n_combinations + combination).astype(least_type(n_strata))
 
-        # Weight, effective size and mean costs of each stratum.
+        # Weight and effective size of each stratum, and mean costs.
         share = weight / weight.sum()
         if not np.ptp(share):
             share = np.broadcast_to(share[0], len(share))  # takes no memory
         mass: Any = np.bincount(stratum, share, n_strata)
         squares = np.bincount(stratum, share**2, n_strata)
-        cost_range = (0.0, 1.0)
-        mean_costs = None
-        if costs is not None:
-            costs = np.pad(costs, ((0, 0), (0, 1)))[:, : len(classes) + int(defers)]
-            cost_range = (float(costs.min()), float(costs.max()))
-            sums = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
-            mean_costs = np.column_stack(sums) / np.where(mass > 0, mass, 1.0)[:, None]
-
+        size = mass**2 / np.where(squares > 0, squares, 1.0)  # 0 without rows
         labels, titles, values = plain(
             (tuple(classes), names.titles, tuple(map(tuple, names.values)))
         )
@@ -168,17 +161,16 @@ class Counts:
                 f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the "
                 "class another name, or leave out deferral"
             )
-        strata = Strata(
-            labels,
-            titles,
-            values,
-            combinations,
-            mass,
-            mass**2 / np.where(squares > 0, squares, 1.0),  # 0 without rows
-            defers,
-            mean_costs,
-            cost_range,
-        )
+        strata = Strata(labels, titles, values, combinations, mass, size, defers)
+        if costs is not None:
+            # A cost of deferral is left out without deferral; a missing one is 0.
+            costs = np.pad(costs, ((0, 0), (0, 1)))[:, : strata.n_actions]
+            sums = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
+            strata = replace(
+                strata,
+                mean_costs=np.column_stack(sums) / np.where(mass > 0, mass, 1.0)[:, None],
+                cost_range=(float(costs.min()), float(costs.max())),
+            )
         return cls(strata, stratum, share, costs)
 
     @classmethod

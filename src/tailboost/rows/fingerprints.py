@@ -1,8 +1,7 @@
-"""Hashes of rows by their content, digests of rules, copies within a table, and draws by all rows."""
+"""Hashes of rows by their content, and what they decide: digests of rules, and draws by all rows."""
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -14,7 +13,6 @@ from tailboost.core import (
     Floats,
     Hashes,
     Ints,
-    LeakageError,
     Table,
     as_table,
     distinct_and_numbers,
@@ -26,19 +24,6 @@ from tailboost.core import (
 # last ones after another file or another machine. Of a single column it keeps more, to tell rows apart.
 KEPT_BITS = 16
 KEPT_BITS_ALONE = 20
-
-CURE_OF_COPIES = (
-    "Give each row once; if equal rows are different cases, pass clusters=, an id of each case"
-)
-# Probability up to which so many contents of a table occur k times, or a multiple, by chance.
-COPIED_BY_CHANCE = 1e-6
-MOST_COPIES = 20  # the largest k
-# Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
-# one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too.
-MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
-# Rows equal so many others on average, or fewer, where equal rows stay on one side of a split. This adds up
-# to .3 times this number to the variance of a rate: an attempt at .9 of the level has room for it.
-MEAN_OF_EQUALS = 0.2
 
 _ODD = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
@@ -69,13 +54,13 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     """
     if not isinstance(X, np.ndarray):
         X = as_table(X)
-    if X.ndim == 1:  # texts
+    if X.ndim == 1:  # a column alone, such as texts; dates stay objects, as in a frame
         X = np.asarray(X, object)[:, None]
+    elif X.ndim > 2:  # images
+        X = X.reshape(len(X), -1)
     kept_bits = None
     if rounded:
-        kept_bits = KEPT_BITS_ALONE if X.shape[1:] == (1,) else KEPT_BITS
-    if X.ndim > 2:  # images
-        X = X.reshape(len(X), -1)
+        kept_bits = KEPT_BITS_ALONE if X.shape[1] == 1 else KEPT_BITS
     factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | 1
     sums = np.zeros(X.shape[0], np.uint64)
     if hasattr(X, "tocsr"):
@@ -141,49 +126,6 @@ def digest_of(document: Mapping[str, Any], *about: Any) -> str:
     """Return the digest of a document, also read from JSON, without its own one, and of what it is about."""
     content = [{**document, "digest": None}, *about]
     return digest(json.dumps(content, sort_keys=True, allow_nan=False).encode())
-
-
-# -- equal rows of a table ----------------------------------------------------------------------------------
-
-
-def share_of_copies(hashes: Hashes, y: Ints) -> float:
-    """Return the share of rows of a table that equal another one; 0 if most contents occur again.
-
-    ``hashes`` are of rows with labels, ``y`` the numbers of the labels.
-
-    In independent draws, an occurring content has an even number of rows with a probability below 1/2, and a
-    multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table or
-    for a label, or if contents of one label repeat, and those of another one hardly do.
-    """
-    counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
-    counts = np.concatenate(counts_by_label)
-    for part in (counts, *counts_by_label):
-        by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
-        occurring = np.bincount(part)  # number of contents with so many rows
-        for k in range(MOST_COPIES, 1, -1):
-            copied = occurring[k::k].sum()
-            if copied > by_chance:
-                raise LeakageError(
-                    f"X: {copied:,} of {len(part):,} different rows"
-                    f"{'' if part is counts else ' of a label'} occur {k} times, or a "
-                    f"multiple of {k}, which is no chance. {CURE_OF_COPIES}"
-                )
-    repeating = [np.mean(part > 1) for part in counts_by_label if len(part) >= LEAST_CONTENTS]
-    if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
-        raise LeakageError(
-            f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "
-            f"and {min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
-        )
-    return float(counts[counts > 1].sum() / len(y)) if 2 * len(counts) >= len(y) else 0.0
-
-
-def kept_together(hashes: Hashes) -> Ints | None:
-    """Return the number of each row's content where rows hardly repeat, so equal ones are likely copies.
-
-    None where rows repeat by nature, as scores with few values: then a split draws each row alone.
-    """
-    _, content, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    return content if (counts * (counts - 1.0)).sum() <= MEAN_OF_EQUALS * len(hashes) else None
 
 
 # -- draws ---------------------------------------------------------------------------------------------------

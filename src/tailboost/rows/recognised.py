@@ -1,6 +1,7 @@
-"""Rows that are recognised: a table is kept as one digest of each row, and compared with later tables.
+"""Rows that equal other rows beyond chance: copies within a table, and rows that were used before.
 
-No bound reads the digests: they only refuse rows that were used before.
+A table is kept as one digest of each row, and compared with later tables. No bound reads the digests: they
+only refuse rows.
 """
 
 from __future__ import annotations
@@ -14,11 +15,71 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core import Document, Hashes, LeakageError, frozen_object
+from tailboost.core import Document, Hashes, Ints, LeakageError, frozen_object
 from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
 #: Reason for rows that equal known rows: copies, or features and scores with few values.
 EqualRows = Literal["copies", "natural"]
+
+
+# -- equal rows of one table --------------------------------------------------------------------------------
+
+CURE_OF_COPIES = (
+    "Give each row once; if equal rows are different cases, pass clusters=, an id of each case"
+)
+# Probability up to which so many contents of a table occur k times, or a multiple, by chance.
+COPIED_BY_CHANCE = 1e-6
+MOST_COPIES = 20  # the largest k
+# Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
+# one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too.
+MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
+# Rows equal so many others on average, or fewer, where equal rows stay on one side of a split. This adds up
+# to .3 times this number to the variance of a rate: an attempt at .9 of the level has room for it.
+MEAN_OF_EQUALS = 0.2
+
+
+def share_of_copies(hashes: Hashes, y: Ints) -> float:
+    """Return the share of rows of a table that equal another one; 0 if most contents occur again.
+
+    ``hashes`` are of rows with labels, ``y`` the numbers of the labels.
+
+    In independent draws, an occurring content has an even number of rows with a probability below 1/2, and a
+    multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table or
+    for a label, or if contents of one label repeat, and those of another one hardly do.
+    """
+    counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
+    counts = np.concatenate(counts_by_label)
+    for part in (counts, *counts_by_label):
+        by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
+        occurring = np.bincount(part)  # number of contents with so many rows
+        for k in range(MOST_COPIES, 1, -1):
+            copied = occurring[k::k].sum()
+            if copied > by_chance:
+                raise LeakageError(
+                    f"X: {copied:,} of {len(part):,} different rows"
+                    f"{'' if part is counts else ' of a label'} occur {k} times, or a "
+                    f"multiple of {k}, which is no chance. {CURE_OF_COPIES}"
+                )
+    repeating = [np.mean(part > 1) for part in counts_by_label if len(part) >= LEAST_CONTENTS]
+    if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
+        raise LeakageError(
+            f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "
+            f"and {min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
+        )
+    return float(counts[counts > 1].sum() / len(y)) if 2 * len(counts) >= len(y) else 0.0
+
+
+def kept_together(hashes: Hashes) -> Ints | None:
+    """Return the number of each row's content where rows hardly repeat, so equal ones are likely copies.
+
+    None where rows repeat by nature, as scores with few values: then a split draws each row alone.
+    """
+    _, content, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return content if (counts * (counts - 1.0)).sum() <= MEAN_OF_EQUALS * len(hashes) else None
+
+
+# -- equal rows of several tables ---------------------------------------------------------------------------
+
 # Uses of rows, in messages.
 TRAINED_ON = "the model was trained on"
 SELECTED_ON = "the rule was selected on"
@@ -28,12 +89,13 @@ MOST_DIGESTS = 50_000
 # So many rows of a table, or this share of them, may equal known rows where no row repeats.
 A_FEW = 3.0
 SMALL_SHARE = 0.001
-# What is allowed beyond the number of common rows that repetition within a table predicts:
-# so many standard errors,
+# A table may have more rows in common with another one than its own repetition predicts. First, so many
+# standard errors of the prediction.
 STANDARD_ERRORS = 3.0
-# so many repeating rows more in the table (none were seen: then 4.6 pairs are the 99 % bound of their mean),
+# Second, what so many further repeating rows predict: where none was seen, 4.6 pairs are the 99 % bound of
+# their mean.
 UNSEEN = 9.0
-# and, as the population may have shifted, the predicted number once more, up to this share of the rows.
+# Third, as the population may have shifted, the prediction once more, up to this share of the rows.
 SHIFTED = 0.05
 # Probability up to which a table of repeating rows is no part of another one by chance.
 PART_BY_CHANCE = 1e-5

@@ -56,7 +56,7 @@ def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
     return f"{between.join(names[:n_shown])} and {len(names) - n_shown:,} more"
 
 
-# -- rates ---
+# -- rates ------------------------------------------------------------------------------------------------
 
 
 def stated_words(value: float, *, in_percent: bool) -> str:
