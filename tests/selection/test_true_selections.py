@@ -137,9 +137,7 @@ def truths(rate, limit, answered):
 
 def kept(limit, answered):
     terms = limit.rate.terms(answered.strata)
-    values = np.nan_to_num(
-        terms.values(answered.of(answered.actions)), nan=0.0 if limit.sense == "≤" else 1.0
-    )
+    values = np.nan_to_num(terms.values(answered.of(answered.actions)), nan={"≤": 0.0, "≥": 1.0}[limit.sense])
     if limit.compares:
         return limit.keeps(limit.value(values), limit.bound)
     pairs = zip(values, limit.levels(terms.names), strict=True)
