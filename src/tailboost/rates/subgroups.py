@@ -7,7 +7,7 @@ values (`Sample`).
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import compress, product
 from typing import Any, Self
 
 import numpy as np
@@ -30,52 +30,51 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
     tuples of a value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
     """
     # The values of each axis, a column of groups or the classes, with the masks of their strata.
-    numbers = [*np.tile(strata.combinations.T, strata.n_classes), strata.y]
-    values = [*strata.values, strata.classes]
     axes: dict[Name, Any] = {
-        title: [(value, number == i) for i, value in enumerate(values_of_axis)]
-        for title, values_of_axis, number in zip(
-            (*strata.columns, CLASS), values, numbers, strict=True
+        title: [(value, number == i) for i, value in enumerate(values)]
+        for title, values, number in zip(
+            (*strata.columns, CLASS),
+            (*strata.values, strata.classes),
+            (*np.tile(strata.combinations.T, strata.n_classes), strata.y),
+            strict=True,
         )
     }
     if by in (GROUP, CELL):
         if not strata.columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        subgroups = [
+        axes[GROUP] = [
             (value if len(strata.columns) == 1 else (title, value), mask)
             for title in strata.columns
             for value, mask in axes[title]
         ]
-        if by == CELL:
-            subgroups = [
-                ((label, group), in_group & in_class)
-                for (group, in_group), (label, in_class) in product(subgroups, axes[CLASS])
-            ]
-    else:
-        axes[EVERYTHING] = [(EVERYTHING, strata.mass >= 0.0)]
-        try:
-            crossed = [axes[name] for name in (by if isinstance(by, tuple) else (by,))]
-        except KeyError as unknown:
-            raise ValueError(
-                f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
-                f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
-                "selects the rule"
-            ) from None
-        subgroups = crossed[0]
-        if isinstance(by, tuple):
-            known = [dict(zip(strata.columns, each, strict=True)) for each in strata.known]
-            existing = {  # EVERYTHING is None, as what `get` finds for it
-                tuple(map({CLASS: label, **group_of}.get, by))
-                for label, group_of in product(strata.classes, known)
-            }
-            subgroups = []
-            for members_of_axes in product(*crossed):
-                name, masks = zip(*members_of_axes, strict=True)
-                mask = np.logical_and.reduce(masks)
-                if name in existing or strata.mass[mask].any():
-                    subgroups.append((name, mask))
-    is_in_subgroup = np.array([mask for _, mask in subgroups], bool)
-    return [name for name, _ in subgroups], is_in_subgroup.reshape(-1, len(strata.mass))
+    axes[EVERYTHING] = [(EVERYTHING, strata.mass >= 0.0)]
+
+    # A subgroup has one value of each axis in `by`.
+    crossed = by if isinstance(by, tuple) else (by,)
+    if by == CELL:
+        crossed = (GROUP, CLASS)
+    try:
+        members = [*product(*(axes[name] for name in crossed))]
+    except KeyError as unknown:
+        raise ValueError(
+            f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
+            f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
+            "selects the rule"
+        ) from None
+    names: list[Any] = [tuple(value for value, _ in each) for each in members]
+    inside = [np.logical_and.reduce([mask for _, mask in each]) for each in members]
+    masks = np.array(inside, bool).reshape(-1, len(strata.mass))
+    if by == CELL:
+        return [(label, group) for group, label in names], masks
+    if not isinstance(by, tuple):
+        return [name for (name,) in names], masks
+    known = [dict(zip(strata.columns, each, strict=True)) for each in strata.known]
+    existing = {  # EVERYTHING is None, as what `get` finds for it
+        tuple(map({CLASS: label, **group_of}.get, by))
+        for label, group_of in product(strata.classes, known)
+    }
+    exists = (masks @ strata.mass > 0.0) | [name in existing for name in names]
+    return [*compress(names, exists)], masks[exists]
 
 
 def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:
