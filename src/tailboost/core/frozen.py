@@ -12,7 +12,7 @@ C = TypeVar("C")
 def frozen_value(cls: type[C]) -> type[C]:
     """Decorate a data class of immutable values: two are equal if their fields are.
 
-    Nearly all data of the package are immutable. One word says so, and how they compare.
+    Nearly all data of the package are immutable. One of two decorators says so, and how they compare.
     """
     return dataclass(frozen=True)(cls)
 

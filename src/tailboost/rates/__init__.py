@@ -5,7 +5,7 @@ expression serves as objective, limit, report and certificate. Rates are values:
 be hashed, pickled and written as text.
 """
 
-# Users who catch it find the error of limits beside the limits.
+# The error of limits that no rule keeps: a user who catches it looks for it here.
 from tailboost.core import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.limit import *
 from tailboost.rates.make import *

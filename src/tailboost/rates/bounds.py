@@ -14,8 +14,8 @@ from scipy.stats import binom
 
 from tailboost.core import Array, Floats, Ints
 
-# Powers of √½ from 1 to a thousandth. Bets on later rows (`tailboost.guarantees.bets`) have these stakes and
-# even weights. Bets here have these weights, and stakes in proportion to the inverse numbers.
+# Powers of √½ from 1 to a thousandth. They are the stakes of bets on later rows, which have even weights
+# (`tailboost.guarantees.bets`). Here they are the weights of bets, whose stakes are as their inverses.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 
 

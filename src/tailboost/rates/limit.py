@@ -41,7 +41,7 @@ AT_LEAST = "at least"
 GAP = "gap"
 RATIO = "ratio"
 COMPARISONS = (GAP, RATIO)
-# The violation of a bound is its sign times rate minus bound.
+# By the sense of a bound: the violation is this number times rate minus bound.
 SIGNS = {"≤": 1.0, "≥": -1.0}
 
 
@@ -306,9 +306,9 @@ class Limit(Statistic):
     def violation(self, largest: Floats, smallest: Floats) -> Floats:
         """Return the violation by the largest and the smallest of ± (rate − level); 0 for NaN.
 
-        The sign is that of `SIGNS`.
-        Of compared rates the level is 0, and no pair has less room than the largest and the smallest one. For
-        a ratio the sign is −1, so ``largest`` is minus the smallest rate, and ``smallest`` minus the largest.
+        The sign is that of the limit, as in `SIGNS`. Of compared rates the level is 0, and no pair has less
+        room than the largest and the smallest one. For a ratio the sign is −1, so ``largest`` is minus the
+        smallest rate, and ``smallest`` minus the largest.
         """
         if self.compares:
             a, c = self.pair

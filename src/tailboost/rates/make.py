@@ -405,7 +405,7 @@ def custom(
     pairs = _checked_pairs(counted, "counted")
     wider = _checked_pairs(among, "among")
     for label, answer in pairs:
-        inside = map(repr, product((label, None), (answer, None)))
+        inside = map(repr, product((label, None), (answer, None)))  # by text, as 1 equals True
         if set(map(repr, wider)).isdisjoint(inside):
             raise ValueError(
                 f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of "

@@ -168,16 +168,16 @@ class Rate(Bounded):
           are taken to leave out deferred rows.
         """
         matrix = (self.loss or self).matrix
-        counted = {answer for _, answer in self.counted}
-        among = {answer for _, answer in self.among} - {None}
-        charges = HUMAN_REVIEW in counted and RIGHT.isdisjoint(self.counted)
+        answers = {answer for _, answer in self.among} - {None}
+        counts_deferred = HUMAN_REVIEW in [answer for _, answer in self.counted]
+        charges = counts_deferred and RIGHT.isdisjoint(self.counted)
         if matrix:
             charges = len(matrix[0]) > len(matrix)
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
             "deferral": charges,
-            "deferred": charges or HUMAN_REVIEW in among or len(among) > 1,
+            "deferred": charges or HUMAN_REVIEW in answers or len(answers) > 1,
         }
         return tuple(compress(is_needed, is_needed.values()))
 
@@ -239,9 +239,11 @@ class Rate(Bounded):
 
         def are(numbers: Ints, part: Name) -> Mask:
             """Return where classes or actions are a part of a pair."""
+            if part is None:
+                return numbers >= 0
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
-            known = {None: numbers, LABEL: own, HUMAN_REVIEW: K}
+            known = {LABEL: own, HUMAN_REVIEW: K}
             return numbers == (known[part] if part in known else number_of(part, strata))
 
         counted, among = (

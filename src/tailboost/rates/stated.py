@@ -15,7 +15,8 @@ from tailboost.rates.limit import COMPARISONS, EACH, LARGEST, Limit, Statistic
 from tailboost.rates.rate import KINDS, WORST, Rate
 from tailboost.rates.strata import Counts
 
-# Rates with answers in the denominator of which no safe answer to all rows is best.
+# Objectives whose denominator depends on the answers. By other such ratios a rule is best that counts hardly
+# any row, as by the precision of a label that it rarely answers.
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 # A piece of text that Python writes in another way: a rate alone, which is a call there. Outside of quotes
 # also a percentage, the column of the classes, a sign, deferral.

@@ -40,7 +40,7 @@ from tailboost.core import (
 #: Columns of groups by name; a single column without a name has the name None.
 Columns = Mapping[Any, Column]
 MISSING_GROUP = "missing"  # name of the group of rows without a group
-GROUP_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
+CURE_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
 # The most groups in a warning.
 GROUPS_SHOWN = 5
 
@@ -152,7 +152,7 @@ class GroupNames:
         for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
             check_length(column, words, n, of)
-            names, number_of_row = coded(column, words, GROUP_OF_MISSING)
+            names, number_of_row = coded(column, words, CURE_OF_MISSING)
             dtype: Any = getattr(column, "dtype", None)
             if getattr(dtype, "ordered", False):
                 order = dtype.categories.get_indexer(names).argsort()

@@ -39,7 +39,7 @@ from tailboost.rows.groups import NO_GROUPS, GroupNames, column_words, group_col
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
-# Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
+# Effective sizes are rounded to this number of decimals: then they are equal in every order of the rows.
 SIZE_DECIMALS = 6
 # A column of groups may have so many different numbers, or more with so many rows on average.
 MOST_NUMBERS = 20
