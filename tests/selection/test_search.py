@@ -154,7 +154,7 @@ def families():
             score = rng.integers(12, size=300) / 12
             for column in (None, 0)[:G]:
                 thresholds = Thresholds(table.data, score, score, column)
-                yield thresholds, thresholds.best(rng.normal(size=shape))
+                yield thresholds, thresholds.best(rng.normal(size=shape)).rule
 
 
 def test_a_line_counts_as_its_rules_do():

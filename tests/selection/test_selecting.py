@@ -331,7 +331,7 @@ def smooth(seed, n=3000):
 
 
 def deferred(table, cuts):
-    low, high = table.written(table.edges[cuts])[0]
+    low, high = table.decimals(table.edges[cuts])[0]
     return (low <= table.score) & (table.score < high)
 
 

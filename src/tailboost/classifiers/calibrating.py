@@ -179,7 +179,6 @@ def calibrate(
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)
     direction = selection.engine.direction(fresh.answered, fresh.outputs, fresh.voting)
-    direction.refuse_falling(selection.models)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))

@@ -244,7 +244,7 @@ def scored_on(models: Models, rows: Rows) -> Models:
     """Return models with their log-probabilities of selection data, which no model was fitted on."""
     table = models.transform(rows.X)
     logs = [table.logs(i) for i in range(len(models.names))]
-    return models.on(logs, rows, table.scores)
+    return models.on(logs, rows, table.given_score)
 
 
 def scored_out_of_fold(models: Models, split: Split, fits: Fits) -> Models:

@@ -37,7 +37,7 @@ from tailboost.rows import Records, Rows, hash_rows, stacked
 from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Program
-from tailboost.selection.selection import Engine, Selection, counted
+from tailboost.selection.selection import Engine, Selection, counted_rows
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposition):
@@ -372,7 +372,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         trained = NO_HASHES
         if to_fit:
             # What the selection would refuse is refused before any fit.
-            data = counted(problem, split.selecting, self._column_read)
+            data = counted_rows(problem, split.selecting, self._column_read)
             Program(data.strata, problem.objective, problem.limits)
             trained = hash_rows(training.X, rounded=True)  # before a model changes them
             fits |= fit_models(

@@ -199,7 +199,7 @@ class OneScore:
         if family.sign < 0:  # a large table is not copied
             scores = -scores
         places = fresh.outputs.groups
-        cell = family.cells(scores, places)
+        cell = family.bins(scores, places)
         rows = _counted(fresh, cell, fresh.voting, family.weights.shape[1])
         certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)
         if certifying is None:
@@ -228,7 +228,7 @@ class OneScore:
     def rule(self, cuts: Ints) -> Selection:
         """Return the rule of cuts, shape (m, 2)."""
         n_cuts = 1 + self.selecting.defers  # without deferral both cuts are one threshold
-        return self.selection.at(self.family.written(self.family.edges[cuts[:, :n_cuts]]))
+        return self.selection.at(self.family.decimals(self.family.edges[cuts[:, :n_cuts]]))
 
 
 def _counted(fresh: Fresh, cell: Ints, rows: Ints, n_cells: int) -> Floats:

@@ -125,7 +125,7 @@ def n_below(scores: Floats, ends: Floats) -> Ints:
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
     """Return the rule of thresholds between fresh scores, shape (m,)."""
-    ends = case.family.written(thresholds[:, None], case.scores, case.places)
+    ends = case.family.decimals(thresholds[:, None], case.scores, case.places)
     return Certified(case.selection.at(ends), METHOD, AT_RANKS)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from tailboost.core import Array, Floats, Ints, Mask
+from tailboost.core import Array, Floats, Ints, Mask, frozen_object
 from tailboost.rates import SIGNS, Counts, Limit, Statistic, Terms
 
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
@@ -23,7 +23,17 @@ DECIMALS = 12
 # The most passes over all lines.
 PASSES = 3
 
+Extremes = Sequence[tuple[Floats, Floats]]
+"""Of the objective, then of each limit: the most and the least by which rates exceed their levels, (…)."""
+
 # -- lines -------------------------------------------------------------------------------------------------
+
+
+@frozen_object
+class Reached:
+    """A rule on the way of a descent; a family may keep more of it."""
+
+    rule: Array
 
 
 class Axis(NamedTuple):
@@ -37,7 +47,7 @@ class Line(NamedTuple):
     """Rules on one axis, or on the plane of two."""
 
     axes: list[Axis]
-    to: Callable[..., Any]  # returns the rule of one number for each axis, as it is reached
+    to: Callable[..., Reached]  # returns the rule of one number for each axis
     allowed: Mask | bool = True  # which of the rules exist
 
 
@@ -61,10 +71,17 @@ def changes(counts: Counts, order: Ints, changed: Ints, before: int, after: Ints
     return csr_array((amounts.ravel(), entries.ravel(), ends), shape=(len(changed), n_entries))
 
 
+class Candidate(NamedTuple):
+    """A rule with its confusion counts on the selection data."""
+
+    rule: Array
+    counts: Floats  # shape (W, A)
+
+
 class Family(Protocol):
     """Rules on selection data, as the search chooses among them. A rule is an array."""
 
-    def best(self, costs: Floats) -> Array:
+    def best(self, costs: Floats) -> Candidate:
         """Return the rule of least expected cost, for the costs of actions (S, A)."""
 
     def counts(self, rule: Array) -> Floats:
@@ -73,8 +90,9 @@ class Family(Protocol):
     def moves(self, *, compares: bool) -> list[Any]:
         """Return the moves of a descent, one for each line, also beside limits that compare subgroups."""
 
-    def reached(self, rule: Array) -> Any:
-        """Return a rule on its way, as `line` reads it, with the attribute ``rule``."""
+    def reached(self, rule: Array) -> Reached:
+        """Return a rule as the first one of a descent."""
+        return Reached(rule)
 
     def line(self, reached: Any, move: Any) -> Line:
         """Return the rules on the line of a move through the one that is reached."""
@@ -134,47 +152,49 @@ class RunningRates:
             running = (axis.changes @ self.table[:, of_moving]).cumsum(axis=0)
             moved = moved[..., None, :] + running - running[axis.here]
         moved[np.abs(moved) < ROUNDING] = 0.0
-        return self.charged(moved, sums, moving), of_moving, moved
+        # All rules of the line share the rates at rest, so these are compared once.
+        at_rest = self.extremes(sums[~of_moving], ~moving)
+        return self.charged(self.extremes(moved, moving, at_rest)), of_moving, moved
 
-    def charged(
-        self, moved: Floats, sums: Floats, moving: Mask | slice = slice(None)
-    ) -> Floats:
-        """Return the charges of rules that share the sums of most rates, shape (…).
+    def extremes(
+        self, sums: Floats, some: Mask | slice = slice(None), others: Extremes = ()
+    ) -> Extremes:
+        """Return the extremes of some rates with their sums, shape (…, 2 r), and of others with theirs.
 
-        The ``moving`` rates, by default all, have the sums ``moved`` in each rule, (…, 2 r). All others rest
-        at ``sums``, (2 R,). A charge is the scaled objective; if a limit is broken, it is more than any
-        objective. Of the rates at rest only the largest and the smallest one of each limit matter.
+        By default the rates are all.
         """
-        at_rest = self._beyond(sums, slice(None))
-        at_rest[moving] = np.nan
-        beyond = self._beyond(moved, moving)
-        charges = violations = np.zeros(beyond.shape[:-1])
-        for number, scale in enumerate(self.scales):
-            rest = at_rest[self.stated == number]
-            own = beyond[..., self.stated[moving] == number]
-            largest = np.fmax.reduce(own, axis=-1, initial=np.fmax.reduce(rest))
-            smallest = np.fmin.reduce(own, axis=-1, initial=np.fmin.reduce(rest))
-            if number == 0:  # without rows no rate is above
-                charges = np.nan_to_num(largest / scale, nan=-1.0)
-            else:
-                violation = self.limits[number - 1].violation(largest, smallest) / scale
-                violations = np.maximum(violations, violation)
+        counted, among = np.split(sums, 2, axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.where(among > 0, counted / among, np.nan)  # NaN without rows
+        beyond = self.signs[some] * (values - self.levels[some])  # NaN without a bound
+        extremes = []
+        for number, (most, least) in enumerate(others or [(np.nan, np.nan)] * len(self.scales)):
+            own = beyond[..., self.stated[some] == number]
+            most = np.fmax.reduce(own, axis=-1, initial=most)
+            extremes.append((most, np.fmin.reduce(own, axis=-1, initial=least)))
+        return extremes
+
+    def charged(self, extremes: Extremes) -> Floats:
+        """Return the charges of rules with these extremes, shape (…).
+
+        A charge is the scaled objective; if a limit is broken, it is more than any objective.
+        """
+        (objective, _), *of_limits = extremes
+        charges = np.nan_to_num(
+            objective / self.scales[0], nan=-1.0
+        )  # without rows none is above
+        violations = np.zeros_like(charges)
+        for limit, scale, pair in zip(self.limits, self.scales[1:], of_limits, strict=True):
+            violations = np.maximum(violations, limit.violation(*pair) / scale)
         broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
 
-    def _beyond(self, sums: Floats, rates: Mask | slice) -> Floats:
-        """Return by how much rates exceed their levels, NaN without rows or a bound, shape (…, r)."""
-        counted, among = np.split(sums, 2, axis=-1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            values = np.where(among > 0, counted / among, np.nan)
-        return self.signs[rates] * (values - self.levels[rates])
 
-
-def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
-    """Return the rule after moves to the best rule on each line in turn."""
+def descended(family: Family, rates: RunningRates, rule: Array, counts: Floats) -> Candidate:
+    """Return the rule after moves to the best rule on each line in turn, from one with its counts."""
     moves = family.moves(compares=any(limit.compares for limit in rates.limits))
     reached = family.reached(rule)
-    sums = family.counts(rule).ravel() @ rates.table
+    sums = counts.ravel() @ rates.table
     least = np.inf
     n_kept = 0  # lines since the last move
     for move in moves * PASSES:
@@ -190,4 +210,4 @@ def descended(family: Family, rates: RunningRates, rule: Array) -> Array:
             n_kept = 0
         if n_kept == len(moves):
             break
-    return reached.rule
+    return Candidate(reached.rule, family.counts(reached.rule))

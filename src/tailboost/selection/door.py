@@ -169,8 +169,8 @@ class Decided:
         The rows that this thing has read, first, and those that models inside it have read.
     score : callable
         Returns a table, with groups, as `Scored`; nothing is computed yet.
-    certificate : object
-        The certificate of the rule; None without one.
+    certificate : object, optional
+        The certificate of the rule.
     identity : callable
         Returns the content now of what is fitted and no digest of the rule covers: steps before the rule.
     """
@@ -180,7 +180,7 @@ class Decided:
     limits: tuple[Limit, ...]
     known: tuple[Known, ...]
     score: Callable[..., Scored]
-    certificate: object
+    certificate: object = None
     identity: Callable[[], Identity] = Identity
 
 
@@ -213,7 +213,7 @@ def answering(model: Model) -> Decided:
     final, steps = final_model(model)
     if isinstance(final, Answers):
         decided = final.__tailboost__()
-        if not _change(steps):
+        if not steps:
             return decided
 
         def read(X: Table, groups: Groups = None) -> Scored:
@@ -229,42 +229,41 @@ def answering(model: Model) -> Decided:
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
     classes = getattr(model, "classes_", None)
-    labels = model.label_list if isinstance(model, Scores) else ()
+    if classes is not None:
+        classes = label_column(classes, "classes_")
+    # The training rows are not known, those of models inside may be.
+    own = Known(Records(), score_labels=model.label_list if isinstance(model, Scores) else ())
     return Decided(
-        None if classes is None else label_column(classes, "classes_"),
+        classes,
         NO_RULE,
         (),
-        # The training rows are not known, those of models inside may be.
-        (Known(Records(), score_labels=labels), *known_within(model)),
+        (own, *known_within(model)),
         partial(read_answers, model),
-        None,
-        partial(identity_of, model),
+        identity=partial(identity_of, model),
     )
 
 
 def known_within(
-    model: Model, steps: tuple[Model, ...] = (), passed: tuple[Model, ...] = ()
+    model: Model, before: tuple[Model, ...] = (), around: tuple[Model, ...] = ()
 ) -> Iterator[Known]:
     """Yield the rows that are known to each classifier of tailboost inside a model, at any depth.
 
     An unfitted classifier knows none. A frozen model of another library has records without rows, because its
-    training rows are unknown. ``steps`` are the transformers that the rows pass before this model, and
-    ``passed`` are the models around it.
+    training rows are unknown. ``before`` are the steps that the rows pass before this model, and ``around``
+    the models that hold it.
     """
     is_frozen = isinstance(model, FrozenEstimator)
     if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
         model = model.__self__
-    model, pipelines = final_model(model)
-    around = (*passed, model)
-    for pipeline in pipelines:
-        for number, (_, step) in enumerate(pipeline.steps):
-            before = (*steps, pipeline[:number]) if number else steps
-            yield from known_within(step, before, around)
-        steps = (*steps, pipeline)
-    if any(model is each for each in passed):
+    model, steps = final_model(model)
+    inside = (*around, model)
+    for number, step in enumerate(steps):
+        yield from known_within(step, (*before, *steps[:number]), inside)
+    if any(model is each for each in around):
         return
+    before = (*before, *steps)
     is_ours = isinstance(model, Answers)
-    if is_frozen and (pipelines or not is_ours):
+    if is_frozen and (steps or not is_ours):
         yield Known(Records())
     if is_ours:
         with suppress(NotFittedError):
@@ -272,11 +271,11 @@ def known_within(
             for known in decided.known:
                 hashes = known.hashes or partial(_content, decided)
                 records = replace(known.records, complete=decided.known[0].records.complete)
-                yield _behind(replace(known, records=records, hashes=hashes), steps)
+                yield _behind(replace(known, records=records, hashes=hashes), before)
         return
     for part in _parts(model):
         if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
-            yield from known_within(part, steps, around)
+            yield from known_within(part, before, inside)
 
 
 def _parts(model: Any) -> Iterable[Any]:
@@ -302,18 +301,14 @@ def _content(decided: Decided, X: Table) -> Hashes:
 
 
 def _behind(known: Known, steps: tuple[Model, ...]) -> Known:
-    """Return known rows of a model behind transformers: what these were fitted on is not known."""
-    if _change(steps):
-        known = replace(known, records=replace(known.records, complete=False))
+    """Return known rows of a model behind steps: the rows that these were fitted on are not known."""
+    if not steps:
+        return known
+    known = replace(known, records=replace(known.records, complete=False))
     read = known.hashes
     if read is None:
         return known
     return replace(known, hashes=lambda X: read(transformed(X, steps)))
-
-
-def _change(pipelines: Iterable[Any]) -> bool:
-    """Return whether a step of some pipelines may change rows."""
-    return any(step != "passthrough" for each in pipelines for _, step in each.steps)
 
 
 def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
@@ -361,26 +356,26 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
 # -- behind pipelines and searches -------------------------------------------------------------------------
 
 
-def final_model(model: Model) -> tuple[Any, tuple[Any, ...]]:
-    """Return the classifier at the end of a search or pipeline, and the fitted transformers before it."""
-    steps: tuple[Any, ...] = ()
+def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:
+    """Return the classifier at the end of a search or pipeline, and the fitted steps before it."""
+    steps: list[Model] = []
     while True:
         if isinstance(model, FrozenEstimator):
             model = model.estimator
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         elif isinstance(model, Pipeline):
-            if len(model) > 1:
-                steps = (*steps, model[:-1])
-            model = model[-1]
+            *before, (_, model) = model.steps
+            steps += [step for _, step in before if step != "passthrough"]
         else:
-            return model, steps
+            return model, tuple(steps)
 
 
-def transformed(X: Table, steps: Iterable[Any]) -> Any:
-    """Return the rows after some steps."""
+def transformed(X: Table, steps: Iterable[Model]) -> Table:
+    """Return the rows after some steps; one without `transform`, as a sampler, passes rows on."""
     for step in steps:
-        X = step.transform(X)
+        if hasattr(step, "transform"):
+            X = step.transform(X)
     return X
 
 

@@ -4,6 +4,7 @@ import copyreg
 import pickle
 from collections.abc import Iterable
 from functools import cached_property
+from operator import methodcaller
 from types import FunctionType
 from typing import Any, NamedTuple, Self
 from zlib import crc32
@@ -81,13 +82,14 @@ class _Writer(pickle.Pickler):
         if isinstance(value, (*DRAWS, type, FunctionType)):
             return by_name
         try:
-            reduce = copyreg.dispatch_table.get(kind)
-            reduced = reduce(value) if reduce else value.__reduce_ex__(5)
+            reduce = copyreg.dispatch_table.get(kind, methodcaller("__reduce_ex__", 5))
+            reduced = reduce(value)
         except Exception:  # any library may refuse
             self.unknown[name] = None
             return by_name
         if isinstance(reduced, str):  # a global name
             return _part, (reduced,)
+        # Its constructor with arguments, its state, which may be absent, and its entries as a list or a dict.
         make, given, state, *entries = (*reduced, None)[:5]
         if isinstance(state, dict):
             state = {

@@ -58,7 +58,9 @@ class LogProbabilities:
     models: Models
     groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
     X: Table = None  # features of the rows, from which groups are estimated
-    scores: Floats | None = None  # shape (n,): the single score of the models, as it was read
+    given_score: Floats | None = (
+        None  # shape (n,): the single score of the models, as it was read
+    )
 
     @cached_property
     def pooled(self) -> Floats:
@@ -83,8 +85,8 @@ class LogProbabilities:
     @cached_property
     def score(self) -> Floats:
         """The score of which rules are functions, shape (n,): the single one, or the log-odds."""
-        if self.scores is not None:
-            return self.scores
+        if self.given_score is not None:
+            return self.given_score
         column = self.models.score_column
         if column is None:
             return np.round(self.pooled[:, 1] - self.pooled[:, 0], LOG_ODDS_DECIMALS)
@@ -147,8 +149,7 @@ class Models:
         """The labels of these columns, or those of given probabilities; otherwise none."""
         if self.columns_read:
             return self.columns_read[0].label_list
-        labels: list[Any] = [] if self.fitted else self.rows.classes.tolist()
-        return labels
+        return [] if self.fitted else list(self.rows.classes.tolist())
 
     @property
     def score_column(self) -> Scores | None:
@@ -305,6 +306,7 @@ def averaging(models: Models) -> Models:
         t = solution.x
         is_used = t[:M] > 0.0
         # Next without the model of the smallest effect.
-        is_used[np.where(is_used, t[:M] * spread, np.inf).argmin()] = False
+        effects = np.where(is_used, t[:M] * spread, np.inf)
+        is_used[effects.argmin()] = False
     t = np.rint(t / GRAIN) * GRAIN
     return replace(models, weights=t[:M], offset=t[M:])

@@ -22,8 +22,7 @@ from tailboost.core import (
     joined,
 )
 from tailboost.rows import HUMAN_REVIEW, LEAST_PROBABILITY, logs_of, stacked
-from tailboost.selection.forms import range_words, sql_case, sql_column, words_of_groups
-from tailboost.selection.stored_rule import StoredRule
+from tailboost.selection.stored_rule import StoredRule, range_words, sql_column
 
 # Both rules are named here, also in files of earlier versions.
 from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
@@ -216,17 +215,18 @@ class Rule(StoredRule):
         are_valid.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
         masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
         costs_of_groups = np.asarray(self.action_costs) * np.exp(self.offsets)[:, None]
-        tests = {}
+        conditions = {}
         for name, costs in zip(self.groups or [None], costs_of_groups, strict=True):
             expected = [
-                " + ".join(f"{c!r} * {mass}" for c, mass in zip(each, masses, strict=True))
-                for each in costs.T.tolist()
+                " + ".join(f"{cost!r} * {mass}" for cost, mass in zip(own, masses, strict=True))
+                for own in costs.T.tolist()
             ]
             are_least = [
-                " AND ".join([*are_valid, *(f"{c} <= {d}" for d in expected)]) for c in expected
+                " AND ".join([*are_valid, *(f"{own} <= {other}" for other in expected)])
+                for own in expected
             ]
-            tests[name] = list(zip(are_least, self._actions, strict=False))
-        return sql_case(tests, group, table, as_text=self.defers)
+            conditions[name] = list(zip(are_least, self._actions, strict=False))
+        return self._sql_case(conditions, group, table)
 
     def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:
         """Raise ValueError: only a rule on one score has source in Python."""
@@ -239,7 +239,7 @@ class Rule(StoredRule):
         words = f"the {action} of least expected cost by class and estimated group"
         if not self.inferred:
             costs = np.asarray(self.action_costs)
-            words = words_of_groups(self.groups, [self._words(each, action) for each in costs])
+            words = self._by_group([self._words(each, action) for each in costs])
         return f"P ∝ exp({terms} + offsets {offsets})\n{words}"
 
     def _words(self, costs: Floats, action: str) -> str:

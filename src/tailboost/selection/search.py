@@ -32,7 +32,14 @@ from tailboost.rates import (
     error,
     largest,
 )
-from tailboost.selection.descent import DECIMALS, PENALTY, Family, RunningRates, descended
+from tailboost.selection.descent import (
+    DECIMALS,
+    PENALTY,
+    Candidate,
+    Family,
+    RunningRates,
+    descended,
+)
 from tailboost.selection.table import RateTable
 
 # Named objectives.
@@ -45,10 +52,9 @@ NAMED = {
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
 # accurate one is best. Weight of deferral added to the overall error: of equal ones the least is best.
 TIE_PRICE = 1e-3
-# Price of violating a row of the program by 1. A row is part of a contradiction if its shadow price is at
-# least a thousandth of it.
+# Price of violating a row of the program by 1, and the least shadow price of the rows of a contradiction.
 SLACK_PRICE = 1e5
-DEAR = 1e-3 * SLACK_PRICE
+CONFLICT_PRICE = 1e-3 * SLACK_PRICE
 # Smaller violations by a mixture are rounding.
 SOLVED = 1e-6
 # The most rounds of column generation.
@@ -106,9 +112,12 @@ class Problem:
         return replace(self, limits=tuple(limits))
 
     def columns(self, names: Sequence[object]) -> list[int]:
-        """Return the numbers of the columns of groups in the rates."""
+        """Return the numbers of the columns of groups in the rates; all, if a rate names none of them.
+
+        So are "group" and "cell" meant; of an unknown column the terms of the rate raise the error.
+        """
         used = {name for rate in self.rates for name in rate.by_names}
-        every = not used.isdisjoint(("group", "cell"))
+        every = not used <= {None, "class", *names} - {"group", "cell"}
         return [j for j, name in enumerate(names) if every or name in used]
 
 
@@ -150,14 +159,13 @@ class Pool:
     rules: list[Array] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each rule, shape (W, A)
 
-    def add(self, rule: Array) -> int:
+    def add(self, candidate: Candidate) -> int:
         """Return the number of a rule, or of an earlier one with the same counts."""
-        counts = self.family.counts(rule)
         for number, earlier in enumerate(self.counts):
-            if np.array_equal(earlier, counts):
+            if np.array_equal(earlier, candidate.counts):
                 return number
-        self.rules.append(rule)
-        self.counts.append(counts)
+        self.rules.append(candidate.rule)
+        self.counts.append(candidate.counts)
         return len(self.rules) - 1
 
 
@@ -265,12 +273,11 @@ class Program(Derived):
     def charged(self, counts: Sequence[Floats]) -> Floats:
         """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
         sums = np.reshape(counts, (len(counts), -1)) @ self.rates.table
-        return self.rates.charged(sums, sums[0])
+        return self.rates.charged(self.rates.extremes(sums))
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""
-        (charge,) = self.charged([counts])
-        return bool(charge < PENALTY / 2)  # no objective is as large
+        return bool(self.charged([counts])[0] < PENALTY / 2)  # no objective is as large
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
@@ -337,12 +344,12 @@ def first_rules(family: Family, program: Program) -> Pool:
     pool = Pool(family)
     strata = program.strata
     error_costs = program.errors[: len(strata.mass)].copy()
-    dear = 2.0 * np.abs(error_costs).max()
-    error_costs[:, strata.n_classes :] = dear  # deferral costs more than any error
+    above_any = 2.0 * np.abs(error_costs).max()
+    error_costs[:, strata.n_classes :] = above_any  # deferral costs more than any error
     duals = np.zeros(len(program.bound))
     plain = program.action_costs(duals)
     # One action for all rows; deferred rows get labels by errors.
-    constants = np.where(np.eye(strata.n_actions)[:, None], -dear, error_costs)
+    constants = np.where(np.eye(strata.n_actions)[:, None], -above_any, error_costs)
     for costs in [error_costs, plain, *constants]:
         pool.add(family.best(costs))
     if not program.objective.worst:
@@ -353,10 +360,10 @@ def first_rules(family: Family, program: Program) -> Pool:
         for hedge_round in range(HEDGE_ROUNDS):
             duals[of_objective] = softmax(losses)
             weighted = program.action_costs(duals) - plain
-            rule = family.best((1.0 - share) * weighted + share * error_costs)
-            losses += program.matrix[of_objective] @ family.counts(rule).ravel()
+            candidate = family.best((1.0 - share) * weighted + share * error_costs)
+            losses += program.matrix[of_objective] @ candidate.counts.ravel()
             if hedge_round % 2:
-                pool.add(rule)
+                pool.add(candidate)
     return pool
 
 
@@ -384,21 +391,20 @@ def select(pool: Pool, program: Program) -> int:
     without a budget rates change by −.0005 ± .0020, by group by +.010 ± .012 (11 tables).
     """
     objective = program.objective
+    is_best = True
     if objective.worst:
         on_error = [each for each in program.limits if each.rate == OVERALL_ERROR.rate]
         number = replace(program, limits=on_error).best(pool.counts)
     else:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
-    # The best rule for a ratio depends on the reached level, and the stratum does not tell the cost of a row.
-    is_best = objective.worst or not (
-        objective.rate.is_ratio or "costs" in objective.rate.needs
-    )
+        # The best rule for a ratio depends on its level; the stratum does not tell the cost of a row.
+        is_best = not (objective.rate.is_ratio or "costs" in objective.rate.needs)
     if is_best and program.keeps(pool.counts[number]):
         return number
     grow(pool, program)
     charged = program.charged(pool.counts)
     for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
-        pool.add(descended(pool.family, program.rates, pool.rules[start]))
+        pool.add(descended(pool.family, program.rates, pool.rules[start], pool.counts[start]))
     return program.best(pool.counts)
 
 
@@ -419,8 +425,9 @@ def grow(pool: Pool, program: Program) -> Mixture:
 def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
     """Return the error for contradicting limits; ``words`` are the selection data, for people."""
     program = mixture.program
-    dear = np.unique(program.limit_of_row[mixture.duals >= DEAR])
-    limits = tuple(program.limits[i] for i in dear[dear >= 0]) or tuple(program.limits)
+    in_conflict = np.unique(program.limit_of_row[mixture.duals >= CONFLICT_PRICE])
+    conflicting = [program.limits[number] for number in in_conflict if number >= 0]
+    limits = tuple(conflicting or program.limits)
     table = RateTable.counted(limits, program.strata, mixture.counts, words)
     failure = InfeasibleLimitsError(
         f"limits: no rule meets these together on {words}: {'; '.join(map(str, limits))}. "

@@ -56,8 +56,8 @@ GroupsRead = tuple[list[Name] | None, Name]
 """The groups of a group-aware rule and the name of their column; None and None for a group-blind rule."""
 
 
-def counted(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
-    """Return the rows to be counted for a problem.
+def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
+    """Return rows by stratum, as the rates of a problem count them.
 
     Groups make strata if a rate is about them, or if rules read their column, number ``column_read``.
 
@@ -76,12 +76,9 @@ def counted(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
                 f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
                 "select on"
             )
-    if "groups" in problem.needs and not used:
-        # Of an unknown column the terms raise the error.
-        used = [*range(len(names.titles))]
     data = Counts.stratified(
         rows.y,
-        list(rows.groups[:, used].T),
+        rows.groups[:, used].T,
         rows.weight,
         rows.classes,
         GroupNames(tuple(names.values[j] for j in used), tuple(names.titles[j] for j in used)),
@@ -158,7 +155,7 @@ class Engine:
             If a group that rules read has no row, or a score falls with the label that is stated for it.
         """
         rows = models.rows
-        data = counted(problem, rows, column_read)
+        data = counted_rows(problem, rows, column_read)
         strata = data.strata
         group_column = None  # among the columns of the strata
         if column_read is not None and len(rows.names.values[column_read]) > 1:
@@ -172,8 +169,7 @@ class Engine:
         models = replace(models, rows=replace(rows, X=None, costs=None))
         engine = cls(problem, models, column_read, family, spread, words)
         if not (rows.fitted or rows.refit):
-            direction = engine.direction(data, table, slice(None))
-            direction.refuse_falling(models)
+            engine.direction(data, table, slice(None))
         return engine
 
     def __setstate__(self, state: Document) -> None:
@@ -190,12 +186,14 @@ class Engine:
     def direction(
         self, data: Counts, table: LogProbabilities, among: Ints | slice
     ) -> Direction:
-        """Return whether the single score of some rows grows with the label that it is stated for."""
+        """Return whether the single score of some rows grows with its label; raise ValueError if it falls."""
         family = self.family
         if not isinstance(family, Thresholds) or self.models.score_column is None:
             return Direction()
         y = data.strata.y[data.stratum[among]]
-        return Direction.of(family.sign * table.score[among], y, table.groups[among])
+        direction = Direction.of(family.sign * table.score[among], y, table.groups[among])
+        direction.refuse_falling(self.models)
+        return direction
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -246,7 +244,7 @@ class Engine:
         """Return a rule of a pool as a selection."""
         rule = pool.rules[number]
         if isinstance(self.family, Thresholds):
-            rule = self.family.written(self.family.edges[rule])
+            rule = self.family.decimals(self.family.edges[rule])
         return Selection(self, problem, program, rule, pool.counts[number])
 
 
@@ -322,12 +320,14 @@ class Selection:
         assert isinstance(family, Thresholds)
         column = self.models.score_column or LOG_ODDS
         classes = list(self.program.strata.classes)
-        first, last = classes[:: int(family.sign)]
+        first, last = classes if family.sign > 0 else classes[::-1]
         bands = []
         for low, high in np.sort(family.sign * self.rule, axis=1)[:, [0, -1]].tolist():
             ranges = (-np.inf, low, first), (low, high, HUMAN_REVIEW), (high, np.inf, last)
-            band = [(lower, action) for lower, upper, action in ranges if lower < upper]
-            bands.append([(None, band[0][1]), *band[1:]])
+            (_, lowest), *higher = [
+                (end, action) for end, upper, action in ranges if end < upper
+            ]
+            bands.append([(None, lowest), *higher])
         groups, group_column = self.groups_read
         return ThresholdRule(
             column.column_list[0],
@@ -358,7 +358,8 @@ class Selection:
 
     def answers(self, table: LogProbabilities) -> Ints:
         """Return class numbers; of a deferred row K more than that of the label it would get."""
-        family, K = self.engine.family, self.program.strata.n_classes
+        family = self.engine.family
+        K = self.program.strata.n_classes
         if isinstance(family, ClassWeights):
             costs = expected_costs(family.predict(table), self.rule)
             labels = costs[:K].argmin(axis=0)
@@ -443,7 +444,7 @@ class Selection:
         family = self.engine.family
         assert isinstance(family, Thresholds)
         moved = replace(self, rule=ends)
-        groups = family.places[family.data.stratum]
+        groups = family.place[family.data.stratum]
         counts = family.data.of(moved.on_score.numbers(family.score, groups))
         return replace(moved, counts=counts)
 

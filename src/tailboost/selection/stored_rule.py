@@ -1,12 +1,13 @@
-"""What both kinds of rules have in common: a document, and answers to rows by their groups.
+"""What both kinds of rules have in common: a document, answers to rows by their groups, words and SQL.
 
 A rule alone answers from scores or probabilities. It needs neither models nor scikit-learn.
 """
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from tailboost.core import (
     migrated,
     reading,
 )
-from tailboost.rows import HUMAN_REVIEW, group_columns, group_numbers
+from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP, group_columns, group_numbers, unit_name
 
 # The types of labels and groups in a document.
 PLAIN = {str, int, float, bool}
@@ -123,6 +124,41 @@ class StoredRule(ABC):
                     f"{names}"
                 )
 
+    # -- words and SQL ---------------------------------------------------------------------------------
+
+    def _by_group(self, texts: Sequence[str]) -> str:
+        """Return a text for each group, in lines that begin with its name; without groups the only text."""
+        if self.groups is None:
+            return texts[0]
+        named = zip(map(unit_name, self.groups), texts, strict=True)
+        return "\n".join(map(": ".join, named))
+
+    def _sql_case(
+        self,
+        conditions: Mapping[Any, Sequence[tuple[str, Any]]],
+        column: Any,
+        table: str | None,
+    ) -> str:
+        """Return the action of the first true condition as SQL.
+
+        Each group has conditions with their actions; the only group of a group-blind rule is None. A column
+        has the group of a row: NULL is the group 'missing', if the rule has one. An answer is text if rows
+        may be deferred: a column of answers has one type.
+        """
+        if column is None and None not in conditions:
+            raise ValueError("group= is needed: the rule reads the row's group")
+        group = sql_column(column, table)
+        if MISSING_GROUP in conditions:
+            group = f"COALESCE({group}, {sql_value(MISSING_GROUP)})"
+        cases = []
+        for name, of_group in conditions.items():
+            is_in_group = "" if name is None else f"{group} = {sql_value(name)} AND "
+            cases += [
+                f"WHEN {is_in_group}{condition} THEN {sql_value(action, self.defers)}"
+                for condition, action in of_group
+            ]
+        return f"CASE {' '.join(cases)} END"
+
 
 def check_default(default: Any, classes: Sequence[Name]) -> None:
     """Raise ValueError unless the answer to rows without another one is an action, None or not stated."""
@@ -131,3 +167,54 @@ def check_default(default: Any, classes: Sequence[Name]) -> None:
             f"default={default!r} is no answer of this rule: give one of {classes}, "
             f"{HUMAN_REVIEW!r} or None"
         )
+
+
+# -- words and SQL -----------------------------------------------------------------------------------------
+
+
+def range_words(score: str, band: Sequence[tuple[Any, Any]]) -> str:
+    """Return the ranges of a score, by their lower ends, in words from the highest to the lowest."""
+    (_, lowest_action), *higher = band
+    if not higher:
+        return f"every row: {lowest_action}"
+    words = [
+        f"{lower!r} <= {score} < {upper!r}: {action}"
+        for (lower, action), (upper, _) in pairwise(higher)
+    ]
+    lower, action = higher[-1]
+    words.append(f"{score} >= {lower!r}: {action}")
+    return "; ".join([*reversed(words), f"else {lowest_action}"])
+
+
+def sql_column(name: Any, table: str | None) -> str:
+    """Return a column as SQL, of a table or its alias if one is named; a dot ends the name of a schema."""
+    names = [] if table is None else table.split(".")
+    return ".".join(_quoted(part, '"') for part in [*names, str(name)])
+
+
+def sql_value(value: object, as_text: bool = False) -> str:
+    """Return a label or group as SQL."""
+    if as_text:
+        value = str(value)
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, str):
+        return _quoted(value, "'")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ValueError(
+            f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON"
+        )
+    return repr(value)
+
+
+def _quoted(text: str, mark: str) -> str:
+    """Return text in quotation marks.
+
+    MySQL, BigQuery and Spark read a backslash as an escape, other databases do not; SQLite ends text at NUL.
+    """
+    if "\\" in text or "\0" in text:
+        raise ValueError(
+            f"SQL: {text!r} contains a backslash or NUL, which databases read differently; use "
+            "the rule as JSON or another name"
+        )
+    return mark + text.replace(mark, mark * 2) + mark

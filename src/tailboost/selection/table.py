@@ -60,7 +60,7 @@ def counted_rate(
     rate: Rate,
     strata: Strata,
     counts: Floats,
-    refit_share: float = 0.0,
+    spread: float = 0.0,
     *,
     has_interval: bool = True,
 ) -> CountedRate:
@@ -78,7 +78,7 @@ def counted_rate(
     counts : ndarray of shape (W, A)
         The confusion counts of the rule by stratum and action. A is the number of actions. W is S, or 2 S if
         the rows have costs, which then follow the counts.
-    refit_share : float, default=0.0
+    spread : float, default=0.0
         Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models answer.
         The overall error and the overall cost do not vary. The arms of Clopper–Pearson intervals are
         lengthened by it in quadrature.
@@ -112,7 +112,8 @@ def counted_rate(
     # A share of so many rows at the ends of the range varies as much. A refit lengthens the arms.
     n = rows * (largest + TINY) / (variance + TINY)
     arms = np.array(clopper_pearson_interval(share, n)) - share
-    spread = 0.0 if rate.by is None and rate.kind in ("error", "cost") else refit_share
+    if rate.by is None and rate.kind in ("error", "cost"):
+        spread = 0.0
     arms = np.hypot(arms, NORMAL_975 * spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
     shown = known & (rows >= ROWS_OF_INTERVAL) & (has_interval and "costs" not in rate.needs)
@@ -223,12 +224,10 @@ class RateTable:
         ----------
         stated : iterable of Rate or Limit
             Rates without a limit, and limits.
-        strata, counts
+        strata, counts, spread
             As in `counted_rate`.
         words : str
             As in the class.
-        spread : float
-            The ``refit_share`` of `counted_rate`.
         has_interval : callable, optional
             Whether a rate has an interval on these rows. By default each has one.
         """
@@ -241,31 +240,30 @@ class RateTable:
                 rate, strata, counts, spread, has_interval=has_interval(rate)
             )
             bounds = np.full(len(counted.names), np.nan)
-            line = partial(
-                RateLine, str(rate), in_percent=in_percent and rate.quantity != "cost"
-            )
+            limit: dict[str, Any] = {"in_percent": in_percent and rate.quantity != "cost"}
+            comparison = []
             if isinstance(statistic, Limit):
-                line = partial(
-                    line,
-                    limit=str(statistic),
-                    sense=statistic.sense,
-                    in_percent=statistic.in_percent,
-                )
-                if not statistic.compares:
+                limit = {
+                    "limit": str(statistic),
+                    "sense": statistic.sense,
+                    "in_percent": statistic.in_percent,
+                }
+                if statistic.compares:
+                    value = low = high = np.nan
+                    if np.isfinite(counted.values).all():  # of all subgroups
+                        value = statistic.value(counted.values)
+                    if np.isfinite(counted.low).all():
+                        low, high = statistic.interval(counted.low, counted.high)
+                    comparison = [(statistic.form, value, low, high, np.nan, statistic.bound)]
+                else:
                     bounds = statistic.levels(counted.names)
             numbers = [counted.values, counted.low, counted.high, counted.rows, bounds]
-            columns = np.array(numbers).tolist()
-            entries = list(zip(counted.names, *columns, strict=True))
-            if isinstance(statistic, Limit) and statistic.compares:
-                value = low = high = np.nan
-                if np.isfinite(counted.values).all():  # of all subgroups
-                    value = statistic.value(counted.values)
-                if np.isfinite(counted.low).all():
-                    low, high = statistic.interval(counted.low, counted.high)
-                entries.append((statistic.form, value, low, high, np.nan, statistic.bound))
-            for name, value, low, high, n, bound in entries:
+            subgroups = zip(counted.names, *np.array(numbers).tolist(), strict=True)
+            for name, value, low, high, n, bound in [*subgroups, *comparison]:
                 met = statistic.keeps(value, bound)
-                lines.append(line(name, value, low, high, n, bound, met))
+                lines.append(
+                    RateLine(str(rate), name, value, low, high, n, bound, met, **limit)
+                )
         return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:

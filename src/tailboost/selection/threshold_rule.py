@@ -30,13 +30,35 @@ from tailboost.core import (
     score_kind,
 )
 from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP
-from tailboost.selection.forms import SOURCE, range_words, sql_case, sql_column, words_of_groups
-from tailboost.selection.stored_rule import StoredRule
+from tailboost.selection.stored_rule import StoredRule, range_words, sql_column
 
 Band = list[tuple[float | None, Name]]
 """The ranges of a group from the lowest: lower end, None for −∞, and action."""
 Range = tuple[float, float, Name]
 """The least and the largest score of a range, and its action. The first range with a score decides."""
+
+
+#: A function of a score and a group, without imports.
+SOURCE = """\
+def {name}(score, group=None):
+    {words!r}
+    if score is None or score != score:
+        score = {missing!r}
+    if group is None or group != group:
+        group = {missing_group!r}
+    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints
+        score = float(str(score))
+    if isinstance(score, (bool, str)):
+        raise TypeError(f'the score {{score!r}} is no number')
+    if score is None or not {kind.least!r} <= score <= {kind.most!r}:
+        raise ValueError(f'the score {{score!r}} is none of the {kind.plural}')
+    ranges = {ranges!r}
+    if group not in ranges:
+        raise ValueError(f'group {{group!r}} is unknown')
+    for least, most, action in ranges[group]:
+        if least <= score <= most:
+            return action
+"""
 
 
 def _high_labels(bands: Sequence[Band], classes: Sequence[Name]) -> list[Name]:
@@ -151,12 +173,21 @@ class ThresholdRule(StoredRule):
             If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used;
             if the default is no answer.
         """
-        table = column = as_pandas(score)
+        table = as_pandas(score)
+        column, groups = self._read(table, groups)
+        missing = self.missing
+        if missing is None and default is not ...:
+            missing = np.nan
+        scores = SCORE_KINDS[self.kind].checked(np.ravel(column), self.column, missing)
+        return self._answers(scores, groups, table, default)
+
+    def _read(self, table: Table, groups: Groups) -> tuple[Any, Groups]:
+        """Return the scores in a table or column, and the groups that are given or in the table."""
         names = columns_of(table)
+        column = table
         if names:
             needed = [self.column]
-            reads_column = self.groups is not None and self.group_column is not None
-            if groups is None and reads_column:
+            if groups is None and self.groups and self.group_column is not None:
                 groups = self.group_column
                 needed.append(groups)
             absent = [name for name in needed if name not in names]
@@ -174,11 +205,7 @@ class ThresholdRule(StoredRule):
             )
         if np.ndim(column) == 0 and np.isscalar(groups):  # one row
             groups = np.atleast_1d(groups)
-        missing = self.missing
-        if missing is None and default is not ...:
-            missing = np.nan
-        scores = SCORE_KINDS[self.kind].checked(np.ravel(column), self.column, missing)
-        return self._answers(scores, groups, table, default)
+        return column, groups
 
     def numbers(self, values: Floats, groups: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
@@ -191,7 +218,7 @@ class ThresholdRule(StoredRule):
             Number of each row's group, 0 for a group-blind rule; −1 of a row without an answer.
         """
         actions = self._actions  # a class "human review" replaces deferral
-        # A selection adds the labels of deferred rows in place.
+        # The type has room for `Selection.answers`, which adds the label of each deferred row in place.
         numbers = np.full(len(values), -1, least_type(2 * len(actions)))
         for group, band in enumerate(self.bands):
             rows = np.flatnonzero(groups == group)
@@ -243,7 +270,8 @@ class ThresholdRule(StoredRule):
                     f"{kind.plural} of {self.label!r}"
                 )
             read, highest, lowest = kind.turned, lowest, highest
-            missing = None if missing is None else read(missing)
+            if missing is not None:
+                missing = read(missing)
         ranges: dict[Name, list[Range]] = {}
         for group, band in zip(self.groups or [None], self.bands, strict=True):
             ends = [lowest, *(read(lower) for lower, _ in band[1:]), highest]
@@ -300,11 +328,11 @@ class ThresholdRule(StoredRule):
         score = sql_column(column, table)
         if missing is not None:
             score = f"COALESCE({score}, {missing!r})"
-        tests = {
+        conditions = {
             name: [(f"{score} BETWEEN {least!r} AND {most!r}", to) for least, most, to in each]
             for name, each in ranges.items()
         }
-        return sql_case(tests, group, table, as_text=self.defers)
+        return self._sql_case(conditions, group, table)
 
     def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:
         """Return the source of a Python function of one score (and group), without imports.
@@ -338,7 +366,7 @@ class ThresholdRule(StoredRule):
 
     def __str__(self) -> str:
         bands = [range_words(str(self.column), band) for band in self.bands]
-        words = words_of_groups(self.groups, bands)
+        words = self._by_group(bands)
         if self.model is None:
             return words
         return f"{words}\n{self.column} is P({self.label}) of {self.model}"

@@ -1,10 +1,10 @@
 """Rules on one score of two labels: thresholds on the score itself, for all rows or for each group.
 
-A threshold is on the score. An edge is a possible threshold, a cell has the scores between two edges, and a
-cut is the number of an edge, which is the number of cells below it. A place is a group with thresholds of its
+A threshold is on the score. An edge is a possible threshold, a bin has the scores between two edges, and a
+cut is the number of an edge, which is the number of bins below it. A place is a group with thresholds of its
 own, or all rows.
 
-Axes: m places, V cells, S strata, A actions, and W entries of the counts of an action: S, or 2 S with costs.
+Axes: m places, V bins, S strata, A actions, and W entries of the counts of an action: S, or 2 S with costs.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from tailboost.core import Document, Floats, Ints, Name, decimals_between, least_type
 from tailboost.rates import Counts, Strata
-from tailboost.selection.descent import Axis, Line, changes
+from tailboost.selection.descent import Axis, Candidate, Family, Line, Reached, changes
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
 MOST = 2_000
@@ -48,14 +48,8 @@ class Places(NamedTuple):
     columns: tuple[Name, ...] = ()
 
 
-class Reached(NamedTuple):
-    """A rule on the way of a descent."""
-
-    rule: Ints
-
-
 @dataclass(eq=False)
-class Thresholds:
+class Thresholds(Family):
     """All rules by thresholds on a score, on the selection data.
 
     A rule is an array of cuts, shape (m, A − 1). A row gets the second label if its score is at least the
@@ -80,23 +74,23 @@ class Thresholds:
     ----------
     edges : ndarray of shape (V + 1,)
         Ascending scores for possible thresholds, from the least one to ∞.
-    places : ndarray of shape (S,)
+    place : ndarray of shape (S,)
         The place of each stratum.
     n_places : int
         m.
     ascending : tuple of ndarray, optional
         The sorted scores of the rows of each place, with the sign. A copy of the rules shares them.
     merged : Counts
-        The rows, with those of a cell and stratum as one.
-    cell : ndarray
-        The cell of each merged row, ascending.
+        The rows, with those of a bin and stratum as one.
+    bin : ndarray
+        The bin of each merged row, ascending.
     weights : ndarray of shape (S, V)
-        Numbers of rows by stratum and cell, half by their labels, half by expected ones.
+        Numbers of rows by stratum and bin: half of them counted, half expected by the chances, so smoothed.
     chances : ndarray of shape (m, V)
-        Probability of the second label in each cell of each place.
+        Probability of the second label in each bin of each place.
     cuts : list of ndarray
-        The different cuts of each place, (T,): 0, and those above a cell with one of its rows.
-    expected : list of ndarray
+        The different cuts of each place, (T,): 0, and those above a bin with one of its rows.
+    below : list of ndarray
         Of each place, the expected weight of each of its strata below its cuts, (strata, T).
     """
 
@@ -115,53 +109,56 @@ class Thresholds:
         strata = data.strata
         n_strata = len(strata.mass)
         scores = self.score if self.sign > 0 else -self.score  # a large table is not copied
-        self.places = strata.place(self.group_column)
-        self.n_places = int(self.places.max()) + 1
-        place = self.places[data.stratum]
+        self.place = strata.place(self.group_column)
+        self.n_places = int(self.place.max()) + 1
+        place = self.place[data.stratum]
         self.ascending = self.ascending or tuple(
             np.sort(scores[place == number]) for number in range(self.n_places)
         )
         self.edges = edges_of(scores, data, self.most)
-        n_cells = len(self.edges) - 1
-        cell = cells_between(self.edges[1:], scores)
-        counted = data.sums(cell, n_cells, FIRST).T[:n_strata]  # (S, V), whatever the action
+        n_bins = len(self.edges) - 1
+        in_bin = bins_between(self.edges[1:], scores)
 
-        # A merged row has the weight of the rows of a cell and stratum, and their mean costs.
-        self.cell, stratum = np.nonzero(counted.T)
-        weights = counted[stratum, self.cell]
+        # A merged row has the weight of the rows of a bin and stratum, and their mean costs.
+        actions = range(1 if data.costs is None else strata.n_actions)
+        sums = np.stack([data.sums(in_bin, n_bins, action) for action in actions], axis=2)
+        counted = sums[:, :n_strata, FIRST].T  # (S, V), whatever the action
+        self.bin, stratum = np.nonzero(counted.T)
+        weights = counted[stratum, self.bin]
         costs = None
         if data.costs is not None:
-            sums = [data.sums(cell, n_cells, action) for action in range(strata.n_actions)]
-            met = [of_action[self.cell, n_strata + stratum] for of_action in sums]
-            costs = np.stack(met, axis=1) / weights[:, None]
+            costs = sums[self.bin, n_strata + stratum] / weights[:, None]
         self.merged = Counts(strata, stratum, weights, costs)
 
-        # A cell has a chance of the second label in each place.
-        rows = np.eye(self.n_places)[self.places].T @ counted + LEAST_SHARE  # (m, V)
-        mean = np.bincount(cell, data.weights * self.chance, n_cells) / rows.sum(axis=0)
-        mass = np.bincount(np.intp(self.n_places) * strata.y + self.places, strata.mass)
-        self.chances = chances_within(rows, mean, (mass + LEAST_SHARE).reshape(2, -1, 1))
+        # A bin has a chance of the second label in each place.
+        of_places = np.eye(self.n_places)[self.place].T @ counted + LEAST_SHARE  # (m, V)
+        mean = np.bincount(in_bin, data.weights * self.chance, n_bins) / of_places.sum(axis=0)
+        mass = np.bincount(np.intp(self.n_places) * strata.y + self.place, strata.mass)
+        self.chances = chances_within(of_places, mean, (mass + LEAST_SHARE).reshape(2, -1, 1))
 
         # Expected rows have the label by its chance: in each stratum as many as were counted.
-        p = self.chances[self.places]
+        p = self.chances[self.place]
         of_both = counted + np.roll(counted, len(strata.combinations), axis=0)
         expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
         self.weights = (counted + expected) / 2.0 * strata.size.sum()
 
-        # Only a cut above a cell with rows of its place makes another rule.
+        # Only a cut above a bin with rows of its place makes another rule.
         self.cuts = [
-            np.append(0, 1 + np.flatnonzero(in_place > LEAST_SHARE)) for in_place in rows
+            np.append(0, 1 + np.flatnonzero(in_place > LEAST_SHARE)) for in_place in of_places
         ]
         below = np.pad(expected.cumsum(axis=1), ((0, 0), (1, 0)))
-        self.expected = [
-            below[np.ix_(self.places == number, cuts)] for number, cuts in enumerate(self.cuts)
+        self.below = [
+            below[np.ix_(self.place == number, cuts)] for number, cuts in enumerate(self.cuts)
         ]
 
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
-        if "scores" in state:  # in files of earlier versions, with the sign
-            self.score = self.sign * state["scores"]
+        if (
+            "bin" not in state
+        ):  # in files of earlier versions, of which some have scores with the sign
+            if "scores" in state:
+                self.score = self.sign * state["scores"]
             self.__post_init__()
 
     def places_of(self, strata: Strata) -> Places:
@@ -169,35 +166,35 @@ class Thresholds:
         if self.group_column is None:
             return Places(strata.place(None))
         own = self.data.strata
-        column, known = own.columns[self.group_column], own.values[self.group_column]
+        column = own.columns[self.group_column]
+        number_of = {value: n for n, value in enumerate(own.values[self.group_column])}
         other = strata.columns.index(column)
-        numbers = [
-            known.index(value) if value in known else -1 for value in strata.values[other]
-        ]
-        return Places(np.array(numbers)[strata.place(other)], self.n_places, (column,))
+        numbers = np.array([number_of.get(value, -1) for value in strata.values[other]])
+        return Places(numbers[strata.place(other)], self.n_places, (column,))
 
     # -- the family of the search ------------------------------------------------------------------------
 
-    def best(self, costs: Floats) -> Ints:
-        """Return the cuts of least expected cost, shape (m, A − 1), for the costs of actions (S, A)."""
+    def best(self, costs: Floats) -> Candidate:
+        """Return the rule of least expected cost, for the costs of actions (S, A)."""
         best = []
         # Below the high cut a row is deferred instead of the second label, and below the low cut it gets the
         # first label instead: at these prices. Without deferral the last action is the second label.
         prices = np.diff(costs[:, [SECOND, -1, FIRST]]).T
         for number, cuts in enumerate(self.cuts):
             # The prices of all rows below each cut, (T,).
-            high, low = prices[:, self.places == number] @ self.expected[number]
+            high, low = prices[:, self.place == number] @ self.below[number]
             # The low cut is at most the high one: each high cut goes with the cheapest low one up to it.
             last = (np.minimum.accumulate(low) + high).argmin()
             best.append(cuts[[low[: last + 1].argmin(), last]])
         # Without deferral nothing is between, and both cuts are one.
-        return np.array(best)[:, : costs.shape[1] - 1]
+        rule = np.array(best)[:, : costs.shape[1] - 1]
+        return Candidate(rule, self.counts(rule))
 
     def counts(self, cuts: Ints) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
-        low, high = cuts[self.places[self.merged.stratum]][:, [0, -1]].T
-        between = np.where(self.cell < high, DEFERRED, SECOND)
-        return self.merged.of(np.where(self.cell < low, FIRST, between))
+        low, high = cuts[self.place[self.merged.stratum]][:, [0, -1]].T
+        between = np.where(self.bin < high, DEFERRED, SECOND)
+        return self.merged.of(np.where(self.bin < low, FIRST, between))
 
     def moves(self, *, compares: bool) -> list[list[Side]]:
         """Return the moves of a descent: the cuts that move on each line.
@@ -212,10 +209,6 @@ class Thresholds:
             if one != other and (compares or one[0] == other[0])
         ]
         return [*together, *([side] for side in sides)]
-
-    def reached(self, cuts: Ints) -> Reached:
-        """Return a rule as the first one of a descent."""
-        return Reached(cuts)
 
     def line(self, reached: Reached, move: list[Side]) -> Line:
         """Return the rules with other cuts on a line.
@@ -235,8 +228,8 @@ class Thresholds:
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
             below = FIRST if side == 0 else DEFERRED
             above = SECOND if side == last else DEFERRED
-            rows = np.flatnonzero(self.places[merged.stratum] == place)
-            n_passed = np.searchsorted(self.cell[rows], cuts)
+            rows = np.flatnonzero(self.place[merged.stratum] == place)
+            n_passed = np.searchsorted(self.bin[rows], cuts)
             passed = changes(merged, rows, n_passed, above, np.full_like(merged.stratum, below))
             axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
@@ -248,75 +241,76 @@ class Thresholds:
 
     # -- written thresholds ------------------------------------------------------------------------------
 
-    def written(
+    def decimals(
         self, thresholds: Floats, scores: Floats = NO_NUMBERS, place: Ints = NO_NUMBERS
     ) -> Floats:
         """Return the shortest decimals that part these rows and further ones as thresholds do, (m, …).
 
         They are ±∞ with all rows of a place on one side.
         """
-        written = np.full(thresholds.shape, np.inf)
-        for number, rows in enumerate(self.ascending):
+        decimals = np.full(thresholds.shape, np.inf)
+        for number, ascending in enumerate(self.ascending):
             further = scores[place == number]
             if len(further):
-                rows = np.append(rows, further)
-                rows.sort()
-            n_below = np.searchsorted(rows, thresholds[number])
-            written[number, n_below == 0] = -np.inf
-            inside = (n_below > 0) & (n_below < len(rows))
+                ascending = np.append(ascending, further)
+                ascending.sort()
+            n_below = np.searchsorted(ascending, thresholds[number])
+            decimals[number, n_below == 0] = -np.inf
+            inside = (n_below > 0) & (n_below < len(ascending))
             above = n_below[inside]
-            pairs = np.sort(self.sign * rows[[above - 1, above]], axis=0)
-            written[number, inside] = self.sign * decimals_between(*pairs)
-        return written
+            pairs = np.sort(self.sign * ascending[[above - 1, above]], axis=0)
+            decimals[number, inside] = self.sign * decimals_between(*pairs)
+        return decimals
 
     def costs(self, thresholds: Floats) -> Floats:
         """Return thresholds on the log-odds as costs of actions by place and class, shape (m, 2, A)."""
         at = np.stack([expit(thresholds), -expit(-thresholds)], axis=1)
         return np.concatenate([-at[..., :1], at[..., -1:], np.zeros_like(at[..., 1:])], axis=2)
 
-    def cells(self, scores: Floats, place: Ints) -> Ints:
-        """Return the cell of each score, shape (n,), on the sides of the edges as they are written."""
-        cells = np.zeros(len(scores), least_type(len(self.edges)))
+    def bins(self, scores: Floats, place: Ints) -> Ints:
+        """Return the bin of each score, shape (n,), on the sides of the edges as they are written."""
+        bins = np.zeros(len(scores), least_type(len(self.edges)))
         inner = np.tile(self.edges[1:-1], (self.n_places, 1))
-        for number, edges in enumerate(self.written(inner)):
+        for number, edges in enumerate(self.decimals(inner)):
             here = place == number
-            cells[here] = cells_between(edges, scores[here])
-        return cells
+            bins[here] = bins_between(edges, scores[here])
+        return bins
 
 
-def cells_between(edges: Floats, scores: Floats) -> Ints:
+def bins_between(edges: Floats, scores: Floats) -> Ints:
     """Return how many of ascending edges are at most each score, shape (n,).
 
     The edges are sought among the ordered scores, in a third of the time of a search for each score.
     """
     order = np.argsort(scores)
     first = np.searchsorted(scores, edges, sorter=order)  # score at or above each edge
-    cells = np.empty_like(order)
-    cells[order] = np.bincount(first, minlength=len(scores) + 1)[:-1].cumsum()
-    return cells
+    bins = np.empty_like(order)
+    bins[order] = np.bincount(first, minlength=len(scores) + 1)[:-1].cumsum()
+    return bins
 
 
 def edges_of(scores: Floats, data: Counts, most: int) -> Floats:
     """Return the possible thresholds: the least score, ``most`` ranks of the scores of each label, and ∞."""
-    y, mass = data.strata.y, data.strata.mass
+    y = data.strata.y[data.stratum]
     ranks = np.linspace(0.0, 1.0, most)
     edges = [np.array([scores.min(), np.inf])]
-    for label in np.unique(y[mass > 0]):
-        own = np.sort(scores[y[data.stratum] == label])
-        edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
+    for label in (FIRST, SECOND):
+        own = np.sort(scores[y == label])
+        if len(own):
+            edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
     return np.unique(np.concatenate(edges))
 
 
-def chances_within(rows: Floats, mean: Floats, mass: Any) -> Floats:
-    """Return the probability of the second label in each cell of each place, shape (m, V).
+def chances_within(counted: Floats, mean: Floats, mass: Any) -> Floats:
+    """Return the probability of the second label in each bin of each place, shape (m, V).
 
-    It starts as the ``mean`` of the cell over all places, (V,). Iterative proportional fitting scales the
-    expected rows by label, place and cell until they sum to the ``rows`` of each cell, (m, V), and to the
-    ``mass`` of each label in each place, (2, m, 1).
+    It starts as the ``mean`` of the bin over all places, (V,). Iterative proportional fitting scales the
+    expected rows by label, place and bin until they sum to the rows that are ``counted`` in each bin, (m, V),
+    and to the ``mass`` of each label in each place, (2, m, 1).
     """
     mean = mean.clip(LEAST_SHARE, 1.0 - LEAST_SHARE)
-    expected = np.stack([1.0 - mean, mean])[:, None] * rows  # (2, m, V)
+    expected = np.stack([1.0 - mean, mean])[:, None] * counted  # (2, m, V)
     for _ in range(SCALINGS):
         expected *= mass / expected.sum(axis=2, keepdims=True)
-        expected *= rows / expected.sum(axis=0)
-    return expected[1] / rows
+        expected *= counted / expected.sum(axis=0)
+    return expected[1] / counted

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -17,13 +17,14 @@ from tailboost.core import (
     Model,
     Table,
     as_pandas,
+    frozen_object,
     n_rows_of,
     take,
 )
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
 from tailboost.rows import hash_rows, stratified_turns
-from tailboost.selection.descent import Axis, Line, changes
+from tailboost.selection.descent import Axis, Candidate, Family, Line, Reached, changes
 from tailboost.selection.outputs import LogProbabilities
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
@@ -55,17 +56,17 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
     return total
 
 
-class Reached(NamedTuple):
+@frozen_object
+class Answered(Reached):
     """A rule on the way of a descent, with its answers to the selection data."""
 
-    rule: Floats
     costs: list[Floats]  # expected costs of each action, shape (n,) each
     actions: Ints  # shape (n,): the action of least expected cost
     least: Floats  # shape (n,): this cost
 
 
 @dataclass(eq=False)
-class ClassWeights:
+class ClassWeights(Family):
     """All rules of least expected cost on the selection data; a rule is costs of actions, shape (S, A).
 
     The expectation is over p(s | x) = p(y | x) p(combination | x, y): class models, and frequencies or a
@@ -108,11 +109,14 @@ class ClassWeights:
 
     # -- the family of the search ------------------------------------------------------------------------
 
-    def best(self, costs: Floats) -> Floats:
+    def best(self, costs: Floats) -> Candidate:
         """Return the rule of least expected cost: scaled to at most 1, and centred so that most are 0."""
-        usual = np.sort(costs, axis=1)[:, costs.shape[1] // 2]
-        centred = costs - usual[:, None]
-        return centred / max(np.abs(centred).max(), 1e-300)
+        middle = np.sort(costs, axis=1)[
+            :, [costs.shape[1] // 2]
+        ]  # often the cost of most actions
+        centred = costs - middle
+        rule = centred / max(np.abs(centred).max(), 1e-300)
+        return Candidate(rule, self.counts(rule))
 
     def counts(self, rule: Floats) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
@@ -133,17 +137,17 @@ class ClassWeights:
             actions = range(1, 2)  # the cost of one suffices
         return [(action, in_strata) for in_strata, action in product(moved, actions)]
 
-    def reached(self, rule: Floats) -> Reached:
+    def reached(self, rule: Floats) -> Answered:
         """Return a rule as the first one of a descent."""
         costs = expected_costs(self.probabilities, rule)
-        return Reached(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0))
+        return Answered(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0))
 
     @cached_property
     def _total(self) -> Floats:
         """Growth of the cost of an action that is moved in all strata, shape (n,)."""
         return np.ones(len(self.probabilities)) @ self.probabilities
 
-    def line(self, reached: Reached, move: tuple[int, Floats]) -> Line:
+    def line(self, reached: Answered, move: tuple[int, Floats]) -> Line:
         """Return the rules with other costs of one action in some strata.
 
         A row changes its action once as the cost grows: from this action to the best other one.
@@ -169,13 +173,13 @@ class ClassWeights:
         middles = (ends[1:] + ends[:-1]) / 2.0
         raises = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
-        def to(number: int) -> Reached:
+        def to(number: int) -> Answered:
             rule = reached.rule.copy()
             rule[:, action] += raises[number] * in_strata
             costs = list(reached.costs)
             costs[action] = cost + raises[number] * growth
             answers = np.where(leaves_at > raises[number], action, other)
-            return Reached(rule, costs, answers, np.minimum(costs[action], least))
+            return Answered(rule, costs, answers, np.minimum(costs[action], least))
 
         order = np.argsort(leaves_at)
         n_left = np.searchsorted(leaves_at[order], raises, side="right")
@@ -200,6 +204,7 @@ class ClassWeights:
         """
         y, stratum = self.data.strata.y, self.data.stratum
         X = as_pandas(table.X)
+        # Another selection on the same rows has no features: these are not kept.
         by_features = np.ndim(X) == 2 and X.shape[1] <= MOST_FEATURES
         X = features(table, by_features=by_features)
 
