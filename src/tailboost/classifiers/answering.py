@@ -168,7 +168,8 @@ class AnsweringClassifier(StatingClassifier):
             Columns in the order of ``classes_``; rows sum to 1.
         """
         check_is_fitted(self)
-        batches = self._outputs(self._as_table(X))
+        X = self._as_table(X)
+        batches = self._outputs(X, np.zeros(n_rows_of(X), np.intp))  # no group is read
         return np.concatenate([outputs.probabilities for outputs in batches])
 
     def score(
@@ -300,15 +301,13 @@ class AnsweringClassifier(StatingClassifier):
             columns = self._groups_of(X, groups)
         return group_numbers(columns, values, n_rows_of(X), title, others=others)
 
-    def _outputs(self, X: Table, groups: Ints | None = None) -> Iterator[LogProbabilities]:
+    def _outputs(self, X: Table, groups: Ints) -> Iterator[LogProbabilities]:
         """Yield the outputs of the models on batches of rows, which limit memory; no row is one batch.
 
-        ``groups`` are the numbers of the rows' groups, as the rule reads them.
+        ``groups`` are the numbers of the rows' groups, shape (n,), as the rule reads them.
         """
         models, table = self._read(X)
-        n = n_rows_of(table)
-        if groups is None:
-            groups = np.zeros(n, np.intp)
+        n = len(groups)
         for batch in gen_batches(max(n, 1), ROWS_OF_BATCH):
             part = table
             if n > ROWS_OF_BATCH:

@@ -104,17 +104,16 @@ class Curve:
             loosest.error_budget = None
         loosest_problem = loosest._problem(selection.models.rows.names)
         engine = selection.engine.on(loosest_problem)
-        points = points_along(
-            engine, loosest_problem.within(others), limited, n_points, loosest
-        )
         bounds = (
             limit.bound
             for limit in selection.problem.limits
-            if (limit.form, limit.rate) == (free.form, free.rate)
+            if limit == replace(free, bound=limit.bound)
             and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
         )
         return cls(
-            tuple(points),
+            tuple(
+                points_along(engine, loosest_problem.within(others), limited, n_points, loosest)
+            ),
             limited,
             problem.objective,
             ", within ".join([engine.words, *map(str, others)]),
@@ -236,7 +235,8 @@ class Curve:
         """Return headings, cells and a sentence on the rows; many points are thinned evenly."""
         heads = [str(self.limited), str(self.objective)]
         shown = np.linspace(0, len(self) - 1, min(len(self), POINTS_SHOWN)).round().astype(int)
-        rows = [[f"{rate:.4f}" for rate in self[number][:2]] for number in shown.tolist()]
+        of_points = self.values.T[shown].tolist()
+        rows = [[f"{rate:.4f}", f"{value:.4f}"] for rate, value in of_points]
         words = f"{len(shown)} of {len(self)} points, on {self.measured_on}; fresh rows differ."
         return heads, rows, words
 

@@ -53,11 +53,6 @@ def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> Named:
     return [("boosted", boosted), ("forest", TableForest()), linear]
 
 
-def pairs_of(models: Model) -> Any:
-    """Return the models of a dict as (name, model) pairs; models in another form stay as they are."""
-    return list(models.items()) if isinstance(models, Mapping) else models
-
-
 def is_pair(item: object) -> bool:
     """Return whether an item of the parameter ``estimators`` is a pair of a name and anything."""
     return isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
@@ -70,11 +65,12 @@ def named_models(models: Model) -> Named:
     score column, and numbered from 1 if several have the same name. What has a ``fit`` is frozen or, if it
     was fitted outside scikit-learn, a `GivenModel`.
     """
-    given = models if isinstance(models, (list, tuple)) else [models]
-    named: Any = given
+    given: Any = [models]
     if isinstance(models, Mapping):
-        named = models.items()
-    elif not all(map(is_pair, given)):
+        given = models.items()
+    elif isinstance(models, (list, tuple)):
+        given = models
+    if not (isinstance(models, Mapping) or all(map(is_pair, given))):
         kinds = []
         for model in given:
             kind = getattr(model, "__name__", type(model).__name__)
@@ -85,17 +81,17 @@ def named_models(models: Model) -> Named:
             f"{kind} {kinds[: i + 1].count(kind)}" if kinds.count(kind) > 1 else kind
             for i, kind in enumerate(kinds)
         ]
-        named = zip(names, given, strict=True)
-    fixed = []
-    for name, model in named:
+        given = zip(names, given, strict=True)
+    named = []
+    for name, model in given:
         may_train = hasattr(model, "fit") or isinstance(model, str)  # a name is a learner's
         if may_train and not isinstance(model, (Scores, GivenModel, FrozenEstimator)):
-            is_foreign = hasattr(model, "predict_proba") and not hasattr(
-                model, "__sklearn_tags__"
+            of_sklearn = hasattr(model, "__sklearn_tags__") or not hasattr(
+                model, "predict_proba"
             )
-            model = GivenModel(model) if is_foreign else FrozenEstimator(model)
-        fixed.append((name, model))
-    return fixed
+            model = FrozenEstimator(model) if of_sklearn else GivenModel(model)
+        named.append((name, model))
+    return named
 
 
 def usable(estimators: Named, rows: Rows) -> Named:

@@ -12,7 +12,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
-from tailboost.classifiers.estimators import default_estimators, is_pair, pairs_of, usable
+from tailboost.classifiers.estimators import default_estimators, is_pair, usable
 from tailboost.classifiers.fitting import fit_models, frozen_fits, scored_on
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.classifiers.selecting import NO_HASHES, compared
@@ -38,6 +38,11 @@ from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Program
 from tailboost.selection.selection import Engine, Selection, counted_rows
+
+
+def pairs_of(estimators: Model) -> Any:
+    """Return the estimators of a dict as (name, estimator) pairs; in another form they stay as they are."""
+    return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposition):
@@ -360,8 +365,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         if validation is not None:
             words = f"the {len(validation):,} rows of X_val"
             rows = replace(validation, X=self._checked(validation.X))
-            rows = rows.numbered(self.classes_, self._group_names, words, "_val")
-            split = Split("X_val", rows)
+            split = Split(
+                "X_val", rows.numbered(self.classes_, self._group_names, words, "_val")
+            )
         elif not to_fit and isinstance(self.cv, str):
             split = Split.of_given(training)
         else:

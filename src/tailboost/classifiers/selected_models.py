@@ -297,11 +297,12 @@ class TunedClassifier(SelectingClassifier):
         models, table = self._read(given.X)
         words = f"the {len(given):,} rows given to reweight"
         rows = replace(given, X=table).numbered(self.classes_, self._group_names, words)
-        inside = known_within(models.fitted)
-        known_rows = [used for known in inside for used in known.records.tables]
+        known_rows = []  # of these the first that is repeated is named
         trained = self.evidence_.records.trained
         if trained is not None:  # the rows of another selection may select again
-            known_rows.insert(0, trained)  # the first that is repeated is named
+            known_rows.append(trained)
+        for known in known_within(models.fitted):
+            known_rows += known.records.tables
         return compared(scored_on(models, rows), known_rows)
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:

@@ -35,6 +35,7 @@ from tailboost.rows import (
     FEWEST_TRAINED,
     SELECTED_ON,
     TRAINED_ON,
+    Attempt,
     GroupNames,
     Ledger,
     Records,
@@ -214,11 +215,13 @@ class SelectingClassifier(AnsweringClassifier):
         identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
 
         # 3. Record what the models have read: rows of models inside them, named rows, rows of these fits.
-        inside = [known.records for known in known_within(estimators)]
-        complete = all(inner.complete for inner in inside)
-        attempts = {
-            attempt.key: attempt for inner in inside for attempt in inner.ledger.attempts
-        }
+        complete = True
+        attempts: dict[str, Attempt] = {}
+        known_rows: list[Seen] = []
+        for known in known_within(estimators):
+            complete &= known.records.complete
+            attempts |= {attempt.key: attempt for attempt in known.records.ledger.attempts}
+            known_rows += known.records.tables
         named = NO_HASHES
         if training_rows is not None:  # after the models, which refuse an X with other columns
             named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
@@ -233,7 +236,6 @@ class SelectingClassifier(AnsweringClassifier):
         # 4. The selection data must not be among them. Held-out rows are rows of these fits: they may be, and
         # the records have them already.
         forbidden = [named] if split.parts else [named, trained]
-        known_rows = [rows for inner in inside for rows in inner.tables]
         known_rows += [Seen.of(hashes) for hashes in forbidden if len(hashes)]
         models, used = compared(models, known_rows)
         if not split.parts:

@@ -36,6 +36,21 @@ class StatingClassifier(OfAnyTable):
         evidence = vars(self).get("evidence_")
         return evidence is not None and not isinstance(evidence.selection, Engine)
 
+    @property
+    def _selected(self) -> Selection | StoredSelection:
+        """The rule; NotFittedError without one."""
+        check_is_fitted(self)
+        return self.evidence_.selected
+
+    @property
+    def _models(self) -> Models:
+        """The models; also after a fit in which no rule keeps the limits."""
+        return self.evidence_.selection.models
+
+    def _record(self, rows: Seen) -> None:
+        """Record that the rule was seen on rows: they are no fresh rows of it."""
+        self.evidence_ = replace(self.evidence_, records=self.records_.using(rows))
+
     # -- the rule and its rates ------------------------------------------------------------------------
 
     @property
@@ -52,15 +67,6 @@ class StatingClassifier(OfAnyTable):
     def groups_(self) -> Array:
         """Names of the groups of the fit; empty without groups."""
         return self._group_names.names
-
-    @property
-    def _selected(self) -> Selection | StoredSelection:
-        check_is_fitted(self)
-        return self.evidence_.selected
-
-    @property
-    def _models(self) -> Models:
-        return self.evidence_.selection.models
 
     @property
     def scores_(self) -> Scores | None:
@@ -120,10 +126,6 @@ class StatingClassifier(OfAnyTable):
     def ledger_(self) -> Ledger:
         """The attempts to calibrate this fit."""
         return self.records_.ledger
-
-    def _record(self, rows: Seen) -> None:
-        """Record that the rule was seen on rows: they are no fresh rows of it."""
-        self.evidence_ = replace(self.evidence_, records=self.records_.using(rows))
 
     # -- errors on the selection data ------------------------------------------------------------------
 
