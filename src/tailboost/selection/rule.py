@@ -213,7 +213,10 @@ class Rule(StoredRule):
         slack = len(P) * ROUNDED
         are_valid = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in P]
         are_valid.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
-        masses = [p if power == 1.0 else f"power({p}, {power!r})" for p in P]
+        least = self.least_probability
+        masses = [f"CASE WHEN {p} > {least!r} THEN {p} ELSE {least!r} END" for p in P]
+        if power != 1.0:
+            masses = [f"power({mass}, {power!r})" for mass in masses]
         costs_of_groups = np.asarray(self.action_costs) * np.exp(self.offsets)[:, None]
         conditions = {}
         for name, costs in zip(self.groups or [None], costs_of_groups, strict=True):
