@@ -29,11 +29,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.curve import Curve as Curve
-    from tailboost.guarantees.certificates import (
-        Certificate as Certificate,
-        CertifiedBound as CertifiedBound,
-        Price as Price,
-    )
+    from tailboost.guarantees.certificates import Certificate as Certificate, Price as Price
+    from tailboost.guarantees.certified_bound import CertifiedBound as CertifiedBound
     from tailboost.guarantees.certify import certify as certify
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.planning import (
@@ -58,7 +55,8 @@ _MODULES = {
     ),
     "classifiers": "RobustMixtureClassifier TunedClassifier tune",
     "classifiers.calibrating": "calibrate",
-    "guarantees.certificates": "Certificate CertifiedBound Price",
+    "guarantees.certificates": "Certificate Price",
+    "guarantees.certified_bound": "CertifiedBound",
     "guarantees.certify": "certify",
     "classifiers.curve": "Curve",
     "guarantees.monitor": "Monitor",

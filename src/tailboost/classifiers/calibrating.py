@@ -28,7 +28,8 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
-from tailboost.guarantees.certificates import CONSTANT, Certificate, Price
+from tailboost.guarantees.certificates import Certificate, Price
+from tailboost.guarantees.certified_bound import CONSTANT
 from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
@@ -248,7 +249,7 @@ def recorded(
     draws = np.sort(fresh.votes.draws)
     key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
     attempt = Attempt(key, fresh.used)
-    ledger = parts.classifier.ledger_
+    ledger = parts.classifier.evidence_.records.ledger
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
     if not lacking:
@@ -271,10 +272,9 @@ def recorded(
 
 def _warn_if_useless(fresh: Fresh, price: Sequence[Price], objective: Statistic) -> None:
     """Warn once of a rule that gives nearly all rows the same answer, or costs many errors."""
-    counts = fresh.answered
-    shares = np.bincount(counts.actions, minlength=counts.strata.n_actions) / len(fresh)
+    shares = np.bincount(fresh.answered.actions) / len(fresh)
     if shares.max() >= NEARLY_ALL:
-        name = [*map(repr, counts.strata.classes), HUMAN_REVIEW][int(shares.argmax())]
+        name = [*map(repr, fresh.answered.strata.classes), HUMAN_REVIEW][shares.argmax()]
         warn_user(
             f"the certified rule answers {name} to {shares.max():.1%} of these rows; loosen "
             "the limits, or bring more rows",
@@ -346,26 +346,15 @@ def prices(
         """Return which rows have a wrong answer."""
         return ((actions != y) & (actions < n_classes))[votes]
 
-    own = errors(counts.actions)
-
-    def price(limit: str, actions: Ints, *, chose: bool) -> Price:
-        """Return the price of a limit without which the rows would have these answers."""
-        without = errors(actions)
-        noise = None
-        if not chose:
-            # With two added rows of ±1.
-            squares = (own * 1.0 - without).var() * len(votes) + 2.0
-            noise = float(np.sqrt(squares) / len(votes))
-        return Price(limit, float(own.mean()), float(without.mean()), noise)
-
+    # The errors without limits, and whether these rows chose one of the two rules.
     models = selection.models
-    table = fresh.outputs
+    outputs = fresh.outputs
     column = models.score_column
     if column is not None and column.kind == "number":
-        actions = selection.within([]).answers(table) % n_classes
+        actions = selection.within([]).answers(outputs) % n_classes
     else:
-        actions = (table.pooled if len(models.names) > 1 else table.logs(0)).argmax(axis=1)
-    priced = [price("", actions, chose=result.chose)]
+        actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
+    compared = [("", errors(actions), result.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
@@ -374,5 +363,15 @@ def prices(
                 looser, by_looser = certified(selection.within(rest), fresh, level)
                 if isinstance(looser, Certified):
                     chose = result.chose or looser.chose
-                    priced.append(price(str(limit), by_looser.answered.actions, chose=chose))
+                    compared.append((str(limit), errors(by_looser.answered.actions), chose))
+    # Beside those of the certified rule.
+    own = errors(counts.actions)
+    priced = []
+    for name, without, chose in compared:
+        noise = None
+        if not chose:
+            # With two added rows of ±1.
+            squares = (own * 1.0 - without).var() * len(votes) + 2.0
+            noise = float(np.sqrt(squares) / len(votes))
+        priced.append(Price(name, float(own.mean()), float(without.mean()), noise))
     return tuple(priced)

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -96,16 +97,26 @@ class Batch:
         ValueError, TypeError
             If an argument is not as described, or a part would be empty.
         """
-        if self.rows.X is None or self.rows.classes is None:
+        rows = self.rows
+        if rows.X is None or rows.classes is None:
             raise ValueError("X and y are needed: the rows and their labels")
-        self.rows.refuse_many_numbers(self.columns_read)
+        # The columns of groups that a limit or the rule reads.
+        titles = rows.names.titles
+        columns = Problem(OVERALL_ERROR, tuple(self.limits)).columns(titles)
+        columns += [j for j, title in enumerate(titles) if reads_groups(self.by_group, title)]
+        rows.refuse_many_numbers(columns)
         if selection_share is not None:
-            return self.drawn(selection_share)
-        if not are_for_ranks(self.limits, self.rows.classes):
-            return self.drawn(FOR_TESTS)
+            return self.drawn(selection_share, columns)
+        if not are_for_ranks(self.limits, rows.classes):
+            return self.drawn(FOR_TESTS, columns)
         if any("deferred" in limit.rate.needs for limit in self.limits):
-            return self.drawn(BESIDE_REVIEW)
-        return self.all_certifying() or self.drawn(FOR_RANKS)
+            return self.drawn(BESIDE_REVIEW, columns)
+        return self.all_certifying() or self.drawn(FOR_RANKS, columns)
+
+    @property
+    def loosest(self) -> list[Limit]:
+        """Limits that every rule keeps: they only name the groups."""
+        return [replace(limit, bound=float(limit.sense == "≤")) for limit in self.limits]
 
     def all_certifying(self) -> Parts | None:
         """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
@@ -115,22 +126,23 @@ class Batch:
         if len(self.rows.classes) > 2 or len(self.models) > 1:
             return None
         note = "All rows of the batch certify: they only place thresholds on the score."
-        parts = self.parts(self.tuned(self.rows, self.loosest), self.rows, note)
+        parts = self.selected(self.rows, self.loosest, self.rows, note)
         table = CountTable.selecting(parts.selection)
         if table is None or not all(test.has_ranks for test in table.tests):
             return None
         # The selecting rows are the certifying ones, so no model scores them again.
         score = parts.decided.score
-        outputs = parts.selection.engine.outputs
+        outputs = cache(parts.selection.engine.outputs)
         decided = replace(
             parts.decided, score=lambda *rows: replace(score(*rows), outputs=outputs)
         )
         return replace(parts, decided=decided)
 
-    def drawn(self, share: float) -> Parts:
+    def drawn(self, share: float, columns: list[int]) -> Parts:
         """Return the parts if rows are drawn to select: about this fraction of all.
 
-        The order of the columns has no effect.
+        ``columns`` are the numbers of the columns of groups that a limit or the rule reads. The order of the
+        columns has no effect.
         """
         rows = self.rows
         hashes = rows.hashes(hashes_of_table(None, rows.X))
@@ -139,51 +151,35 @@ class Batch:
             share_of_copies(hashes, rows.y)
             units = kept_together(hashes)
         # Each label, and each group in a limit or read by the rule, needs rows in both parts.
-        needed = [rows.y, *rows.groups[:, self.columns_read].T]
+        needed = [rows.y, *rows.groups[:, columns].T]
         selects = drawn_part(selecting_numbers(hashes, units), share, needed=needed)
         selecting = rows.part(selects).occurring()
+        certifying = rows.part(~selects)
         self.refuse_absent(selecting)
-        try:
-            classifier = self.tuned(selecting, self.limits)
-        except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-            classifier = self.tuned(selecting, self.loosest)
         note = (
             f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
             "selected the rules. The others certify. All of them are used up."
         )
-        return self.parts(classifier, rows.part(~selects), note)
+        try:
+            return self.selected(selecting, self.limits, certifying, note)
+        except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
+            return self.selected(selecting, self.loosest, certifying, note)
 
-    @property
-    def columns_read(self) -> list[int]:
-        """Numbers of the columns of groups that a limit or the rule reads."""
-        titles = self.rows.names.titles
-        named = Problem(OVERALL_ERROR, tuple(self.limits)).columns(titles)
-        return named + [
-            j for j, title in enumerate(titles) if reads_groups(self.by_group, title)
-        ]
+    def selected(
+        self, selecting: Rows, limits: Sequence[Limit], certifying: Rows, note: str
+    ) -> Parts:
+        """Return the rule that some rows select within limits, and the rows that certify those of the batch.
 
-    @property
-    def loosest(self) -> list[Limit]:
-        """Limits that every rule keeps: they only name the groups."""
-        return [replace(limit, bound=float(limit.sense == "≤")) for limit in self.limits]
-
-    def tuned(self, rows: Rows, limits: Sequence[Limit]) -> TunedClassifier:
-        """Return the models with the rule that some rows select within limits."""
+        The rows are different rows, also if a row of each part has the same content. So the rows that have
+        selected are left out while the others certify; those that the models know stay.
+        """
         classifier = TunedClassifier(
             self.models, objective=self.objective, limits=limits, by_group=self.by_group
         )
         with warnings.catch_warnings():
             # The certifying rows raise LeakageError.
             warnings.simplefilter("ignore", ResubstitutionWarning)
-            classifier._learn(rows, training_rows=self.training_rows)
-        return classifier
-
-    def parts(self, classifier: TunedClassifier, certifying: Rows, note: str) -> Parts:
-        """Return the parts, with a rule for the limits.
-
-        The rows are different rows, also if a row of each part has the same content. So the rows that have
-        selected are left out while the others certify; those that the models know stay.
-        """
+            classifier._learn(selecting, training_rows=self.training_rows)
         selection = classifier.selection_.stated_within(self.limits)
         decided = classifier.__tailboost__()
         own, *of_models = decided.known

@@ -5,23 +5,19 @@ nonnegative supermartingale that starts at 1. So is the mean wealth of the bets 
 the evidence against it (`Bets`). The rows of a batch must be in random order.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import field, replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core import Floats, frozen_object, frozen_value
+from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.rates import GAP, Sample, Statistic
 from tailboost.rates.bounds import STAKES
-
-if TYPE_CHECKING:  # a certificate begins a monitor, which bets
-    from tailboost.guarantees.certificates import CertifiedBound
 
 # Cap of wealths, and of their logarithms: JSON has no infinity.
 LARGEST_WEALTH = 1e300
@@ -51,7 +47,7 @@ class Wealth:
     log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(STAKES)
     batches: int = 0  # batches so far
 
-    def add(self, losses: ArrayLike) -> Wealth:
+    def add(self, losses: ArrayLike) -> Self:
         """Return the wealth after a batch of further rows with losses in [0, 1]; unchanged without rows."""
         values, counts = np.unique(losses, return_counts=True)
         if not len(values):
@@ -65,7 +61,7 @@ class Wealth:
         elif values[-1] > 0.0:  # impossible under a bound of 0
             logs = np.full(len(STAKES), np.inf)
         logs = logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH)
-        return Wealth(self.bound, tuple(logs.tolist()), j)
+        return replace(self, log_wealths=tuple(logs.tolist()), batches=j)
 
     @property
     def value(self) -> float:
@@ -80,14 +76,15 @@ class Wealth:
 class Bets:
     """The bets against one bound after some batches, and sums over the rows of each of its m subgroups.
 
-    ``sums`` has the shape (m, 3): rows, weight in the denominator, and counted weight.
+    ``sums`` has the shape (m, 3): rows, weight in the denominator, and counted weight. There are no
+    ``wealths`` before the first batch, because its rows have the range of the rate.
     """
 
     bound: CertifiedBound
     wealths: tuple[Wealth, ...] = ()
     sums: Floats = field(default_factory=lambda: np.zeros((1, 3)))
 
-    def add(self, samples: Sequence[Sample]) -> Bets:
+    def add(self, samples: Sequence[Sample]) -> Self:
         """Return the bets after one more batch, with the rows of each subgroup in random order."""
         if any(sample.high <= sample.low for sample in samples):
             return self  # a rate with one possible value breaks no bound
@@ -95,7 +92,7 @@ class Bets:
         before = self.wealths or [Wealth(bet.limit) for bet in new]
         after = [each.add(bet.numbers) for each, bet in zip(before, new, strict=True)]
         sums = [(len(each.rows), each.among.sum(), each.values.sum()) for each in samples]
-        return Bets(self.bound, tuple(after), self.sums + sums)
+        return replace(self, wealths=tuple(after), sums=self.sums + sums)
 
     @property
     def value(self) -> float:
@@ -106,8 +103,7 @@ class Bets:
     @property
     def n(self) -> int:
         """Number of rows; for a gap or ratio those of the smallest subgroup."""
-        rows, _, _ = self.sums.T
-        return int(rows.min())
+        return int(self.sums[:, 0].min())
 
     @property
     def rate(self) -> float | None:
@@ -120,10 +116,9 @@ class Bets:
             return Statistic(str(self.bound.subgroup), self.bound.rate).value(rates)
         return float(rates[0])
 
-    def since(self, before: Bets) -> list[Any]:
-        """Return the number of rows after those of earlier bets, and the rate of these rows."""
-        newest = replace(self, sums=self.sums - before.sums)
-        return [newest.n, newest.rate]
+    def since(self, before: Self) -> Self:
+        """Return these bets with the sums over the rows after those of earlier bets."""
+        return replace(self, sums=self.sums - before.sums)
 
 
 class Bet(NamedTuple):

@@ -1,16 +1,9 @@
-"""Certificates: confidence bounds on a classifier's rates on new rows, and their words."""
+"""Certificates: confidence bounds on a classifier's rates on new rows, which hold together."""
 
-from __future__ import annotations
-
-import math
-from dataclasses import asdict, field, fields, replace
-from typing import Any, Self
-
-import numpy as np
+from dataclasses import asdict, field
+from typing import Self
 
 from tailboost.core import (
-    CERTIFIED,
-    NOT_CERTIFIED,
     Cells,
     Column,
     Document,
@@ -21,219 +14,22 @@ from tailboost.core import (
     Table,
     filled_columns,
     frozen_value,
-    how_many,
     percent,
     points_words,
     rate_words,
     reading,
-    stated_words,
     text_table,
 )
+from tailboost.guarantees.certified_bound import CERTIFIED_WORDS, CertifiedBound
 from tailboost.guarantees.monitor import Monitor
-from tailboost.rates import Rate, error, groups_in, parse
-from tailboost.rows import Attempt, EqualRows, Seen, digest_of, unit_name
+from tailboost.rates import groups_in
+from tailboost.rows import Attempt, EqualRows, Seen, digest_of
 
-ERROR = error()
-CONSTANT = "one answer"  # method of a limit without a test
-CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
-# Room by margin of a test at 5 % with which it passes with a probability of .8: 1 + Φ⁻¹(.8) / Φ⁻¹(.95).
-OF_POWER = 1.512
 MOST_DRAWN = 60  # bounds without a limit
 CHANGED = "the certificate was changed after it was written: restore the file"
 ON_CHOSEN = "on the rows that chose the thresholds"
-NAMED_COPIES = 0.01
-
-
-@frozen_value
-class CertifiedBound:
-    """Confidence bound on a rate on new rows.
-
-    Attributes
-    ----------
-    rate : Rate
-        The bounded rate.
-    subgroup : object
-        The label, the group, or the pair of both; None for all rows. Of compared subgroups "gap" or "ratio".
-    sense : {"≤", "≥", ""}
-        Bounded side; "" for both sides.
-    target : float or None
-        The limit, if there is one.
-    estimate : float or None
-        The rate on the given rows; None without rows to count among.
-    lower, upper : float
-        The bounds; the smallest and the largest possible value on a side without one.
-    n : int
-        Number of rows, or of clusters; for a gap or ratio rows of the smallest subgroup.
-    method : str
-        Name of the method.
-    subgroups : tuple
-        The subgroups in a gap or ratio.
-    in_percent : bool
-        Whether the limit was stated in percent, and the numbers are printed so.
-    deferred : float or None
-        The share of deferred rows in the subgroup, if the rule defers rows and the rate is not about them.
-    """
-
-    rate: Rate = ERROR
-    subgroup: Name = None
-    sense: str = "≤"
-    target: float | None = None
-    estimate: float | None = None
-    lower: float = 0.0
-    upper: float = 1.0
-    n: int = 0
-    method: str = ""
-    subgroups: tuple[Name, ...] = ()
-    in_percent: bool = False
-    deferred: float | None = None
-
-    @property
-    def certified(self) -> bool | None:
-        """Whether the target is certified; None without a target."""
-        if self.target is None:
-            return None
-        if self.sense == "≥":
-            return self.lower >= self.target
-        return self.upper <= self.target
-
-    @property
-    def name(self) -> str:
-        """Name of the subgroup, as printed."""
-        return "all rows" if self.subgroup is None else unit_name(self.subgroup)
-
-    @property
-    def title(self) -> str:
-        """Name of the rate with its subgroup."""
-        return f"{self.rate}: {self.name}"
-
-    @property
-    def sides(self) -> tuple[float | None, float | None]:
-        """The lower and the upper bound, None for a side without a bound."""
-        return (
-            None if self.sense == "≤" else self.lower,
-            None if self.sense == "≥" else self.upper,
-        )
-
-    @property
-    def limit(self) -> str:
-        """The limit as stated; empty without one."""
-        if self.target is None:
-            return ""
-        return f"{self.sense} {stated_words(self.target, in_percent=self.in_percent)}"
-
-    @property
-    def room(self) -> float | None:
-        """The distance of the estimate from the limit, negative beyond it; None without one of them.
-
-        It is rounded, so that a difference by rounding counts as 0.
-        """
-        if self.estimate is None or self.target is None:
-            return None
-        room = round(self.target - self.estimate, 12)
-        return -room if self.sense == "≥" else room
-
-    @property
-    def rows_needed(self) -> int | None:
-        """Rows that certify the limit with a probability of about .8, if the estimate is the true value.
-
-        None if the limit is certified, or no number of rows would do. Distances of bounds from estimates are
-        taken as proportional to 1/√n; of rates from 0 to 1 those of arcsin √rate, whose noise hardly depends
-        on the rate: for limits on misses the result is 1 to 2.3 times the exact number.
-        """
-        if self.certified is not False or not self.room or self.room < 0 or not self.n:
-            return None
-        assert self.estimate is not None
-        bound = self.lower if self.sense == "≥" else self.upper
-        ends = np.array([self.estimate, bound, self.target])
-        if ends.min() >= 0.0 and ends.max() <= 1.0:
-            ends = np.arcsin(np.sqrt(ends))
-        _, margin, room = ends - ends[0]
-        return math.ceil(self.n * (OF_POWER * margin / room) ** 2)
-
-    @property
-    def reason(self) -> str:
-        """Why a limit is not certified, or kept by construction; empty if its rows certify it."""
-        if self.certified and self.method == CONSTANT:
-            return "no answer of the rule there can break it"
-        if self.certified is not False:
-            return ""
-        if not self.n:
-            return "no rows"
-        if self.rows_needed is not None:
-            return f"about {self.rows_needed:,} rows needed"
-        if not self.room:
-            return "the estimate is at the limit"
-        return f"the estimate is {'below' if self.sense == '≥' else 'above'} it"
-
-    @property
-    def estimate_text(self) -> str:
-        """The estimate, with the digits supported by its rows."""
-        return self.in_words(self.estimate, self.n)
-
-    @property
-    def deferred_text(self) -> str:
-        """The share of deferred rows; empty without one."""
-        return "" if self.deferred is None else f"{100 * self.deferred:.0f} %"
-
-    @property
-    def bound_text(self) -> str:
-        """The certified sides, as printed."""
-        lower = self.in_words(self.lower, self.n, above=False)
-        upper = self.in_words(self.upper, self.n, above=True)
-        if self.sense == "≥":
-            return f"≥ {lower}"
-        if self.sense == "≤" or self.lower == 0.0:  # 0 bounds every rate from below
-            return f"≤ {upper}"
-        return f"{lower.removesuffix(' %')} to {upper}"
-
-    def in_words(self, value: float | None, n: int, *, above: bool | None = None) -> str:
-        """Return a value of the rate on n rows as printed; an upper or lower bound is rounded outwards."""
-        return rate_words(value, n, above=above, beside=self.target, in_percent=self.in_percent)
-
-    @property
-    def limit_line(self) -> LimitLine:
-        """The bound for drawings: the interval ends at the certified bounds."""
-        words = f"{self.estimate_text}, bound {self.bound_text}"
-        if self.target in (self.lower, self.upper) and not self.subgroups:
-            words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
-        low, high = self.sides
-        return LimitLine(
-            verdict=": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),
-            good=self.certified,
-            name=self.title,
-            limit=self.limit,
-            numbers=words,
-            value=self.estimate,
-            low=low,
-            high=high,
-            bound=self.target,
-            deferred=self.deferred_text,
-        )
-
-    def at_target(self, method: str) -> CertifiedBound:
-        """Return the bound at its target: a passed test certifies the target, and nothing tighter."""
-        assert self.target is not None
-        if self.sense == "≥":
-            return replace(self, lower=self.target, method=method)
-        return replace(self, upper=self.target, method=method)
-
-    def to_dict(self) -> Document:
-        """Return everything as plain types, for JSON; `from_dict` is the inverse."""
-        return {**vars(self), "rate": repr(self.rate), "certified": self.certified}
-
-    @classmethod
-    def from_dict(cls, document: Document) -> Self:
-        """Return a bound written by `to_dict`; raise KeyError, TypeError or ValueError for no bound."""
-        values = {part.name: _tuples(document[part.name]) for part in fields(cls)}
-        return cls(**values | {"rate": parse(values["rate"])})
-
-
-def _tuples(value: Any) -> Any:
-    """Return a value read from JSON, with tuples instead of lists, as in names of subgroups."""
-    return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value
-
-
-#: The attributes that a file has as they are.
+NAMED_COPIES = 0.01  # share of equal rows that the title names
+# The attributes that a file has as they are.
 STORED = [
     "confidence",
     "n_rows",
@@ -396,9 +192,10 @@ class Certificate:
             rows = f"{self.n_clusters:,} clusters ({rows})"
         doubt = "." if self.compared else ", if none of them trained the model (not checked)."
         if self.copies > NAMED_COPIES:
-            share = f"{100 * self.copies:.0f} %"
-            cure = "if they are copies, drop them or pass clusters=."
-            doubt += f" {share} of these rows equal another one: {cure}"
+            doubt += (
+                f" {100 * self.copies:.0f} % of these rows equal another one: "
+                "if they are copies, drop them or pass clusters=."
+            )
         confidence = f"with {percent(self.confidence)} confidence"
         limited = self._limited
         if not limited:
@@ -411,7 +208,7 @@ class Certificate:
     def cells(self) -> Cells:
         """Return the table of bounds."""
         is_above = all(bound.sense == "≤" for bound in self.bounds)
-        head, sign = ("at most", "≤ ") if is_above else ("bound", "")
+        head = "at most" if is_above else "bound"
         heads = ["rate", "of", "limit", "rows", "estimate", head, "deferred", "result", ""]
         rows = [
             [
@@ -420,7 +217,7 @@ class Certificate:
                 bound.limit,
                 f"{bound.n:,}",
                 bound.estimate_text,
-                bound.bound_text.removeprefix(sign),
+                bound.bound_text.removeprefix("≤ " if is_above else ""),
                 bound.deferred_text,
                 CERTIFIED_WORDS[bound.certified] if self.certified is False else "",
                 bound.reason,
@@ -437,10 +234,8 @@ class Certificate:
             if price.limit:
                 lines.append(f"Price of {price.limit}: {price}.")
                 continue
-            own, without = [
-                rate_words(each, self.n_rows, in_percent=in_percent)
-                for each in (price.error, price.without)
-            ]
+            own = rate_words(price.error, self.n_rows, in_percent=in_percent)
+            without = rate_words(price.without, self.n_rows, in_percent=in_percent)
             counted = ""
             estimated = ", 95 %, estimated on these rows"
             if price.noise is None:

@@ -18,11 +18,11 @@ from tailboost.core import (
     Stated,
     Table,
     check_indexes,
-    number_or_none,
     warn_user,
 )
 from tailboost.core.ranges import SHARE, check_number
-from tailboost.guarantees.certificates import CONSTANT, Certificate, CertifiedBound
+from tailboost.guarantees.certificates import Certificate
+from tailboost.guarantees.certified_bound import CONSTANT, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import CostRange, Fresh
 from tailboost.guarantees.tail import UPPER, worst_mean
@@ -171,15 +171,15 @@ def certify(
     >>> cert.certified
     False
     """
-    answers = _answering(model, X)
+    decided = _decided(model, X)
     check_number(confidence, "confidence", SHARE)
     equal_rows = equal_rows or "copies"
     if equal_rows not in ("copies", "natural"):
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {equal_rows!r}")
 
     # What is to be bounded.
-    if rates is None and limits is None and answers is not None:
-        limits = answers.limits
+    if rates is None and limits is None and decided is not None:
+        limits = decided.limits
     stated = as_statistics(rates or ())
     for each in stated:
         is_rate = isinstance(each, Statistic) and each.form == EACH
@@ -194,35 +194,37 @@ def certify(
     # The rows with an answer to each.
     check_indexes(X=X, y=y, model=model, deferred=deferred)
     groups = group_columns(groups, "groups", X)
-    if answers is not None:
-        groups = answers.score(X, groups).groups
-    given = Rows.read(X, y, groups, costs=costs, clusters=clusters)
-    if answers is None:
+    if decided is not None:
+        groups = decided.score(X, groups).groups
+    rows = Rows.read(X, y, groups, costs=costs, clusters=clusters)
+    if decided is None:
         if training_rows is not None:
             raise ValueError(
                 "training_rows: model is an array of answers, so there are no rows to compare"
             )
-        fresh = Fresh.of_answers(model, given, counted, equal_rows, deferred, cost_range)
+        fresh = Fresh.of_answers(model, rows, counted, equal_rows, deferred, cost_range)
     else:
         if deferred is not None:
             raise ValueError(
                 "deferred goes with an array of answers: a classifier knows its deferred rows"
             )
-        fresh = Fresh.of_model(answers, given, counted, equal_rows, training_rows, cost_range)
+        fresh = Fresh.of_model(decided, rows, counted, equal_rows, training_rows, cost_range)
 
     # Their bounds; without rates the kinds of errors divide the level evenly.
     parts = [stated]
     if not stated:
-        kinds = (None, "class", "group", "cell")[: 4 if fresh.answered.strata.columns else 2]
+        kinds = [None, "class"]
+        if fresh.answered.strata.columns:
+            kinds += ["group", "cell"]
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
     bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
     certificate = certificate_of(fresh, bounds, confidence)
-    return replace(certificate, model=None if answers is None else model)
+    return replace(certificate, model=None if decided is None else model)
 
 
-def _answering(model: Model, X: Table) -> Decided | None:
-    """Return what answers rows; None for an array of answers, which goes with ``X=None``."""
+def _decided(model: Model, X: Table) -> Decided | None:
+    """Return what certificates read of a model; None for an array of answers, which goes with ``X=None``."""
     if hasattr(model, "predict"):  # a model of any library
         return answering(model)
     if callable(model):
@@ -263,12 +265,12 @@ def certificate_of(
         )
     # Whether the rows are fresh.
     freshness = ""
-    if compared.shared is not None:
-        freshness = COMPARED.format(100 * compared.shared)
     if only_scores:
         freshness = ONLY_SCORES
     elif compared.equal_rows == "natural":
         freshness = EQUAL_BY_NATURE
+    elif compared.shared is not None:
+        freshness = COMPARED.format(100 * compared.shared)
     if not compared.complete:
         freshness = f"{freshness} {UNKNOWN_TRAINING_ROWS}".strip()
     notes = [assumption, *filter(None, [freshness])]
@@ -277,10 +279,10 @@ def certificate_of(
     if any(bound.rate.loss for bound in bounds):
         notes.append(ABOUT_TAILS)
     return Certificate(
-        bounds=tuple(bounds),
-        confidence=confidence,
-        n_rows=len(fresh),
-        notes=tuple(notes),
+        tuple(bounds),
+        confidence,
+        len(fresh),
+        tuple(notes),
         compared=compared.complete,
         deferred=deferred,
         rule=fresh.rule.digest,
@@ -305,16 +307,16 @@ def upper_bound(rate: Rate, sample: Sample, level: float, method: str) -> float:
     """
     scaled = sample.scaled()  # the bounds are for numbers in [0, 1]
     if method == EXACT:
-        share = clopper_pearson_upper(round(scaled.sum()), len(scaled), level)
+        bound = clopper_pearson_upper(round(scaled.sum()), len(scaled), level)
         if rate.loss:
-            share = worst_mean(rate, [0.0, 1.0], [1.0 - share, share])
+            bound = worst_mean(rate, [0.0, 1.0], [1.0 - bound, bound])
     elif rate.loss:
-        share = UPPER[rate.kind](scaled, rate.level, level)  # at its tail mass, or divergence
+        bound = UPPER[rate.kind](scaled, rate.level, level)  # at its tail mass, or divergence
     elif (sample.among == 1.0).all():
-        share = betting_upper(scaled, level)
+        bound = betting_upper(scaled, level)
     else:
-        share = ratio_upper(sample, level)
-    return sample.low + (sample.high - sample.low) * share
+        bound = ratio_upper(sample, level)
+    return sample.low + (sample.high - sample.low) * bound
 
 
 def ratio_upper(sample: Sample, level: float) -> float:
@@ -325,7 +327,8 @@ def ratio_upper(sample: Sample, level: float) -> float:
     only if the test rejects at the largest t of the grid up to the true ratio.
     """
     bound = 1.0
-    for t in (np.arange(RATIO_LEVELS - 1, 0, -1) / RATIO_LEVELS).tolist():
+    for k in range(RATIO_LEVELS - 1, 0, -1):
+        t = k / RATIO_LEVELS
         if betting_p_value(sample.scaled(t), t, level) > level:
             break
         bound = t
@@ -339,30 +342,31 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     """
     rate = stated.rate
     samples = fresh.samples(rate)
+    sides = stated.sides
     targets = np.full(len(samples), np.nan)
     if isinstance(stated, Limit) and not stated.compares:
         targets = stated.levels([sample.name for sample in samples])
     method = method_for(rate, fresh)
-    deferred = shares_deferred(rate, fresh)
+    deferred = shares_deferred(rate, fresh) if fresh.answered.strata.defers else {}
     bounds = []
     for sample, target in zip(samples, targets.tolist(), strict=True):
-        n = len(sample.rows)
+        estimate = None
         lower = sample.low
         upper = sample.high
-        estimate = sample.mean
-        if rate.loss and n:
-            estimate = worst_mean(rate, sample.values)
+        n = len(sample.rows)
+        if n:
+            estimate = worst_mean(rate, sample.values) if rate.loss else sample.mean
         if n and level is not None and lower < upper:
-            if "≥" in stated.sides:  # an upper bound on the complement
-                lower += sample.high - upper_bound(rate, sample.mirrored, level, method)
-            if "≤" in stated.sides:
+            if "≥" in sides:  # low + high less an upper bound on the complement
+                lower += upper - upper_bound(rate, sample.mirrored, level, method)
+            if "≤" in sides:
                 upper = upper_bound(rate, sample, level, method)
         bound = CertifiedBound(
             rate,
             sample.name,
-            sense=stated.sides if len(stated.sides) == 1 else "",
-            target=number_or_none(target),
-            estimate=number_or_none(estimate),
+            sense=sides if len(sides) == 1 else "",
+            target=None if np.isnan(target) else target,
+            estimate=estimate,
             lower=lower,
             upper=upper,
             n=n,
@@ -481,10 +485,10 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     # Of any column: pairs of column and group, or groups of a column without a name.
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
-    given = written.actions_in(column, group)
+    possible = written.actions_in(column, group)
     counted, among = rate.tables(fresh.answered.strata)
     answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
-    counts = (among > 0) & np.array([answer in given for answer in answers])
-    parts = counted[counts] / among[counts]
-    keeps = parts >= bound.target if bound.sense == "≥" else parts <= bound.target
+    may_count = (among > 0) & np.array([answer in possible for answer in answers])
+    values = counted[may_count] / among[may_count]
+    keeps = values >= bound.target if bound.sense == "≥" else values <= bound.target
     return bool(keeps.all())

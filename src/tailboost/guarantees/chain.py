@@ -197,18 +197,17 @@ def stopped(
 
     The shares are those of limits on rows of one threshold, and those of limits on rows of several.
     """
-    level_of_each = level / (n_stops(alone) + len(together))
-    stops = stops_of(alone, rows.below(alone), rows.n_places, level_of_each)
+    level_of_stop = level / (n_stops(alone) + len(together))
+    stops = stops_of(alone, rows.below(alone), rows.n_places, level_of_stop)
     answered = rows.answered(free)
     for share, n_rows in zip(together, rows.below(together)[:, -1], strict=True):
         here = share.places
         answer = share.answer
         wrong = answered[:, share.strata, answer].sum(axis=1)
         # Errors grow along the chain, so the steps that pass are its first ones.
-        n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_each)).sum()
-        stop = free[
-            max(n_passing - 1, 0), here, answer
-        ]  # at the first step all rows are deferred
+        n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_stop)).sum()
+        # At the first step all rows are deferred.
+        stop = free[max(n_passing - 1, 0), here, answer]
         stops[here, answer] = FEWER[answer](stops[here, answer], stop)
     first_cuts = np.minimum(free[..., 0], stops[:, 0])
     second_cuts = np.maximum(free[..., 1], stops[:, 1])
@@ -218,7 +217,6 @@ def stopped(
 
 def passing(rules: Ints, certifying: CountTable, testing: CountTable, level: float) -> Mask:
     """Return which rules are about within limits on all fresh rows, and pass the tests of deferral, (K,)."""
-    of_deferral = [test for test in testing.tests if test.wrong[..., DEFERRED].any()]
-    return certifying.passes(certifying.tests, rules, WITHIN) & testing.passes(
-        of_deferral, rules, level
-    )
+    on_deferral = [test for test in testing.tests if test.wrong[..., DEFERRED].any()]
+    are_within = certifying.passes(certifying.tests, rules, WITHIN)
+    return are_within & testing.passes(on_deferral, rules, level)

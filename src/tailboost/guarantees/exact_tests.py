@@ -149,10 +149,10 @@ class LimitTests:
         if not (limit.sense == "≤" or limit.compares):  # at least: the other rows are wrong
             wrong = among - wrong
         # Without deferral the third answer is never wrong.
-        third = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
-        wrong = np.pad(wrong, third)
-        among = np.pad(among, third, mode="edge")
-        counting = among.max(axis=2) > 0  # (T, S)
+        padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
+        wrong = np.pad(wrong, padding)
+        among = np.pad(among, padding, mode="edge")
+        of_subgroup = among.max(axis=2) > 0  # (T, S)
         # All places answer a subgroup, unless it names a group with a threshold of its own. A representation
         # names one, and counts among the rows of all.
         answering = np.ones((len(among), places.n), bool)  # (T, m)
@@ -161,17 +161,17 @@ class LimitTests:
             for number, name in enumerate(terms.names):
                 named = dict(groups_in(name, limit.rate.by, strata.columns))
                 if named.keys() & places.columns:
-                    answering[number] = counting[number] @ at_place
+                    answering[number] = of_subgroup[number] @ at_place
         allowed = limit.allowed(terms.names)
-        limited = counting.any(axis=1) & ~np.isnan(allowed)
+        limited = of_subgroup.any(axis=1) & ~np.isnan(allowed)
         tests = PairTests if limit.compares else LimitTests
         return tests(
             limit,
             wrong[limited],
             among[limited],
             allowed[limited],
-            counting[limited],
-            answering[limited],
+            strata=of_subgroup[limited],
+            places=answering[limited],
         )
 
     # -- which rows they read --------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class LimitTests:
         for wrong, among in zip(self.wrong, self.among, strict=True):
             rows = fresh.votes.among(np.flatnonzero(among[answers]))
             numbers.append((wrong[answers][rows].sum(), len(rows)))
-        n_wrong, n_rows = np.array(numbers).T[:, None]
+        n_wrong, n_rows = np.array(numbers).T[:, None]  # (1, T) each: of a single rule
         return bool(self.passes(n_wrong, n_rows, possible, level)[0])
 
     def pass_tests(self, wrong: Floats, rows: Floats, level: float) -> Mask:

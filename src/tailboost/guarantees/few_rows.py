@@ -50,13 +50,14 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
             limit.compares or rate.is_ratio or may_keep
         )
         for sample, most in zip(samples, allowed.tolist(), strict=True):
-            n = len(sample.rows)
             needed = 1
+            if math.isnan(most):  # a free subgroup
+                continue
             if is_count and 0.0 < most < 1.0:
                 needed = math.ceil(math.log(level) / math.log1p(-most))
-            # A free subgroup, or a group with a representation of 0 if it has no rows.
-            elif math.isnan(most) or (rate.kind == "representation" and limit.sense == "≤"):
-                needed = 0
+            elif rate.kind == "representation" and limit.sense == "≤":
+                continue  # without rows the representation of a group is 0
+            n = len(sample.rows)
             if n < needed:
                 of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"
                 has = f"has {n:,} rows, and needs at least {needed:,}" if n else "has no rows"

@@ -6,6 +6,7 @@ There rows are compared with all that are known to the model (`Compared`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -73,9 +74,9 @@ class Compared:
     @classmethod
     def of(
         cls,
-        model: Decided,
+        decided: Decided,
         scored: Scored,
-        given: Rows,
+        rows: Rows,
         equal_rows: EqualRows,
         training_rows: Table,
     ) -> Self:
@@ -84,33 +85,33 @@ class Compared:
         These are the rows that the model has read itself, and those that models inside it have read. Raise
         LeakageError if the model knows the rows, or if they are copies of one another.
         """
-        complete = model.known[0].records.complete
+        complete = decided.known[0].records.complete
         shared: list[float] = []
         # Rows that trained a model of another library are stated.
         if training_rows is not None:
-            trained = model.score(_in_form_of(as_table(given.X), training_rows)).given()
-            rows = Seen.of(scored.given())
-            shared.append(refuse_repeated(rows, [Seen.of(trained, TRAINED_ON)], equal_rows))
-            if len(trained) >= FEWEST_TRAINED * len(given):
+            trained = decided.score(_in_form_of(as_table(rows.X), training_rows)).given()
+            seen = Seen.of(scored.given())
+            shared.append(refuse_repeated(seen, [Seen.of(trained, TRAINED_ON)], equal_rows))
+            if len(trained) >= FEWEST_TRAINED * len(rows):
                 complete = True
             elif len(trained):
                 warn_user(
                     f"training_rows has {how_many(len(trained), 'row')}, fewer than a tenth of the "
-                    f"{len(given):,} rows of X: give all that trained the model"
+                    f"{len(rows):,} rows of X: give all that trained the model"
                 )
         # A classifier of tailboost knows its rows, as does one inside another model.
-        for known in model.known:
+        for known in decided.known:
             tables = known.records.tables
             if tables:
-                hashes = scored.content() if known.hashes is None else known.hashes(given.X)
+                hashes = scored.content() if known.hashes is None else known.hashes(rows.X)
                 # Rows of scores are known with their labels, other rows without them.
                 for labels in {(), tuple(known.score_labels)}:
-                    rows = Seen.of(hashes, "", given, labels)
-                    shared.append(refuse_repeated(rows, tables, equal_rows))
+                    seen = Seen.of(hashes, "", rows, labels)
+                    shared.append(refuse_repeated(seen, tables, equal_rows))
         copies = 0.0
         # Equal scores are different rows also without a statement, but not if all rows are copied.
-        if equal_rows != "natural" and given.clusters is None:
-            copies = share_of_copies(given.hashes(scored.given()), given.y)
+        if equal_rows != "natural" and rows.clusters is None:
+            copies = share_of_copies(rows.hashes(scored.given()), rows.y)
         return cls(equal_rows, complete, max(shared, default=None), copies)
 
 
@@ -147,7 +148,7 @@ class Fresh:
     def __len__(self) -> int:
         return len(self.answered.stratum)
 
-    @property
+    @cached_property
     def voting(self) -> Ints:
         """The numbers of the rows with a vote among all."""
         return self.votes.among(np.arange(len(self)))
@@ -157,7 +158,7 @@ class Fresh:
         """Number of rows, or of clusters."""
         return self.votes.n_clusters or len(self)
 
-    @property
+    @cached_property
     def outputs(self) -> LogProbabilities:
         """The outputs of the models, which other rules of a selection read."""
         assert self.scored
@@ -202,21 +203,21 @@ class Fresh:
     @classmethod
     def of_model(
         cls,
-        model: Decided,
-        given: Rows,
+        decided: Decided,
+        rows: Rows,
         rates: Sequence[Rate],
         equal_rows: EqualRows = "copies",
         training_rows: Table = None,
         cost_range: CostRange = None,
     ) -> Self:
-        """Return given rows with the answers of a model, compared with all rows that are known to it.
+        """Return rows with the answers of a model, compared with all rows that are known to it.
 
         Parameters
         ----------
-        model : Decided
+        decided : Decided
             What answers.
-        given : Rows
-            The rows.
+        rows : Rows
+            The rows, as they were given.
         rates : sequence of Rate
             The rates to count.
         equal_rows, training_rows, cost_range
@@ -229,19 +230,19 @@ class Fresh:
         ValueError
             If an argument is not as described.
         """
-        _refuse_unknown(rates, given, cost_range)
-        if given.X is None:
+        _refuse_unknown(rates, rows, cost_range)
+        if rows.X is None:
             raise ValueError("X is needed: model is a classifier")
         # The answers.
-        before = model.identity()
-        rule = model.rule
-        if given.names.titles == (None,) and len(rule.groups) == 1:
+        identity = decided.identity()
+        rule = decided.rule
+        if rows.names.titles == (None,) and len(rule.groups) == 1:
             # A column without a name has that of the only column of the fit.
-            given = replace(given, names=replace(given.names, titles=tuple(rule.groups)))
-        scored = model.score(given.X, given.columns or None)
-        classes = model.classes
+            rows = replace(rows, names=replace(rows.names, titles=tuple(rule.groups)))
+        scored = decided.score(rows.X, rows.columns or None)
+        classes = decided.classes
         if classes is None:
-            _, classes = given_answers(scored.answers(), given)
+            _, classes = given_answers(scored.answers(), rows)
         for rate in rates:
             if "deferral" in rate.needs and not rule.defers:
                 raise ValueError(
@@ -249,44 +250,44 @@ class Fresh:
                     "rule that may"
                 )
         # The rows in strata, and beside known ones.
-        rows = _stratified(given, rule, classes, cost_range)
-        compared = Compared.of(model, scored, given, equal_rows, training_rows)
-        contents = scored.content() if given.clusters is None else scored.voting()
+        counts = _stratified(rows, rule, classes, cost_range)
+        compared = Compared.of(decided, scored, rows, equal_rows, training_rows)
+        contents = scored.content() if rows.clusters is None else scored.voting()
         return cls(
-            replace(rows, actions=scored.numbers(classes)),
-            Votes.of(given, contents, same_everywhere=rule.defers),
-            Seen.of(scored.given(), CALIBRATED_ON, given, model.known[0].score_labels),
+            replace(counts, actions=scored.numbers(classes)),
+            Votes.of(rows, contents, same_everywhere=rule.defers),
+            Seen.of(scored.given(), CALIBRATED_ON, rows, decided.known[0].score_labels),
             compared,
             rule,
             scored,
-            before.after_answers(model.identity(), "the model"),
+            identity.after_answers(decided.identity(), "the model"),
         )
 
     @classmethod
     def of_answers(
         cls,
         answers: Column,
-        given: Rows,
+        rows: Rows,
         rates: Sequence[Rate],
         equal_rows: EqualRows = "copies",
         deferred: Column = None,
         cost_range: CostRange = None,
     ) -> Self:
-        """Return given rows with an array of answers; arguments and errors as of `of_model`."""
-        _refuse_unknown(rates, given, cost_range)
+        """Return rows with an array of answers; arguments and errors as of `of_model`."""
+        _refuse_unknown(rates, rows, cost_range)
         if deferred is None and any("deferred" in rate.needs for rate in rates):
             raise ValueError(
                 "deferred is needed: an array of answers does not show deferred rows; give "
                 "deferred=, a mask that is True for a deferred row"
             )
-        labels, classes = given_answers(answers, given)
+        labels, classes = given_answers(answers, rows)
         actions = positions(labels, classes, "model")
         if deferred is not None:
-            actions[check_deferred(deferred, len(given))] = len(classes)
+            actions[check_deferred(deferred, len(rows))] = len(classes)
         rule = Decision(defers=deferred is not None)
         return cls(
-            replace(_stratified(given, rule, classes, cost_range), actions=actions),
-            Votes.of(given, hash_rows(actions[:, None]), same_everywhere=rule.defers),
+            replace(_stratified(rows, rule, classes, cost_range), actions=actions),
+            Votes.of(rows, hash_rows(actions[:, None]), same_everywhere=rule.defers),
             compared=Compared(equal_rows),
         )
 
@@ -294,32 +295,32 @@ class Fresh:
 # -- rows and their strata ---------------------------------------------------------------------------------
 
 
-def _refuse_unknown(rates: Sequence[Rate], given: Rows, cost_range: CostRange) -> None:
+def _refuse_unknown(rates: Sequence[Rate], rows: Rows, cost_range: CostRange) -> None:
     """Raise ValueError if labels are not given, or the groups or costs of a rate."""
-    if given.y is None:
+    if rows.y is None:
         raise ValueError("y is needed: the labels of the rows")
     for rate in rates:
-        if "groups" in rate.needs and not given.names.titles:
+        if "groups" in rate.needs and not rows.names.titles:
             raise ValueError(
                 f"groups is needed: {rate!r} needs groups; give groups=, with an entry for each row"
             )
-        if "costs" in rate.needs and (given.costs is None or cost_range is None):
+        if "costs" in rate.needs and (rows.costs is None or cost_range is None):
             raise ValueError(
                 f"{rate!r} is a mean of costs by row: only tailboost.certify of Python bounds it, with "
                 "costs= and cost_range=(smallest, largest) possible cost of any answer to any row"
             )
 
 
-def _stratified(given: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
+def _stratified(rows: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
     """Return the rows by stratum, without answers yet."""
-    costs = check_costs(given.costs, len(given), classes)
-    names, known = given.names.beside(rule.groups, rule.combinations)
-    y = positions(given.classes, classes, "y")[given.y]
-    rows = Counts.stratified(
-        y, given.groups.T, given.weight, classes, names, defers=rule.defers, costs=costs
+    costs = check_costs(rows.costs, len(rows), classes)
+    names, known = rows.names.beside(rule.groups, rule.combinations)
+    y = positions(rows.classes, classes, "y")[rows.y]
+    counts = Counts.stratified(
+        y, rows.groups.T, rows.weight, classes, names, defers=rule.defers, costs=costs
     )
-    strata = replace(rows.strata, known=known)
-    if cost_range is not None and rows.costs is not None:
+    strata = replace(counts.strata, known=known)
+    if cost_range is not None and costs is not None:
         low, high = map(float, cost_range)
         least, most = strata.cost_range
         if not low <= least <= most <= high:
@@ -327,7 +328,7 @@ def _stratified(given: Rows, rule: Decision, classes: Labels, cost_range: CostRa
                 f"cost_range={cost_range!r}: the given costs range from {least:g} to {most:g}"
             )
         strata = replace(strata, cost_range=(low, high))
-    return replace(rows, strata=strata)
+    return replace(counts, strata=strata)
 
 
 # -- known rows --------------------------------------------------------------------------------------------

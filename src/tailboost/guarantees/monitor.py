@@ -38,6 +38,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.guarantees.bets import Bets, Wealth
+from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rows import (
     Rows,
@@ -56,14 +57,14 @@ from tailboost.rows import (
 from tailboost.selection.door import Decided, answering
 
 if TYPE_CHECKING:  # `Certificate.recheck` begins a monitor
-    from tailboost.guarantees.certificates import Certificate, CertifiedBound
+    from tailboost.guarantees.certificates import Certificate
 
 MONITOR_FORMAT = 12  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
 BEGIN_ANEW = "begin a new state with every batch and its id="
 
 
-class Batch(NamedTuple):
+class LaterRows(NamedTuple):
     """The rows of one batch with their labels, groups, clusters and ids, as given to `Monitor.add`."""
 
     X: Table
@@ -72,23 +73,27 @@ class Batch(NamedTuple):
     clusters: Column
     id: Column
 
-    def part(self, mask: Mask) -> Batch:
-        """Return the rows of a mask."""
-        return Batch(**take(self._asdict(), mask))
+    @property
+    def has_label(self) -> Mask:
+        """Which rows have a label, shape (n,)."""
+        # pandas' NaT is missing too, and differs from itself.
+        return np.array([not is_missing(each) and each == each for each in self.y.tolist()])
 
-    def answered_by(self, answers: Decided) -> Batch:
+    def part(self, mask: Mask) -> LaterRows:
+        """Return the rows of a mask."""
+        return LaterRows(**take(self._asdict(), mask))
+
+    def answered_by(self, decided: Decided) -> LaterRows:
         """Return the rows that have scores, and groups that the rule knows.
 
         Labels are a column of objects, also if none is known. A warning counts the other rows. Raise
         ValueError without any, or for a column of another length.
         """
-        rule = answers.rule
-        scored = answers.score(self.X, group_columns(self.groups, "groups", self.X))
-        batch = Batch(*map(as_pandas, self._replace(groups=scored.groups or None)))
-        n = n_rows_of(batch.X)
-        if not n:
-            raise ValueError("X has no rows")
-        for argument, column in batch._asdict().items():
+        rule = decided.rule
+        scored = decided.score(self.X, group_columns(self.groups, "groups", self.X))
+        rows = LaterRows(*map(as_pandas, self._replace(groups=scored.groups or None)))
+        n = n_rows_of(rows.X)
+        for argument, column in rows._asdict().items():
             if column is not None:
                 check_length(column, argument, n)
         lacking = scored.lacking()
@@ -97,7 +102,7 @@ class Batch(NamedTuple):
         if lacking.any():
             warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
         is_read = ~lacking
-        for name, column in named_columns(batch.groups, None, rule.groups).items():
+        for name, column in named_columns(rows.groups, None, rule.groups).items():
             if name in rule.groups and reads_groups(rule.by_group, name):
                 known = list(map(unit_name, rule.groups[name]))
                 is_other, others = other_groups(column, known)
@@ -112,8 +117,8 @@ class Batch(NamedTuple):
                         UncertifiedGroupsWarning,
                     )
                 is_read &= ~is_other
-        labels = np.full(n, None) if batch.y is None else column_or_1d(batch.y, dtype=object)
-        return batch._replace(y=labels).part(is_read)
+        labels = np.full(n, None) if rows.y is None else column_or_1d(rows.y, dtype=object)
+        return rows._replace(y=labels).part(is_read)
 
 
 @frozen_value
@@ -193,15 +198,15 @@ class Monitor:
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        answers = answering(self.rule)
-        certificate: Any = self.certificate or answers.certificate
+        decided = answering(self.rule)
+        certificate: Any = self.certificate or decided.certificate
         if certificate is None:
             raise ValueError(
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of certify: Monitor(rule, certificate)"
             )
-        is_other_rule = certificate.rule not in (None, answers.rule.digest)
-        is_other_model = certificate.identity != answers.identity().digest
+        is_other_rule = certificate.rule not in (None, decided.rule.digest)
+        is_other_model = certificate.identity != decided.identity().digest
         # One from a file about a model of another library has no digest to compare.
         if is_other_rule or (is_other_model and (certificate.identity or certificate.rule)):
             raise ValueError(
@@ -252,57 +257,52 @@ class Monitor:
         ValueError
             If an argument is not as described.
         """
-        given = Batch(X, y, groups, clusters, id)
+        given = LaterRows(X, y, groups, clusters, id)
         check_indexes(**given._asdict())
         if clusters is None and self.certificate.n_clusters is not None:
             warn_user("clusters: the certificate counts clusters; give those of the rows")
-
-        # The rows that the rule answers, with and without a label.
-        answers = answering(self.rule)
-        rows = given.answered_by(answers)
-        if answers.classes is None:
-            raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
-        # pandas' NaT is missing too, and differs from itself.
-        has_label = np.array(
-            [not is_missing(each) and each == each for each in rows.y.tolist()]
-        )
-        scored = answers.score(rows.X, rows.groups)
-
-        # The name of their batch, without a given one its number.
         names = self._names
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
 
-        # Those to test: each row once, with its first label.
+        # 1. The rows that the rule answers.
+        decided = answering(self.rule)
+        rows = given.answered_by(decided)
+        if decided.classes is None:
+            raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
+        if name not in names:
+            warn_of_other_groups(self.certificate.groups_named, rows.X, rows.groups)
+        scored = decided.score(rows.X, rows.groups)
+
+        # 2. Those that are tested: each row once, with its first label.
+        has_label = rows.has_label
+        is_tested = has_label
+        ids = self.ids
+        seen = self.seen
         if rows.id is None:
-            is_tested = has_label
-            ids = self.ids
-            seen = self._seen_without_ids(Seen.of(scored.given(), name), has_label)
+            seen = self._seen_after(Seen.of(scored.given(), name), has_label)
         else:
             hashes = hashes_of_names(label_column(rows.id, "id"))
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)
-            seen = self.seen
 
-        # The bets on them.
+        # 3. The bets on them.
         bets = self.bets
         if is_tested.any():
-            bets = self._bets_after(rows.part(is_tested))
+            bets = self._bets_after(rows.part(is_tested), decided)
         else:  # unreadable rows are refused now, not with their late labels
-            scored.numbers(answers.classes)
-        if name not in names:
-            warn_of_other_groups(self.certificate.groups_named, rows.X, rows.groups)
+            scored.numbers(decided.classes)
         look = MonitoredBatch(
             name,
             rows=len(has_label),
             labelled=int(is_tested.sum()),
             waiting=int((~has_label).sum()),
-            errors=list(map(Bets.since, bets, self.bets)),
+            errors=[[each.n, each.rate] for each in map(Bets.since, bets, self.bets)],
             evidence=[each.value for each in bets],
         )
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
-    def _seen_without_ids(self, rows: Seen, has_label: Mask) -> tuple[Seen, ...]:
+    def _seen_after(self, rows: Seen, has_label: Mask) -> tuple[Seen, ...]:
         """Return all `seen` after a batch without ids: this is its only look. Warn of rows without a label.
 
         Raise LeakageError if another batch had rows of this one, ValueError if it had its name, or ids.
@@ -335,7 +335,8 @@ class Monitor:
     ) -> tuple[Mask, Hashes]:
         """Return which rows are tested, and all `ids` after it: each has one test, with its first label.
 
-        Raise LeakageError if another batch had rows of this one, ValueError if ids are not as described.
+        So has a cluster in each batch; its other rows are noted as used, too. Raise LeakageError if another
+        batch had rows of this one, ValueError if ids are not as described.
         """
         if self.seen:
             raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
@@ -361,12 +362,12 @@ class Monitor:
             raise ValueError(f"batch {name!r} was given before, and no row has a new label")
         return is_tested, np.concatenate(used)
 
-    def _bets_after(self, new: Batch) -> tuple[Bets, ...]:
+    def _bets_after(self, new: LaterRows, decided: Decided) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""
-        given = Rows.read(new.X, new.y, new.groups, clusters=new.clusters)
+        rows = Rows.read(new.X, new.y, new.groups, clusters=new.clusters)
         rates = [each.bound.rate for each in self.bets]
         # Later rows may equal earlier ones.
-        fresh = Fresh.of_model(answering(self.rule), given, rates, equal_rows="natural")
+        fresh = Fresh.of_model(decided, rows, rates, equal_rows="natural")
         used = self.certificate.used
         if used is not None and fresh.used.repeats(used, self.certificate.equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
@@ -374,7 +375,7 @@ class Monitor:
         for before in self.bets:
             bound = before.bound
             samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
-            absent = next(iter(samples.values())).taken([])
+            absent = next(iter(samples.values())).taken([])  # a subgroup may have no row here
             named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
             if not fresh.are_apart(named):
                 raise ValueError(
@@ -443,10 +444,9 @@ class Monitor:
         rows = []
         for j, bets in enumerate(self.bets):
             bound = bets.bound
-            n = bets.n
             n_newest, newest = self.batches[-1].errors[j] if self.batches else (0, None)
             evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
-            result = "not contradicted" if n else "no rows"
+            result = "not contradicted" if bets.n else "no rows"
             if evidence >= self.threshold:
                 result = "contradicted"
             rows.append(
@@ -455,8 +455,8 @@ class Monitor:
                     bound.title,
                     bound.bound_text,
                     bound.in_words(newest, n_newest),
-                    bound.in_words(bets.rate, n),
-                    f"{n:,}",
+                    bound.in_words(bets.rate, bets.n),
+                    f"{bets.n:,}",
                     f"{evidence:.3g}",
                 ]
             )

@@ -157,8 +157,10 @@ class CountTable:
         """Return the log of the predicted probability of passing all tests on other rows, shape (K,)."""
         answered = self.answered(cuts)
         possible = self.possible(cuts)
-        logs = [test.log_powers(answered, possible, ratio, level) for test in self.tests]
-        return np.hstack([np.empty((len(cuts), 0)), *logs]).sum(axis=1)
+        total = np.zeros(len(cuts))
+        for test in self.tests:
+            total += test.log_powers(answered, possible, ratio, level).sum(axis=1)
+        return total
 
 
 @frozen_object
@@ -175,8 +177,8 @@ class OneScore:
         The selecting rows, and the fresh rows with a vote among all.
     fresh : Fresh
         The fresh rows.
-    scores, places, cell : ndarray of shape (n,)
-        Score of each fresh row, its place, and its cell, on the side of each cut on which rules answer it.
+    scores, cell : ndarray of shape (n,)
+        Score of each fresh row, and its cell, on the side of each cut on which rules answer it.
     """
 
     selection: Selection
@@ -185,7 +187,6 @@ class OneScore:
     certifying: CountTable
     fresh: Fresh
     scores: Floats
-    places: Ints
     cell: Ints
 
     @classmethod
@@ -198,13 +199,12 @@ class OneScore:
         scores = fresh.outputs.score
         if family.sign < 0:  # a large table is not copied
             scores = -scores
-        places = fresh.outputs.groups
-        cell = family.bins(scores, places)
+        cell = family.bins(scores, fresh.outputs.groups)
         rows = _counted(fresh, cell, fresh.voting, family.weights.shape[1])
         certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)
         if certifying is None:
             return None
-        return cls(selection, family, selecting, certifying, fresh, scores, places, cell)
+        return cls(selection, family, selecting, certifying, fresh, scores, cell)
 
     @property
     def ratio(self) -> float:

@@ -125,7 +125,8 @@ def n_below(scores: Floats, ends: Floats) -> Ints:
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
     """Return the rule of thresholds between fresh scores, shape (m,)."""
-    ends = case.family.decimals(thresholds[:, None], case.scores, case.places)
+    outputs = case.fresh.outputs
+    ends = case.family.decimals(thresholds[:, None], case.scores, outputs.groups)
     return Certified(case.selection.at(ends), METHOD, AT_RANKS)
 
 
