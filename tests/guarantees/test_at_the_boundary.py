@@ -195,13 +195,13 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
             mine = (case.fresh.outputs.groups == place) & (labels == label) & ~tests
             most = max(k for k in range(mine.sum()) if binom.cdf(k, mine.sum(), 0.15) <= 0.0075)
             for (first, last), (to_first, to_last) in zip(rules[:, place], freely[:, place], strict=True):
-                wrong = case.cell[mine] < first if label else case.cell[mine] >= last
+                wrong = case.bin[mine] < first if label else case.bin[mine] >= last
                 assert wrong.sum() <= most
                 if label and first < to_first:  # one more cell is too many
-                    assert (case.cell[mine] <= first).sum() > most
+                    assert (case.bin[mine] <= first).sum() > most
                     n_stopped += 1
                 if not label and last > max(to_last, first):
-                    assert (case.cell[mine] >= last - 1).sum() > most
+                    assert (case.bin[mine] >= last - 1).sum() > most
                     n_stopped += 1
         parts = labels if by == "class" else case.fresh.outputs.groups
         numbers = [[0, 1]] if by == "class" else [[0], [1], [2]]
@@ -209,7 +209,7 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
         for of_part, these in zip(passes, numbers, strict=False):
             for rule, has_passed in zip(rules, of_part, strict=True):
                 low, high = rule[case.fresh.outputs.groups].T
-                is_deferred = (low <= case.cell) & (case.cell < high)
+                is_deferred = (low <= case.bin) & (case.bin < high)
                 p_values = [
                     binom.cdf(is_deferred[own].sum(), own.sum(), 0.45)
                     for own in (tests & (parts == number) for number in these)
@@ -239,7 +239,7 @@ def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
     tests = chain.drawn_to_test(case.fresh, 0.3)
     draws = case.fresh.votes.draws
     small = draws < np.median(draws)
-    for part in (small, ~small, case.cell == 0, case.cell == 3, case.fresh.outputs.groups == 0):
+    for part in (small, ~small, case.bin == 0, case.bin == 3, case.fresh.outputs.groups == 0):
         assert 1e-4 < binom.cdf(tests[part].sum(), part.sum(), 0.3) < 1 - 1e-4
     assert not chain.drawn_to_test(case.fresh, 0.0).any()
 

@@ -126,11 +126,11 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
             return int((binom.cdf(np.arange(n), n, share) <= 0.5 * LEVEL / 4).sum()) - 1
 
         freely, places = chain.chain_of(case.selecting)[:, :, 0], case.fresh.outputs.groups
-        errors = ((case.cell < freely[:, places]) & is_ill).sum(axis=1)
+        errors = ((case.bin < freely[:, places]) & is_ill).sum(axis=1)
         n_steps = int((errors <= allowed(is_ill.sum(), 0.09)).sum())
         together = freely[n_steps - 1] if n_steps else np.zeros(3, dtype=int)
         for j in range(3):
-            wrong = np.bincount(case.cell[is_ill & (places == j)], minlength=case.selecting.end).cumsum()
+            wrong = np.bincount(case.bin[is_ill & (places == j)], minlength=case.selecting.end).cumsum()
             alone = (wrong <= allowed(wrong[-1], 0.3)).sum()
             n_stopped_together += together[j] < min(alone, freely[-1, j])
             assert rules[:, j, 0].tolist() == np.minimum(freely[:, j], min(alone, together[j])).tolist()

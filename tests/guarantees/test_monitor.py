@@ -182,13 +182,15 @@ def test_a_rule_without_a_certificate_is_refused():
     assert not tb.Monitor(tuned, proof).add(*rows(1000, 2)[:2]).alarms
 
 
-def test_rows_of_the_certificate_are_refused(rule):
+def test_rows_of_the_fit_or_the_certificate_are_refused(rule):
     X, y, groups = rows(3000, 0)
-    with pytest.raises(tb.LeakageError):
-        tb.Monitor(rule).add(X, y, groups=groups)
-    tuned = tb.tune(SCORES, *rows(500, 3)[:2], limits=["miss(yes) <= 45%"])
+    refused(lambda: tb.Monitor(rule).add(X, y, groups=groups), "rows", tb.LeakageError)
+    (A, a, _), (B, b, _) = rows(500, 3), rows(700, 5)
+    tuned = tb.tune(SCORES, A, a, limits=["miss(yes) <= 45%"])
     proof = tb.certify(tuned, *rows(2000, 1)[:2])
     refused(lambda: proof.recheck(*rows(2000, 1)[:2]), "certificate", tb.LeakageError)
+    part = pd.concat([A[:300], B], ignore_index=True), np.r_[a[:300], b]
+    refused(lambda: proof.recheck(*part), "selected", tb.LeakageError)
 
 
 def test_groups_without_a_bound_are_warned_of(rule):

@@ -242,10 +242,10 @@ def recorded(
     rows are read that say nothing about the limits.
     """
     # The key depends on all known rows and on all that is tested.
-    decided = parts.decided
-    tables = [rows for known in decided.known for rows in known.records.tables]
+    tables = [rows for known in parts.decided.known for rows in known.records.tables]
     objective = parts.selection.problem.objective
-    call = repr((objective, stated, confidence, fresh.compared.equal_rows, decided.rule.digest))
+    rule = parts.decided.rule.digest
+    call = repr((objective, stated, confidence, fresh.compared.equal_rows, rule))
     draws = np.sort(fresh.votes.draws)
     key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
     attempt = Attempt(key, fresh.used)

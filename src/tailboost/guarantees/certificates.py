@@ -276,7 +276,7 @@ class Certificate:
         if stated not in (None, self.to_dict()["digest"]):
             raise ValueError(CHANGED)
 
-    def to_dict(self, **also: Any) -> Document:
+    def to_dict(self, **also: object) -> Document:
         """Return everything but the model and rows as plain types, for JSON.
 
         The digest is about what a file says ``also`` of the certified rule.

@@ -410,8 +410,8 @@ def method_for(rate: Rate, fresh: Fresh) -> str:
     else:
         costs, _ = mean.tables(fresh.answered.strata)
         has_two_values = len(np.unique(costs)) <= 2
-    # An expected loss may have any value.
-    return EXACT if has_two_values and fresh.shares(rate) is None else BETTING
+    # The expected loss of drawn answers may have any value.
+    return EXACT if has_two_values and not (rate.loss and fresh.drawn is not None) else BETTING
 
 
 def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:

@@ -13,7 +13,7 @@ from itertools import compress
 import numpy as np
 
 from tailboost.core import Ints, Mask
-from tailboost.guarantees.exact_tests import Share, most_reached
+from tailboost.guarantees.exact_tests import LimitedShare, most_reached
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
 from tailboost.guarantees.ranks import AT_RANKS, n_stops, stops_of
@@ -107,10 +107,10 @@ def beside_deferral(
 
     Random fresh rows test deferral, and the other fresh rows have the ranks. The rules are in a chain:
 
-    1. The selecting rows fix the free chain. At first all rows are deferred. Step by step cells of the score
+    1. The selecting rows fix the free chain. At first all rows are deferred. Step by step bins of the score
        get an answer, the surest first: from the lowest scores upwards the first label, from the highest
-       scores downwards the second. So along the chain the rows with each answer grow. At last each cell has
-       got both answers: both are counted there, but the rules give such a cell the first label.
+       scores downwards the second. So along the chain the rows with each answer grow. At last each bin has
+       got both answers: both are counted there, but the rules give such a bin the first label.
     2. Each limit on errors stops thresholds at a rank of the rows with ranks. A limit on rows of one
        threshold stops it as in `tailboost.guarantees.ranks`. A limit on rows of several thresholds stops them
        together: at the last step of the free chain whose errors in these rows pass the test of the limit.
@@ -126,7 +126,7 @@ def beside_deferral(
     (a) For each limit on errors let k be the first step of the free chain that breaks it. The selecting rows
     alone fix k, so its test passes with a probability of at most its level. Where it fails, the limit stops
     all its thresholds before step k, because errors can only grow along the chain. There the limit is kept,
-    and other stops, or another answer to a cell that has got both, only take errors away. The argument for
+    and other stops, or another answer to a bin that has got both, only take errors away. The argument for
     one threshold is the same, with the values of the threshold as steps. The union bound adds the levels of
     all stops.
 
@@ -183,7 +183,7 @@ def drawn_to_test(fresh: Fresh, fraction: float) -> Mask:
 def chain_of(selecting: CountTable) -> Ints:
     """Return the chain without stops, (K, m, 2).
 
-    At first all rows are deferred, at last each cell has got both answers.
+    At first all rows are deferred, at last each bin has got both answers.
     """
     chances = selecting.chances.ravel()
     prices = np.unique([*chances, *(1.0 - chances), -1.0, 2.0])
@@ -191,7 +191,11 @@ def chain_of(selecting: CountTable) -> Ints:
 
 
 def stopped(
-    free: Ints, rows: CountTable, alone: list[Share], together: list[Share], level: float
+    free: Ints,
+    rows: CountTable,
+    alone: list[LimitedShare],
+    together: list[LimitedShare],
+    level: float,
 ) -> Ints:
     """Return the free chain with the stops of shares at ranks of some rows, (K, m, 2).
 
@@ -211,7 +215,7 @@ def stopped(
         stops[here, answer] = FEWER[answer](stops[here, answer], stop)
     first_cuts = np.minimum(free[..., 0], stops[:, 0])
     second_cuts = np.maximum(free[..., 1], stops[:, 1])
-    # A cell that has got both answers keeps the first one.
+    # A bin that has got both answers keeps the first one.
     return np.stack([first_cuts, np.maximum(first_cuts, second_cuts)], axis=2)
 
 

@@ -91,8 +91,8 @@ def all_pairs_pass(
 
 
 @frozen_object
-class Share:
-    """A limited subgroup that ranks can keep: a fixed number of rows, of which few may get one answer.
+class LimitedShare:
+    """A limited share: of a fixed number of rows, few may get one answer. Ranks can keep such a limit.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class LimitTests:
         )
 
     @cached_property
-    def shares(self) -> list[Share]:
+    def shares(self) -> list[LimitedShare]:
         """The limited subgroups as shares of fixed rows with one answer; empty for another form."""
         answers = self.wrong.any(axis=1)  # (T, 3)
         is_fixed = (self.among == self.among[..., :1]).all()
@@ -198,7 +198,9 @@ class LimitTests:
             return []
         places = [tuple(np.flatnonzero(own).tolist()) for own in self.places]
         number = answers.argmax(axis=1)
-        return list(map(Share, self.strata, places, number.tolist(), self.allowed.tolist()))
+        return list(
+            map(LimitedShare, self.strata, places, number.tolist(), self.allowed.tolist())
+        )
 
     @cached_property
     def has_ranks(self) -> bool:

@@ -170,16 +170,17 @@ class Fresh:
         """Which rows are deferred, shape (n,)."""
         return self.answered.actions == self.answered.strata.n_classes
 
-    def shares(self, rate: Rate) -> Floats | None:
-        """Return the probabilities of the answers for a tail or shift; None if they are not drawn."""
-        return self.scored.shares() if rate.loss and self.scored else None
+    @property
+    def drawn(self) -> Floats | None:
+        """The probability of each answer to each row, (n, K); None if the model draws no answers."""
+        return self.scored.shares() if self.scored else None
 
     def samples(self, rate: Rate) -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; a cluster has one vote there.
 
         Of a tail or shift these are the losses, expected if the model draws its answers.
         """
-        samples = (rate.loss or rate).samples(self.answered, self.shares(rate))
+        samples = (rate.loss or rate).samples(self.answered, self.drawn if rate.loss else None)
         if self.votes.clusters is None:
             return samples
         return [s.taken(np.isin(s.rows, self.votes.among(s.rows))) for s in samples]

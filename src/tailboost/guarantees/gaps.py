@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
 from tailboost.core import Floats, Ints, frozen_object
-from tailboost.guarantees.exact_tests import Share
+from tailboost.guarantees.exact_tests import LimitedShare
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.ranks import at_thresholds, ends_between, n_below, refused
 from tailboost.rates import Limit
@@ -60,24 +60,24 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     has_clusters = case.fresh.votes.clusters is not None  # their rows are no independent scores
     if case.selecting.defers or has_clusters or others or not limit.compares:
         return None
-    shares, fresh_shares = (
+    selecting_shares, fresh_shares = (
         sorted(table.tests[0].shares, key=lambda share: share.places)
         for table in (case.selecting, case.certifying)
     )
     one_by_place = [(place,) for place in range(case.family.n_places)]
-    for of_table in (shares, fresh_shares):
-        if [share.places for share in of_table] != one_by_place:
+    for shares in (selecting_shares, fresh_shares):
+        if [share.places for share in shares] != one_by_place:
             return None
     # 1. The ranks.
     scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in fresh_shares]
     sizes = np.array(list(map(len, scores)))
-    curves = [Curve.of(case, place, share) for place, share in enumerate(shares)]
+    curves = [Curve.of(case, place, share) for place, share in enumerate(selecting_shares)]
     ranks = chosen(curves, sizes, limit, level)
     if ranks is None:
         return None
     # 2. Their thresholds.
     thresholds = []
-    for share, scores_of_share, least, most in zip(shares, scores, *ranks, strict=True):
+    for share, scores_of_share, least, most in zip(fresh_shares, scores, *ranks, strict=True):
         ends, counted = counted_at(scores_of_share, share.answer)
         nearest = np.abs(counted - (least + most) / 2.0).argmin()
         if not least <= counted[nearest] <= most:  # equal scores leave no threshold there
@@ -110,7 +110,7 @@ class Curve:
     n: int
 
     @classmethod
-    def of(cls, case: OneScore, place: int, share: Share) -> Curve:
+    def of(cls, case: OneScore, place: int, share: LimitedShare) -> Curve:
         """Return the curve of a place."""
         family = case.family
         scores = family.sign * family.score[share.strata[family.data.stratum]]

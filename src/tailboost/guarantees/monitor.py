@@ -252,8 +252,7 @@ class Monitor:
         Raises
         ------
         LeakageError
-            If rows of the certificate are among them, more than by chance, or if they are the rows of the fit
-            or of another batch, or a part of these.
+            If rows of the fit, of the certificate or of another batch are among them, more than by chance.
         ValueError
             If an argument is not as described.
         """
@@ -271,8 +270,6 @@ class Monitor:
         rows = given.answered_by(decided)
         if decided.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
-        if name not in names:
-            warn_of_other_groups(self.certificate.groups_named, rows.X, rows.groups)
         scored = decided.score(rows.X, rows.groups)
 
         # 2. Those that are tested: each row once, with its first label.
@@ -292,6 +289,8 @@ class Monitor:
             bets = self._bets_after(rows.part(is_tested), decided)
         else:  # unreadable rows are refused now, not with their late labels
             scored.numbers(decided.classes)
+        if name not in names:
+            warn_of_other_groups(self.certificate.groups_named, rows.X, rows.groups)
         look = MonitoredBatch(
             name,
             rows=len(has_label),
@@ -366,10 +365,10 @@ class Monitor:
         """Return the bets after rows with new labels."""
         rows = Rows.read(new.X, new.y, new.groups, clusters=new.clusters)
         rates = [each.bound.rate for each in self.bets]
-        # Later rows may equal earlier ones.
-        fresh = Fresh.of_model(decided, rows, rates, equal_rows="natural")
+        equal_rows = self.certificate.equal_rows
+        fresh = Fresh.of_model(decided, rows, rates, equal_rows)
         used = self.certificate.used
-        if used is not None and fresh.used.repeats(used, self.certificate.equal_rows):
+        if used is not None and fresh.used.repeats(used, equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
         bets = []
         for before in self.bets:

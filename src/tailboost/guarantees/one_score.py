@@ -1,11 +1,11 @@
 """What a procedure of `calibrate` gets and returns: rules on one score of two labels, and the one it found.
 
-A rule has two cuts in each place, which is a group with thresholds of its own, or all rows. Rows in cells of
+A rule has two cuts in each place, which is a group with thresholds of its own, or all rows. Rows in bins of
 the score below the first cut get the first label, from the second cut on the second label, and between them a
-human decides. `OneScore` has the selecting rows and the fresh rows, both as numbers by stratum and cell:
+human decides. `OneScore` has the selecting rows and the fresh rows, both as numbers by stratum and bin:
 counts are all that tests and losses of such rules read. A procedure returns `Certified` or `Refused`.
 
-Axes of arrays: K rules, m places, S strata, V cells of the score, 3 answers, 2 cuts. Cuts have the shape
+Axes of arrays: K rules, m places, S strata, V bins of the score, 3 answers, 2 cuts. Cuts have the shape
 (K, m, 2), and the rows that rules answer (K, S, 3).
 """
 
@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 
 from tailboost.core import Floats, Ints, Mask, frozen_object
-from tailboost.guarantees.exact_tests import LimitTests, Share
+from tailboost.guarantees.exact_tests import LimitedShare, LimitTests
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Strata
 from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
@@ -28,12 +28,12 @@ from tailboost.selection.thresholds import DEFERRED, FIRST, SECOND, Thresholds
 
 @frozen_object
 class CountTable:
-    """Rows by stratum and cell of a score, with the tests of limits and the losses of answers.
+    """Rows by stratum and bin of a score, with the tests of limits and the losses of answers.
 
     Attributes
     ----------
     rows : ndarray of shape (S, V)
-        Numbers of rows by stratum and cell; those of selecting rows are smoothed, see `Thresholds`.
+        Numbers of rows by stratum and bin; those of selecting rows are smoothed, see `Thresholds`.
     place : ndarray of shape (S,)
         The place of each stratum.
     losses : ndarray of shape (S, 3)
@@ -41,7 +41,7 @@ class CountTable:
     excess : ndarray of shape (S,)
         The loss of the first label less that of the second.
     chances : ndarray of shape (m, V)
-        Probability of the second label in each place and cell, on the selecting rows.
+        Probability of the second label in each place and bin, on the selecting rows.
     tests : list of LimitTests
         The tests of each limit.
     defers : bool
@@ -60,7 +60,7 @@ class CountTable:
     def of(
         cls, problem: Problem, family: Thresholds, strata: Strata, rows: Floats
     ) -> Self | None:
-        """Return rows by stratum and cell; None without an objective that is a sum of losses, or tests."""
+        """Return rows by stratum and bin; None without an objective that is a sum of losses, or tests."""
         rate = problem.objective.rate
         if problem.objective.worst or rate.is_ratio or rate.by:
             return None
@@ -93,14 +93,14 @@ class CountTable:
 
     @property
     def end(self) -> int:
-        """V: a cut above all cells."""
+        """V: a cut above all bins."""
         return self.rows.shape[1]
 
-    def shares_of(self, limits: Mask) -> list[Share]:
+    def shares_of(self, limits: Mask) -> list[LimitedShare]:
         """Return the shares of some limits."""
         return [share for test in compress(self.tests, limits) for share in test.shares]
 
-    def below(self, shares: Sequence[Share]) -> Ints:
+    def below(self, shares: Sequence[LimitedShare]) -> Ints:
         """Return the rows of shares below each cut, shape (len(shares), V + 1)."""
         strata = np.reshape([share.strata for share in shares], (-1, len(self.place)))
         return np.asarray(strata @ self._below, np.intp)
@@ -124,7 +124,7 @@ class CountTable:
         return np.pad(self.rows.cumsum(axis=1), ((0, 0), (1, 0)))
 
     def at_prices(self, prices: Floats) -> Ints:
-        """Return the first cell of each place whose chance is at least each of K prices, shape (K, m)."""
+        """Return the first bin of each place whose chance is at least each of K prices, shape (K, m)."""
         return np.stack([np.searchsorted(each, prices) for each in self.chances], axis=1)
 
     def answered(self, cuts: Ints) -> Floats:
@@ -177,8 +177,8 @@ class OneScore:
         The selecting rows, and the fresh rows with a vote among all.
     fresh : Fresh
         The fresh rows.
-    scores, cell : ndarray of shape (n,)
-        Score of each fresh row, and its cell, on the side of each cut on which rules answer it.
+    scores, bin : ndarray of shape (n,)
+        Score of each fresh row, and its bin, on the side of each cut on which rules answer it.
     """
 
     selection: Selection
@@ -187,7 +187,7 @@ class OneScore:
     certifying: CountTable
     fresh: Fresh
     scores: Floats
-    cell: Ints
+    bin: Ints
 
     @classmethod
     def of(cls, selection: Selection, fresh: Fresh) -> Self | None:
@@ -199,12 +199,12 @@ class OneScore:
         scores = fresh.outputs.score
         if family.sign < 0:  # a large table is not copied
             scores = -scores
-        cell = family.bins(scores, fresh.outputs.groups)
-        rows = _counted(fresh, cell, fresh.voting, family.weights.shape[1])
+        in_bin = family.bins(scores, fresh.outputs.groups)
+        rows = _counted(fresh, in_bin, fresh.voting, family.weights.shape[1])
         certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)
         if certifying is None:
             return None
-        return cls(selection, family, selecting, certifying, fresh, scores, cell)
+        return cls(selection, family, selecting, certifying, fresh, scores, in_bin)
 
     @property
     def ratio(self) -> float:
@@ -212,17 +212,17 @@ class OneScore:
         return self.fresh.n_units / self.selection.n_rows
 
     def counted(self, used: Mask) -> CountTable:
-        """Return some of the fresh rows with a vote, by stratum and cell."""
+        """Return some of the fresh rows with a vote, by stratum and bin."""
         votes = self.fresh.voting
-        rows = _counted(self.fresh, self.cell, votes[used[votes]], self.certifying.end)
+        rows = _counted(self.fresh, self.bin, votes[used[votes]], self.certifying.end)
         return replace(self.certifying, rows=rows)
 
     def loss_at(self, place: int, thresholds: Floats) -> Floats:
         """Return the loss of the selecting rows of a place at thresholds, less that of the lowest one."""
         table = self.selecting
         here = table.place == place
-        of_cells = table.excess[here] @ table.rows[here]
-        below = np.append(0.0, of_cells.cumsum())
+        of_bins = table.excess[here] @ table.rows[here]
+        below = np.append(0.0, of_bins.cumsum())
         return below[np.searchsorted(self.family.edges, thresholds)]
 
     def rule(self, cuts: Ints) -> Selection:
@@ -231,15 +231,15 @@ class OneScore:
         return self.selection.at(self.family.decimals(self.family.edges[cuts[:, :n_cuts]]))
 
 
-def _counted(fresh: Fresh, cell: Ints, rows: Ints, n_cells: int) -> Floats:
-    """Return how many of some fresh rows are in each stratum and cell, shape (S, V)."""
-    counts = np.zeros((len(fresh.answered.strata.mass), n_cells))
-    np.add.at(counts, (fresh.answered.stratum[rows], cell[rows]), 1.0)
+def _counted(fresh: Fresh, in_bin: Ints, rows: Ints, n_bins: int) -> Floats:
+    """Return how many of some fresh rows are in each stratum and bin, shape (S, V)."""
+    counts = np.zeros((len(fresh.answered.strata.mass), n_bins))
+    np.add.at(counts, (fresh.answered.stratum[rows], in_bin[rows]), 1.0)
     return counts
 
 
 def one_cut(cuts: Ints) -> Ints:
-    """Return rules with both cuts of each place at one cell, (K, m, 2), of cuts of shape (K, m)."""
+    """Return rules with both cuts of each place at one bin, (K, m, 2), of cuts of shape (K, m)."""
     return np.repeat(cuts[:, :, None], 2, axis=2)
 
 

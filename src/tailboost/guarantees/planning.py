@@ -140,11 +140,11 @@ def rows_needed(
         expected = Expected.of(limit, rate, share)
         is_by_rank = by_group and not (limit.compares or limit.rate.is_ratio)
         level_of_each = level / len(expected.names) if is_by_rank else level
-        rows_of = rows_of_pairs if limit.compares else rows_of_counts
+        planned = rows_of_pairs if limit.compares else rows_of_counts
         # All certificates together have the power, as if those of the limits were independent.
-        totals.append(rows_of(expected, level_of_each, power ** (1.0 / len(stated))))
-        rows = expected.shares * rows_of(expected, level_of_each, power)
-        sizes = np.floor(rows + 1e-9).astype(int).tolist()
+        totals.append(planned(expected, level_of_each, power ** (1.0 / len(stated))))
+        counted = expected.shares * planned(expected, level_of_each, power)
+        sizes = np.floor(counted + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
     return RowsNeeded(stated, rows_by_limit, None if shares is None else max(totals), power)
 
@@ -176,18 +176,18 @@ class Expected(NamedTuple):
             raise ValueError(
                 f"{limit!r}: rows are planned for shares of rows, not for this rate"
             )
-        by_name = rate if isinstance(rate, Mapping) else {None: rate}
-        names = list(by_name)
+        rate_by_name = rate if isinstance(rate, Mapping) else {None: rate}
+        names = list(rate_by_name)
         if (limit.rate.by is None) != (names == [None]) or (limit.compares and len(names) < 2):
             raise ValueError(f"rates: {limit!r} needs a rate for each subgroup, got {rate!r}")
         if share is None:
             share = 1.0
-        of_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
+        share_by_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
         for name in names:
-            if name not in of_name:
+            if name not in share_by_name:
                 raise ValueError(f"shares: {limit!r} needs the share of {name!r}")
-        rates = [check_number(each, "rates", UNIT) for each in by_name.values()]
-        shares = [check_number(of_name[name], "shares", TO_ONE) for name in names]
+        rates = [check_number(each, "rates", UNIT) for each in rate_by_name.values()]
+        shares = [check_number(share_by_name[name], "shares", TO_ONE) for name in names]
         return cls(limit, names, np.array(rates), np.array(shares))
 
 

@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Floats, Ints
-from tailboost.guarantees.exact_tests import Share, most_reached
+from tailboost.guarantees.exact_tests import LimitedShare, most_reached
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.sequence import sequence_of
 from tailboost.selection.thresholds import FIRST
@@ -79,13 +79,13 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
 # -- stops ------------------------------------------------------------------------------------------------
 
 
-def n_stops(shares: Sequence[Share]) -> int:
+def n_stops(shares: Sequence[LimitedShare]) -> int:
     """Return the number of places and answers of shares, among which a level is divided."""
     return len({(share.places, share.answer) for share in shares})
 
 
 def stops_of(
-    shares: Sequence[Share], below: Iterable[Ints], n_places: int, level: float
+    shares: Sequence[LimitedShare], below: Iterable[Ints], n_places: int, level: float
 ) -> Ints:
     """Return the largest and the least cut of each place within the ranks of shares at a level each, (m, 2).
 
@@ -125,8 +125,7 @@ def n_below(scores: Floats, ends: Floats) -> Ints:
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
     """Return the rule of thresholds between fresh scores, shape (m,)."""
-    outputs = case.fresh.outputs
-    ends = case.family.decimals(thresholds[:, None], case.scores, outputs.groups)
+    ends = case.family.decimals(thresholds[:, None], case.scores, case.fresh.outputs.groups)
     return Certified(case.selection.at(ends), METHOD, AT_RANKS)
 
 

@@ -222,8 +222,8 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     counted = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
     if not limit.compares:
         noise = np.nan_to_num(n_deviations * counted.errors)
-        bounds = (limit.levels(counted.names) - SIGNS[limit.sense] * noise).tolist()
-        by_name = zip(counted.names, bounds, strict=True)
+        bounds = limit.levels(counted.names) - SIGNS[limit.sense] * noise
+        by_name = zip(counted.names, bounds.tolist(), strict=True)
         return replace(limit, bound=tuple(pair for pair in by_name if not np.isnan(pair[1])))
     of_pairs = limit.deviations(counted.errors**2)
     np.fill_diagonal(of_pairs, 0.0)
