@@ -207,7 +207,7 @@ def calibrate(
     price = prices(selection, fresh, result, level)
     _warn_if_useless(fresh, price, selection.problem.objective)
 
-    # 6. State what is certified: each limit, and nothing tighter.
+    # 6. State what is certified: each limit, and nothing tighter. Without rows one answer keeps it.
     at_limits = [
         bound.at_target(result.method if bound.n and bound.method != CONSTANT else CONSTANT)
         for limit in stated
@@ -244,8 +244,9 @@ def recorded(
     # The key depends on all known rows and on all that is tested.
     tables = [rows for known in parts.decided.known for rows in known.records.tables]
     objective = parts.selection.problem.objective
-    rule = parts.decided.rule.digest
-    call = repr((objective, stated, confidence, fresh.compared.equal_rows, rule))
+    call = repr(
+        (objective, stated, confidence, fresh.compared.equal_rows, parts.decided.rule.digest)
+    )
     draws = np.sort(fresh.votes.draws)
     key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
     attempt = Attempt(key, fresh.used)
@@ -346,7 +347,7 @@ def prices(
         """Return which rows have a wrong answer."""
         return ((actions != y) & (actions < n_classes))[votes]
 
-    # The errors without limits, and whether these rows chose one of the two rules.
+    # The errors of rules without limits, and whether these rows chose this rule or the certified one.
     models = selection.models
     outputs = fresh.outputs
     column = models.score_column
@@ -354,7 +355,7 @@ def prices(
         actions = selection.within([]).answers(outputs) % n_classes
     else:
         actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
-    compared = [("", errors(actions), result.chose)]
+    looser_rules = [("", errors(actions), result.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
@@ -363,14 +364,15 @@ def prices(
                 looser, by_looser = certified(selection.within(rest), fresh, level)
                 if isinstance(looser, Certified):
                     chose = result.chose or looser.chose
-                    compared.append((str(limit), errors(by_looser.answered.actions), chose))
+                    wrong = errors(by_looser.answered.actions)
+                    looser_rules.append((str(limit), wrong, chose))
     # Beside those of the certified rule.
     own = errors(counts.actions)
     priced = []
-    for name, without, chose in compared:
+    for name, without, chose in looser_rules:
         noise = None
         if not chose:
-            # With two added rows of ±1.
+            # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
             squares = (own * 1.0 - without).var() * len(votes) + 2.0
             noise = float(np.sqrt(squares) / len(votes))
         priced.append(Price(name, float(own.mean()), float(without.mean()), noise))

@@ -130,7 +130,7 @@ class Batch:
         table = CountTable.selecting(parts.selection)
         if table is None or not all(test.has_ranks for test in table.tests):
             return None
-        # The selecting rows are the certifying ones, so no model scores them again.
+        # The selecting rows are the certifying ones: their outputs are known, and no model scores them again.
         score = parts.decided.score
         outputs = cache(parts.selection.engine.outputs)
         decided = replace(
@@ -211,14 +211,13 @@ def are_for_ranks(limits: Sequence[Limit], classes: Labels) -> bool:
     on_deferral = ["deferred" in limit.rate.needs for limit in limits]
     if all(on_deferral):
         return False
-    numbers = np.arange(len(classes))  # a row of each class
-    weight = np.ones(len(numbers))
-    strata = Counts.stratified(numbers, [], weight, classes, defers=any(on_deferral)).strata
+    # The rates alone decide. So one row of each class, one place and one bound stand for all of them.
+    y = np.arange(len(classes))
+    strata = Counts.stratified(y, [], np.ones(len(y)), classes, defers=any(on_deferral)).strata
     one_place = Places(strata.place(None))
     for limit in limits:
         if limit.compares:
             return False
-        # The answer is the same for each subgroup and bound.
         overall = replace(limit, rate=replace(limit.rate, by=None), bound=0.5)
         tests = LimitTests.of(overall, strata, one_place)
         if tests is None or not tests.has_ranks:

@@ -64,7 +64,9 @@ class Price:
 
     def __str__(self) -> str:
         words = points_words(self.error - self.without, self.noise)
-        return words if self.noise is not None else f"{words}, {ON_CHOSEN}"
+        if self.noise is None:
+            words += f", {ON_CHOSEN}"
+        return words
 
 
 @frozen_value

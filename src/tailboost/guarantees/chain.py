@@ -91,6 +91,7 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
     # 3. The tests.
     passes = certifying.passes(compress(certifying.tests, is_tested), rules, PART * level)
     if (least > largest).any() or not passes.any():
+        # Along the chain more rows get the first label, and fewer the second.
         likeliest = rules[0 if tested[0].answer == FIRST else -1]
         return Refused(case.rule(likeliest), PART * level, NONE)
     losses = np.where(passes, selecting.loss(rules), np.inf)

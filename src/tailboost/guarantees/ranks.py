@@ -64,7 +64,7 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
     stops = stops_of(shares, below, case.family.n_places, level / n_stops(shares))
     if (stops[:, 1] > stops[:, 0]).any():
         return None
-    # 2. The least loss between them.
+    # 2. The least loss between them. As Python's integers, because 1 is added to the largest of NumPy's.
     thresholds = []
     for place, (largest, least) in enumerate(stops.tolist()):
         within = ends[least : largest + 1]

@@ -14,7 +14,7 @@ from tailboost.solvers import cvar, worst_case_weights
 # of them, .560 with 8, and .566 with 16; with 8 single bounds are up to .028 below those with 4.
 THRESHOLDS = np.arange(8) / 8
 # `shift_upper` tries these divided by √(2 kl) as temperatures t. For a small divergence kl the best t is
-# σ/√(2 kl), and losses in [0, 1] have a standard deviation σ of at most a half.
+# σ/√(2 kl), and losses in [0, 1] have a standard deviation σ of at most a half. The steps are powers of √½.
 DEVIATIONS = STAKES[:8] / 2
 
 
