@@ -199,9 +199,12 @@ class AnsweringClassifier(StatingClassifier):
 
     # -- how rows are read and answered -----------------------------------------------------------------
     #
-    #     rows --_as_table--> table --_read--> what the models read ---------------- \
-    #     groups --_groups_of--> columns --_group_numbers--> numbers of the groups --- --_outputs-->
-    #     probabilities by batch --_label_numbers--> numbers of labels --_labels--> labels
+    #     _as_table        rows as given               a table
+    #     _read            the table                   the models, and the table as they read it
+    #     _group_numbers   groups as given             the number of each row's group
+    #     _outputs         table, numbers of groups    the models' log-probabilities, by batch
+    #     _label_numbers   log-probabilities           numbers of labels, K more for a deferred row
+    #     _labels          numbers of labels           labels, or the value of deferred rows
 
     def _as_table(self, X: Table) -> Table:
         """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
@@ -250,7 +253,7 @@ class AnsweringClassifier(StatingClassifier):
             if is_frame or (names and hasattr(X, "iloc")):
                 check_table(X)
             elif names and np.ndim(X) < 2:
-                raise ValueError(f"got {type(X).__name__}")  # after the words below
+                raise ValueError(f"got {type(X).__name__}")  # the handler begins the message
             if is_frame and {*X.columns} == {*names}:
                 X = X[names]
             if self._trains:
@@ -266,11 +269,11 @@ class AnsweringClassifier(StatingClassifier):
                 f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
                 f"{failure}"
             ) from failure
-        if reset and is_frame and self._trains:
+        if not is_frame:
+            return X
+        if reset and self._trains:
             self._columns = Columns.of(X)
-        if is_frame and self._columns is not None:
-            X = self._columns.read(X)
-        return X
+        return self._columns.read(X) if self._columns else X
 
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""

@@ -100,8 +100,8 @@ class Curve:
         free = limited.within(limited.most)  # a limit that every rule keeps
         loosest = copy(classifier)
         loosest.set_params(objective=problem.objective, limits=[*others, free])
-        if error() in (limited.rate, *problem.rates):  # which an error budget limits too
-            loosest.error_budget = None
+        if error() in (limited.rate, *problem.rates):
+            loosest.error_budget = None  # it would limit a rate that is traded
         loosest_problem = loosest._problem(selection.models.rows.names)
         engine = selection.engine.on(loosest_problem)
         bounds = (
@@ -160,7 +160,7 @@ class Curve:
         of probabilities have no column in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
-        limits = [*self._loosest.limits[:-1], limit]
+        limits = [*self._loosest.limits[:-1], limit]  # its last one is the loosest on this rate
         for rate, _, classifier in reversed(self):  # the least objective first
             if limit.keeps(rate, limit.bound):
                 return classifier._by(classifier.selection_.stated_within(limits))
@@ -322,8 +322,9 @@ def points_along(
     pool = first_rules(engine.family, Program(strata, objective, problem.limits))
     least = engine.select(problem, pool)
     loosest = limited.value(limited.rate.terms(strata).values(least.counts))
-    tightest = limited.value(np.ones(1))  # of equal rates
-    if not limited.compares:
+    if limited.compares:
+        tightest = limited.value(np.ones(1))  # of equal rates: a gap of 0, a ratio of 1
+    else:
         lowest = engine.select(replace(problem, objective=limited), pool)
         tightest = lowest.program.value(lowest.counts)
     for level in np.linspace(loosest, tightest, n_points).round(12).tolist():

@@ -62,8 +62,7 @@ def named_models(models: Model) -> Named:
     """Return fitted models as (name, model) pairs, in forms that neither a fit nor a clone changes.
 
     A dict and a list of pairs keep their names. Models without a name are called by their class, function or
-    score column, and numbered from 1 if several have the same name. What has a ``fit`` is frozen or, if it
-    was fitted outside scikit-learn, a `GivenModel`.
+    score column, and numbered from 1 if several have the same name.
     """
     given: Any = [models]
     if isinstance(models, Mapping):
@@ -82,16 +81,18 @@ def named_models(models: Model) -> Named:
             for i, kind in enumerate(kinds)
         ]
         given = zip(names, given, strict=True)
-    named = []
-    for name, model in given:
-        may_train = hasattr(model, "fit") or isinstance(model, str)  # a name is a learner's
-        if may_train and not isinstance(model, (Scores, GivenModel, FrozenEstimator)):
-            of_sklearn = hasattr(model, "__sklearn_tags__") or not hasattr(
-                model, "predict_proba"
-            )
-            model = FrozenEstimator(model) if of_sklearn else GivenModel(model)
-        named.append((name, model))
-    return named
+    return [(name, _fixed(model)) for name, model in given]
+
+
+def _fixed(model: Model) -> Model:
+    """Return a fitted model in a form that neither a fit nor a clone changes."""
+    # The name of a learner may train too: `refuse_unusable` asks for a fitted model.
+    may_train = hasattr(model, "fit") or isinstance(model, str)
+    if not may_train or isinstance(model, (Scores, GivenModel, FrozenEstimator)):
+        return model
+    if hasattr(model, "predict_proba") and not hasattr(model, "__sklearn_tags__"):
+        return GivenModel(model)  # fitted outside scikit-learn
+    return FrozenEstimator(model)
 
 
 def usable(estimators: Named, rows: Rows) -> Named:

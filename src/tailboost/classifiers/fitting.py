@@ -160,6 +160,7 @@ def fit_models(
                     delayed(_fits_on_table)(learners[name], reader, read, fitted, seed)
                     for name in on_table
                 )
+                # One by one: after Ctrl-C the finished learners stay.
                 fits |= zip(on_table, fits_of_learners, strict=True)
             single_fits = Parallel(**options)(
                 delayed(_fit_alone)(training, weighted, name, learners[name], rows)
@@ -171,7 +172,7 @@ def fit_models(
                     break
                 fits[name].append(fit)
         except KeyboardInterrupt:
-            pass  # what is finished stays, also of the learners that `|=` took one by one
+            pass  # what is finished stays
     return {name: of_model for name, of_model in fits.items() if len(of_model) == len(fitted)}
 
 

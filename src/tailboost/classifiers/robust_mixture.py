@@ -393,9 +393,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             )
             if not fits:  # an interruption, after which `fit_models` returns what is finished
                 raise KeyboardInterrupt
-        fits = {
-            name: fits[name] for name, _ in estimators if name in fits
-        }  # as they were given
+        # In the given order; what an interruption left unfinished is out.
+        fits = {name: fits[name] for name, _ in estimators if name in fits}
         left_out = [name for name, _ in estimators if name not in fits]
         if left_out:
             warn_user(

@@ -242,7 +242,8 @@ class TunedClassifier(SelectingClassifier):
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        check_is_fitted(self, "evidence_")  # `InfeasibleLimitsError.unselected` has one
+        # `InfeasibleLimitsError.unselected` has no rule, but the evidence of its models.
+        check_is_fitted(self, "evidence_")
         X, y = unpack(X, y)
         if (X is None) != (y is None):
             raise ValueError("reweight needs both X and y, or neither")

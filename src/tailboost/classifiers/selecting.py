@@ -143,28 +143,21 @@ class SelectingClassifier(AnsweringClassifier):
         """
         names = rows.names
         self._group_names = names
-        self.group_combinations_ = ()  # of several columns those with a row, by their names
+        self.group_combinations_ = ()
         if len(names.titles) > 1:
+            # Of the numbers that occur, shape (G, c), the names: by column, and then by combination.
             columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
-            occurring = [values[numbers].tolist() for values, numbers in columns]
-            self.group_combinations_ = tuple(zip(*occurring, strict=True))
-        self._column_read = None
-        if self.by_group:
-            read = [
-                j for j, title in enumerate(names.titles) if reads_groups(self.by_group, title)
-            ]
-            if len(read) != 1:
-                named = [
-                    f"by_group={title!r}" for title in names.titles if isinstance(title, str)
-                ]
-                choices = (
-                    " or ".join(named) or "columns with names in a dict, and one name here"
-                )
-                raise ValueError(
-                    f"by_group={self.by_group!r} names no single one of the columns of groups: "
-                    f"give {choices}"
-                )
-            (self._column_read,) = read
+            by_column = [values[numbers].tolist() for values, numbers in columns]
+            self.group_combinations_ = tuple(zip(*by_column, strict=True))
+        read = [j for j, title in enumerate(names.titles) if reads_groups(self.by_group, title)]
+        if self.by_group and len(read) != 1:
+            named = [f"by_group={title!r}" for title in names.titles if isinstance(title, str)]
+            choices = " or ".join(named) or "columns with names in a dict, and one name here"
+            raise ValueError(
+                f"by_group={self.by_group!r} names no single one of the columns of groups: "
+                f"give {choices}"
+            )
+        self._column_read = read[0] if self.by_group else None
 
     def _learn_rule(
         self,

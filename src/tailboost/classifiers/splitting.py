@@ -118,15 +118,16 @@ class Split:
             raise ValueError(
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
             )
-        counted = np.arange(rows.n_given or len(rows))
+        # Indexed, as a split may also be a mask, or count from the end.
+        all_numbers = np.arange(rows.n_given or len(rows))
         # What no split may divide.
         units = numbers if rows.clusters is None else rows.clusters
         fold = np.full(len(rows), -1)
         fitted = []
         for j, (train, test) in enumerate(splits):
             try:
-                is_fitted = np.isin(numbers, counted[np.asarray(train)])
-                is_held_out = np.isin(numbers, counted[np.asarray(test)])
+                is_fitted = np.isin(numbers, all_numbers[np.asarray(train)])
+                is_held_out = np.isin(numbers, all_numbers[np.asarray(test)])
             except IndexError as error:
                 raise ValueError(
                     f"cv: split {j} must be two arrays of row numbers: {error}"

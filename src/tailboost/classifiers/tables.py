@@ -12,12 +12,12 @@ from tailboost.core import Column, Table, TableChangedWarning, frozen_value, tex
 # Number of categories up to which later tables are compared. A column of more has names or free text.
 CATEGORIES_COMPARED = 1000
 # Fraction of new categories above which a warning is given.
-UNKNOWN = 0.1
+MOST_NEW = 0.1
 # Rows from which a column without any known category is an error.
-ROWS_WITHOUT_KNOWN = 20
+ROWS_ALL_NEW = 20
 # What pandas calls columns of numbers, and of categories.
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean")
-NAMES = ("string", "mixed-integer", "mixed", "categorical", "empty")
+CATEGORIES = ("string", "mixed-integer", "mixed", "categorical", "empty")
 
 
 @frozen_value
@@ -52,7 +52,7 @@ class Columns:
             if kind in NUMBERS:
                 numbers.append(position)
                 continue
-            if kind not in NAMES:
+            if kind not in CATEGORIES:
                 raise ValueError(
                     f"column {name!r} has values that are neither numbers nor text, such as "
                     f"{column.iloc[0]!r:.80}: convert or drop it"
@@ -92,13 +92,13 @@ class Columns:
             column = frame.iloc[:, position].dropna()
             new = [value for value in column.unique() if text(value) not in known]
             n_new = int(column.isin(new).sum())
-            if n_new <= UNKNOWN * len(column):
+            if n_new <= MOST_NEW * len(column):
                 continue
             words = (
                 f"column {column.name!r}: {n_new:,} of {len(column):,} values, such as "
                 f"{new[0]!r}, were not in the fit ({', '.join(sorted(known)[:4])} …)"
             )
-            if n_new == len(column) >= ROWS_WITHOUT_KNOWN:
+            if n_new == len(column) >= ROWS_ALL_NEW:
                 raise ValueError(f"{words}: give the columns in the coding of the fit")
             changes.append(words)
         if changes:

@@ -357,7 +357,8 @@ def by_class_number(
     """
     labels = {plain(label): value for label, value in stated.items()}
     unknown = [label for label in labels if label not in numbers]
-    if unknown and not labels.keys() >= numbers.keys():  # a misspelt label, and no absent class
+    # Beside all labels of y an unknown one is of an absent class. Where one of y is left out, it is misspelt.
+    if unknown and numbers.keys() - labels.keys():
         raise ValueError(
             f"{title}: y has no class {unknown[0]!r}, its classes are {list(numbers)}"
         )

@@ -103,7 +103,8 @@ class Scores(OfAnyTable):
     kind: str = "probability"
     missing: float | None = None
 
-    positive_ = 1  # number of the label of high scores; of columns `fit` finds it
+    # Number of the label of high scores. `fit` finds it; log-odds are of the second one, without a fit.
+    positive_ = 1
 
     @property
     def column_list(self) -> list[Any]:
