@@ -183,7 +183,7 @@ class StatingClassifier(OfAnyTable):
             limits = self.rates_.limit_lines()
             selection = self.selection_
             *_, overall = selection.rates([*selection.problem.limits, error()])
-            errors = [overall.texts[2]]  # in percent, if a limit beside it is
+            errors = [overall.texts[2]]  # its numbers; in percent, if a limit beside it is
         texts = [
             f"limit  {kept.name} {kept.limit}  {kept.verdict} ({kept.numbers})"
             for kept in limits

@@ -117,7 +117,8 @@ class Scores(OfAnyTable):
         labels = self.label if isinstance(self.label, (list, tuple)) else [self.label]
         return list(map(plain, labels))
 
-    def __repr__(self, *n_characters: object) -> str:  # scikit-learn may give their number
+    # scikit-learn may ask for a text of at most so many characters.
+    def __repr__(self, *n_characters: object) -> str:
         labels = self.label_list
         if not isinstance(self.label, (list, tuple)):
             labels = labels[0]
