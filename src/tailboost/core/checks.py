@@ -281,7 +281,7 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         return table
     columns = list(map(key, table.columns))
     if sorted(columns) != sorted(labels):
-        if hasattr(table.columns, "step"):
+        if hasattr(table.columns, "step"):  # a RangeIndex: default names
             return np.asarray(table)
         raise ValueError(
             f"{name} must have a column for each class {labels[:20]}, got the columns "

@@ -13,7 +13,7 @@ import numpy as np
 from tailboost.core.array_types import Array, Column, Table
 from tailboost.core.frozen import frozen_object
 
-# By a method of their type: values that nothing here reads as they are, in words of a message.
+# Values that are refused, told by a method that only their type has: what a message says of them.
 UNREAD = {
     "compute": "a collection of Dask, whose rows are not in memory: pass its compute(), or see the "
     "page 'Large tables' of the documentation",
@@ -296,7 +296,7 @@ class Partitions:
         concat = import_module("pandas").concat
         distinct = {name: concat(columns) for name, columns in parts_of.items()}
         index = concat(indexes) if indexes else None
-        if index is not None and not index.index.is_unique:  # each partition begins anew
+        if index is not None and not index.index.is_unique:  # each partition may count from 0
             index = None
         return replace(
             self,

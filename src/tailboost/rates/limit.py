@@ -71,6 +71,8 @@ class Statistic(Bounded):
     form: str
     rate: Rate
 
+    # -- what follows from the form ----------------------------------------------------------------
+
     @cached_property
     def worst(self) -> bool:
         """Whether the largest rate of the family is meant."""
@@ -86,11 +88,13 @@ class Statistic(Bounded):
         """The sign of a bound, "≤" or "≥"."""
         return "≥" if self.form in (AT_LEAST, RATIO) else "≤"
 
-    @property
+    @cached_property
     def sides(self) -> str:
         """The signs of the bounds of each rate for a certificate."""
         has_both = (self.compares or self.form == EACH) and not self.rate.loss
         return "≤≥" if has_both else self.sense
+
+    # -- limits of it ------------------------------------------------------------------------------
 
     def __le__(self, bound: Stated) -> Limit:
         if self.form != GAP:
@@ -116,6 +120,8 @@ class Statistic(Bounded):
     def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""
         return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
+
+    # -- values and words --------------------------------------------------------------------------
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of it; None if one of them is NaN."""
@@ -163,13 +169,13 @@ class Limit(Statistic):
     bound: Stated
     in_percent: bool = field(default=False, compare=False, repr=False)
 
-    # Python reads `0.1 <= rate <= 0.3` as a limit `and` a limit, so a chain asks for a truth value.
-    def __bool__(self, bound: Stated = None) -> NoReturn:
+    def _refuse_chain(self, bound: Stated = None) -> NoReturn:
+        """Raise TypeError: ``0.1 <= rate <= 0.3`` is a limit "and" a limit, and asks for a truth value."""
         raise TypeError(
             f"a limit is neither true nor false; write two limits, not a chain: {self!r}"
         )
 
-    __lt__ = __gt__ = __le__ = __ge__ = __bool__  # these pass a bound
+    __bool__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse_chain  # the comparisons pass a bound
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
@@ -235,6 +241,8 @@ class Limit(Statistic):
         rest = bound_of.get(None, np.nan)
         return np.array([bound_of.get(name, rest) for name in names], float)
 
+    # -- of confusion counts -----------------------------------------------------------------------
+
     def inequalities(self, terms: Terms) -> list[tuple[Floats, float, float]]:
         """Return the inequalities ``⟨matrix, N⟩ + free z ≤ bound`` of the limit over confusion counts N.
 
@@ -263,6 +271,8 @@ class Limit(Statistic):
             raise ValueError(
                 f"{self!r}: a ratio of rates that may be negative has no bound; limit the gap"
             )
+
+    # -- of a gap or ratio -------------------------------------------------------------------------
 
     def interval(self, lower: Floats, upper: Floats) -> tuple[float, float]:
         """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
@@ -298,6 +308,8 @@ class Limit(Statistic):
         a, _ = self.pair
         return np.sqrt(a**2 * variances[..., :, None] + variances[..., None, :])
 
+    # -- of counts and violations ------------------------------------------------------------------
+
     def allowed(self, names: list[Name]) -> Floats:
         """Return the largest share that may count against the limit in each subgroup, NaN for a free one."""
         levels = self.levels(names)
@@ -314,6 +326,8 @@ class Limit(Statistic):
             a, c = self.pair
             largest = largest - a * smallest - c
         return np.fmax(largest, 0.0)
+
+    # -- words -------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)

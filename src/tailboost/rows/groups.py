@@ -44,7 +44,7 @@ CURE_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSIN
 # The most groups in a warning.
 GROUPS_SHOWN = 5
 
-# Printed name of a group or class with an empty text as its name.
+# Printed name of a class or group whose own name is an empty text.
 EMPTY_NAME = "(empty)"
 
 
@@ -141,17 +141,17 @@ class GroupNames:
     titles: tuple[Any, ...]
 
     @classmethod
-    def of(cls, columns: Columns, argument: str, n: int, of: str) -> tuple[Self, Ints]:
+    def of(cls, columns: Columns, argument: str, n: int, table: str) -> tuple[Self, Ints]:
         """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c).
 
         Groups are sorted, or in the order of pandas' categories. The ``columns`` are those of
-        `group_columns`. Messages call the groups ``argument`` and the table ``of``.
+        `group_columns`. Messages call the groups ``argument`` and the rows ``table``.
         """
         values = []
         numbers = np.empty((len(columns), n), np.intp)
         for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
-            check_length(column, words, n, of)
+            check_length(column, words, n, table)
             names, number_of_row = coded(column, words, CURE_OF_MISSING)
             dtype: Any = getattr(column, "dtype", None)
             if getattr(dtype, "ordered", False):

@@ -58,6 +58,7 @@ def stacked(
     for name, given in probabilities.items():
         argument = f"probabilities[{name!r}]"
         of_model = in_class_order(given, argument, classes)
+        # A single column is that of the second of two classes.
         n_columns = np.shape(of_model)[1] if np.ndim(of_model) == 2 else 2
         if n_columns != len(classes):
             raise ValueError(
