@@ -164,12 +164,13 @@ def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
 
 def check_answers(answers: Array, X: Table, name: str) -> None:
     """Raise unless a model has given one answer for each row of a table."""
-    n, n_rows = n_rows_of(answers), n_rows_of(X)
-    if n != n_rows:
+    n = n_rows_of(answers)
+    if n != n_rows_of(X):
         cure = ""
-        if n == len(columns_of(X)):  # as a vectoriser iterates over a data frame
-            cure = f": a model of texts reads the column itself, X[{columns_of(X)[0]!r}]"
-        raise ValueError(f"{name} has {n:,} rows, the table has {n_rows:,}{cure}")
+        titles = columns_of(X)
+        if n == len(titles):  # as a vectoriser iterates over a data frame
+            cure = f": a model of texts reads the column itself, X[{titles[0]!r}]"
+        raise ValueError(f"{name} has {n:,} rows, the table has {n_rows_of(X):,}{cure}")
 
 
 def check_indexes(**of_rows: Any) -> None:

@@ -1,6 +1,5 @@
 """Tables for notebooks and consoles, and limits with their verdicts, as tables and drawings show them."""
 
-import math
 from collections.abc import Collection, Sequence
 from html import escape
 from itertools import compress
@@ -54,7 +53,7 @@ class LimitLine:
 
 def number_or_none(value: float) -> float | None:
     """Return a number; None for NaN."""
-    return None if math.isnan(value) else float(value)
+    return None if value != value else float(value)  # NaN alone differs from itself
 
 
 def filled_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Cells:

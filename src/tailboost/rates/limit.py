@@ -94,7 +94,7 @@ class Statistic(Bounded):
         has_both = (self.compares or self.form == EACH) and not self.rate.loss
         return "≤≥" if has_both else self.sense
 
-    # -- limits of it ------------------------------------------------------------------------------
+    # -- its limits --------------------------------------------------------------------------------
 
     def __le__(self, bound: Stated) -> Limit:
         if self.form != GAP:

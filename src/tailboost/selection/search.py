@@ -229,7 +229,10 @@ class Program(Derived):
     def __post_init__(self) -> None:
         strata, objective = self.strata, self.objective
         minimised, *limited = (each.rate.terms(strata) for each in (objective, *self.limits))
-        self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
+        of_error = minimised
+        if objective != OVERALL_ERROR:
+            of_error = OVERALL_ERROR.rate.terms(strata)
+        self.errors = of_error.beyond(0.0)[0]
         if objective == OVERALL_ERROR and strata.defers:
             tie = TIE_PRICE * deferred().terms(strata).top
             minimised = replace(minimised, top=minimised.top + tie)
