@@ -216,29 +216,31 @@ class Counts:
         truth = label_column(y_true, "y_true")
         n = len(truth)
         check_length(answers, "answers", n, "y_true")
-        draws = np.ndim(answers) == 2
+        are_drawn = np.ndim(answers) == 2
 
         # Which rows are deferred: by the mask, or by the answer, unless a label is called so.
-        if deferred is not None:
-            deferred = check_deferred(deferred, n)
+        defers = deferred is not None
+        is_deferred = np.zeros(n, bool)
+        if defers:
+            is_deferred = check_deferred(deferred, n)
         is_review = np.asarray(answers) == HUMAN_REVIEW
         if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
             # No rate reads the answers of deferred rows: they get the true label.
             answers = np.where(is_review, truth, np.asarray(answers, object))
-            deferred = is_review if deferred is None else is_review | deferred
-        if draws and deferred is not None:
+            is_deferred = is_deferred | is_review
+            defers = True
+        if are_drawn and defers:
             raise ValueError(
                 "deferred: a randomised rule has probabilities of deferral instead"
             )
 
         # The numbers of the labels, of the answers and of the groups.
-        predicted = truth if draws else label_column(answers, "answers")
+        predicted = truth if are_drawn else label_column(answers, "answers")
         if labels is None:
             labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
         classes = label_column(labels, "labels")
         actions = positions(predicted, classes, "answers")
-        if deferred is not None:
-            actions = np.where(deferred, len(classes), actions)
+        actions = np.where(is_deferred, len(classes), actions)
         names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")
         weights = check_weights(sample_weight, n)
         rows = cls.stratified(
@@ -247,10 +249,10 @@ class Counts:
             weights / weights.max(),  # no sum of these overflows
             classes,
             names,
-            defers=deferred is not None,
+            defers=defers,
             costs=check_costs(costs, n, classes),
         )
-        if not draws:
+        if not are_drawn:
             return replace(rows, actions=actions)
 
         # Each answer of a randomised rule is a row with its part of the weight.
