@@ -283,8 +283,7 @@ class Fresh:
             )
         labels, classes = given_answers(answers, rows)
         actions = positions(labels, classes, "model")
-        if deferred is not None:
-            actions[check_deferred(deferred, len(rows))] = len(classes)
+        actions[check_deferred(deferred, len(rows))] = len(classes)
         rule = Decision(defers=deferred is not None)
         return cls(
             replace(_stratified(rows, rule, classes, cost_range), actions=actions),

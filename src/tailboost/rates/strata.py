@@ -220,9 +220,7 @@ class Counts:
 
         # Which rows are deferred: by the mask, or by the answer, unless a label is called so.
         defers = deferred is not None
-        is_deferred = np.zeros(n, bool)
-        if defers:
-            is_deferred = check_deferred(deferred, n)
+        is_deferred = check_deferred(deferred, n)
         is_review = np.asarray(answers) == HUMAN_REVIEW
         if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
             # No rate reads the answers of deferred rows: they get the true label.
@@ -281,8 +279,8 @@ class Counts:
 
 
 def check_deferred(value: Column, n: int) -> Mask:
-    """Return the argument ``deferred``, a mask of n rows, as booleans."""
-    mask = np.asarray(value)
+    """Return the argument ``deferred``, a mask of n rows, as booleans; None defers no row."""
+    mask = np.asarray(np.zeros(n) if value is None else value)
     if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
         raise ValueError(f"deferred must be a mask of shape ({n},), True or False for each row")
     return mask.astype(bool)

@@ -232,10 +232,10 @@ class Program(Derived):
         of_error = minimised
         if objective != OVERALL_ERROR:
             of_error = OVERALL_ERROR.rate.terms(strata)
-        self.errors = of_error.beyond(0.0)[0]
-        if objective == OVERALL_ERROR and strata.defers:
+        elif strata.defers:
             tie = TIE_PRICE * deferred().terms(strata).top
             minimised = replace(minimised, top=minimised.top + tie)
+        self.errors = of_error.beyond(0.0)[0]
         self.terms = [minimised, *limited]
         level = self.level if objective.rate.is_ratio else 0.0
         above_level = minimised.beyond(level)[minimised.mass > 0] / minimised.scale
