@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -106,7 +105,8 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
     labels: Sequence[Any] = ()
     if isinstance(items[0], (tuple, list)):
         items, *others = zip(*items, strict=True)
-        labels = [np.asarray(label).item() for label in chain(*others[:1])]
+        if others:
+            labels = [np.asarray(label).item() for label in others[0]]
     rows = np.stack([*map(np.asarray, items)])
     if hasattr(items[0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
         rows = np.moveaxis(rows, 1, -1)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from tailboost.core import Floats, frozen_object, frozen_value
 from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.rates import GAP, Sample, Statistic
-from tailboost.rates.bounds import STAKES
+from tailboost.rates.bounds import POWERS
 
 # Cap of wealths, and of their logarithms: JSON has no infinity.
 LARGEST_WEALTH = 1e300
@@ -44,7 +44,7 @@ class Wealth:
 
     bound: float  # in [0, 1]: the tested bound
     # Log wealth in play by stake.
-    log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(STAKES)
+    log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(POWERS)
     batches: int = 0  # batches so far
 
     def add(self, losses: ArrayLike) -> Self:
@@ -57,9 +57,9 @@ class Wealth:
         logs = np.logaddexp(self.log_wealths, -math.log(j * (j + 1)))
         if self.bound > 0.0:
             with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
-                logs = logs + np.log1p(STAKES[:, None] * (values / self.bound - 1.0)) @ counts
+                logs = logs + np.log1p(POWERS[:, None] * (values / self.bound - 1.0)) @ counts
         elif values[-1] > 0.0:  # impossible under a bound of 0
-            logs = np.full(len(STAKES), np.inf)
+            logs = np.full(len(POWERS), np.inf)
         logs = logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH)
         return replace(self, log_wealths=tuple(logs.tolist()), batches=j)
 

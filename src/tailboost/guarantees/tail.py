@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from tailboost.core import Floats
 from tailboost.rates import Rate
-from tailboost.rates.bounds import STAKES, betting_upper
+from tailboost.rates.bounds import POWERS, betting_upper
 from tailboost.solvers import cvar, worst_case_weights
 
 # Thresholds θ of a tail. In four populations at two α and two numbers of rows the mean bound is .559 with 4
@@ -15,7 +15,7 @@ from tailboost.solvers import cvar, worst_case_weights
 THRESHOLDS = np.arange(8) / 8
 # `shift_upper` tries these divided by √(2 kl) as temperatures t. For a small divergence kl the best t is
 # σ/√(2 kl), and losses in [0, 1] have a standard deviation σ of at most a half. The steps are powers of √½.
-DEVIATIONS = STAKES[:8] / 2
+DEVIATIONS = POWERS[:8] / 2
 
 
 def tail_upper(losses: Floats, alpha: float, delta: float = 0.05) -> float:

@@ -16,7 +16,7 @@ from tailboost.core import Array, Floats, Ints
 
 # Powers of √½ from 1 to a thousandth. They are the stakes of bets on later rows, which have even weights
 # (`tailboost.guarantees.bets`). Here they are the weights of bets, whose stakes are as their inverses.
-STAKES = 2.0 ** (-0.5 * np.arange(21))
+POWERS = 2.0 ** (-0.5 * np.arange(21))
 
 
 # -- error rates -------------------------------------------------------------------------------------------
@@ -165,33 +165,36 @@ def pair_p_value(
     if largest_p2 <= 0.0:  # no rates satisfy the hypothesis
         return 0.0
 
-    def statistic(x1: Array, x2: Array) -> Floats:
+    def statistic(first: Array, second: Array) -> Floats:
         """Return the distance of counts from the hypothesis in standard errors, negative outside of it.
 
         The distance is ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at a point near the counts on the
         boundary of the hypothesis ``a p₁ − p₂ ≥ c``.
         """
         p2 = np.clip(
-            (x1 + x2 - n1 * gap / factor) / (n1 / factor + n2), 0.0, min(1.0, largest_p2)
+            (first + second - n1 * gap / factor) / (n1 / factor + n2), 0.0, min(1.0, largest_p2)
         )
         p1 = (gap + p2) / factor
         variance = factor**2 * p1 * (1.0 - p1) / n1 + p2 * (1.0 - p2) / n2
         standard_error = np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
-        return (factor * x1 / n1 - x2 / n2 - gap) / standard_error
+        return (factor * first / n1 - second / n2 - gap) / standard_error
 
     observed = float(statistic(np.array(x1), np.array(x2)))
     normal = float(ndtr(observed))
     if normal > max(FAR, level):
         return normal
+
+    # The interval of the nuisance parameter p₂, and p₁ on the boundary of the hypothesis.
     gamma = min(NUISANCE, level / 20)
     low, high = map(float, clopper_pearson_interval(x2 / n2, n2, 1.0 - gamma))
     if low > largest_p2:  # the hypothesis is wrong with a confidence of 1 − γ
         return gamma
     p2 = np.linspace(low, min(high, largest_p2), GRID)
-    p1 = np.minimum((gap + p2) / factor, 1.0)  # on the boundary
+    p1 = np.minimum((gap + p2) / factor, 1.0)
     width = DEVIATIONS * np.sqrt(n2 * p2 * (1.0 - p2)) + 8.0
     smallest = int(max(0.0, (n2 * p2 - width).min()))
     counts = np.arange(smallest, int(min(n2, (n2 * p2 + width).max())) + 1.0)
+
     # By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding, so
     # that the observed counts are in the region.
     most_errors = np.full(len(counts), -1)
@@ -203,6 +206,7 @@ def pair_p_value(
         above = np.where(is_inside, above, middle)
     most_errors[counts >= x2] = np.maximum(most_errors[counts >= x2], x1)
     most_errors = np.maximum.accumulate(most_errors)  # the region becomes monotone
+
     # By p₂ and second count; the first group has at most `most_errors` errors.
     probabilities = binom.pmf(counts, n2, p2[:, None]) * binom.cdf(most_errors, n1, p1[:, None])
     in_region = probabilities.sum(axis=1)
@@ -225,10 +229,10 @@ def _log_wealth(mean: float, values: Floats, counts: Ints, delta: float) -> floa
     (m − ℓ)/√(m(1 − m)) and (m − ℓ)/(1 − m) are positive.
     """
     variance_ratio = (1.0 - mean) / (counts.sum() * mean)
-    stakes = np.minimum(math.sqrt(-1.5 * math.log(delta) * variance_ratio) / STAKES, 1.0)
+    stakes = np.minimum(math.sqrt(-1.5 * math.log(delta) * variance_ratio) / POWERS, 1.0)
     with np.errstate(divide="ignore"):  # a stake of 1 may lose everything
         logs = np.log1p(stakes[:, None] * ((mean - values) / (1.0 - mean))) @ counts
-    return float(np.logaddexp.reduce(logs + np.log(STAKES / STAKES.sum())))
+    return float(np.logaddexp.reduce(logs + np.log(POWERS / POWERS.sum())))
 
 
 def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:

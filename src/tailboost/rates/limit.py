@@ -316,9 +316,10 @@ class Limit(Statistic):
         return levels if self.sense == "≤" else 1.0 - levels
 
     def violation(self, largest: Floats, smallest: Floats) -> Floats:
-        """Return the violation by the largest and the smallest of ± (rate − level); 0 for NaN.
+        """Return by how much the limit is violated; 0 if it is kept, and for NaN.
 
-        The sign is that of the limit, as in `SIGNS`. Of compared rates the level is 0, and no pair has less
+        ``largest`` and ``smallest`` are those of the subgroups' excesses, rate minus level times the number
+        in `SIGNS`. Of compared rates the level is 0, and no pair has less
         room than the largest and the smallest one. For a ratio the sign is −1, so ``largest`` is minus the
         smallest rate, and ``smallest`` minus the largest.
         """

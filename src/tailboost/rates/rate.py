@@ -7,7 +7,6 @@ costs. A family has the same rate in each of several subgroups.
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -179,7 +178,7 @@ class Rate(Bounded):
             "deferral": charges,
             "deferred": charges or HUMAN_REVIEW in answers or len(answers) > 1,
         }
-        return tuple(compress(is_needed, is_needed.values()))
+        return tuple(name for name, needed in is_needed.items() if needed)
 
     @cached_property
     def wanted(self) -> str:
@@ -243,8 +242,9 @@ class Rate(Bounded):
                 return numbers >= 0
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
-            known = {LABEL: own, HUMAN_REVIEW: K}
-            return numbers == (known[part] if part in known else number_of(part, strata))
+            if part == LABEL:
+                return numbers == own
+            return numbers == (K if part == HUMAN_REVIEW else number_of(part, strata))
 
         counted, among = (
             np.array(
@@ -255,6 +255,8 @@ class Rate(Bounded):
         top = counted.max(axis=0)
         bottom = among.max(axis=0)
         if self.kind == "f_score":
+            # Found rows of the class are in both pairs, missed ones in the first, false alarms in the second:
+            # they weigh 1, β²/(1 + β²) and 1/(1 + β²).
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix:
             costs = np.array(self.matrix, float)

@@ -97,7 +97,10 @@ def _as_python(piece: re.Match[str]) -> str:
 
 
 def _value(node: Any) -> Any:
-    """Return the number, text, tuple, dict, rate or limit of a syntax tree; a name is text."""
+    """Return the number, text, tuple, dict, rate or limit of a syntax tree; a name is text.
+
+    A tree is not understood if no case returns.
+    """
     match node:
         case ast.Name():
             return node.id

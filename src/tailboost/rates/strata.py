@@ -137,6 +137,13 @@ class Counts:
         costs : ndarray of shape (n, K) or (n, A), optional
             Cost of each action for each row; deferral costs nothing by default.
         """
+        labels = plain(tuple(classes))
+        if defers and HUMAN_REVIEW in labels:
+            raise ValueError(
+                f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the "
+                "class another name, or leave out deferral"
+            )
+
         # The combinations of groups that occur, and the stratum of each row.
         combination = crossed(groups, len(y))
         n_combinations = combination.max(initial=0) + 1
@@ -153,14 +160,7 @@ class Counts:
         mass: Any = np.bincount(stratum, share, n_strata)
         squares = np.bincount(stratum, share**2, n_strata)
         size = mass**2 / np.where(squares > 0, squares, 1.0)  # 0 without rows
-        labels, titles, values = plain(
-            (tuple(classes), names.titles, tuple(map(tuple, names.values)))
-        )
-        if defers and HUMAN_REVIEW in labels:
-            raise ValueError(
-                f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the "
-                "class another name, or leave out deferral"
-            )
+        titles, values = plain((names.titles, tuple(map(tuple, names.values))))
         strata = Strata(labels, titles, values, combinations, mass, size, defers)
         if costs is not None:
             # A cost of deferral is left out without deferral; a missing one is 0.

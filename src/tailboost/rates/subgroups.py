@@ -30,15 +30,14 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
     tuples of a value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
     """
     # The values of each axis, a column of groups or the classes, with the masks of their strata.
+    numbers = np.tile(
+        strata.combinations.T, strata.n_classes
+    )  # of groups, by column and stratum
     axes: dict[Name, Any] = {
-        title: [(value, number == i) for i, value in enumerate(values)]
-        for title, values, number in zip(
-            (*strata.columns, CLASS),
-            (*strata.values, strata.classes),
-            (*np.tile(strata.combinations.T, strata.n_classes), strata.y),
-            strict=True,
-        )
+        title: [(group, number == k) for k, group in enumerate(groups)]
+        for title, groups, number in zip(strata.columns, strata.values, numbers, strict=True)
     }
+    axes[CLASS] = [(label, strata.y == k) for k, label in enumerate(strata.classes)]
     if by in (GROUP, CELL):
         if not strata.columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
@@ -47,6 +46,7 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
             for title in strata.columns
             for value, mask in axes[title]
         ]
+    # None is everything from here on, also beside a column without a name, whose title is None.
     axes[EVERYTHING] = [(EVERYTHING, strata.mass >= 0.0)]
 
     # A subgroup has one value of each axis in `by`.

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -207,15 +206,13 @@ class GroupNames:
         A column is one of the fit if a row has a group of that column: then all groups of the fit are values.
         If all columns are of the fit, its ``combinations`` exist; of a single column these are all values.
         """
-        columns = tuple(of_fit)
-        if len(columns) == len(self.titles) == 1:
-            columns = self.titles  # a single column needs no name
-        groups_of_fit = dict(zip(columns, of_fit.values(), strict=True))
+        if len(of_fit) == len(self.titles) == 1:  # a single column needs no name
+            of_fit = dict(zip(self.titles, of_fit.values(), strict=True))
         values = []
         are_of_fit = bool(self.titles)
         for title, own in zip(self.titles, self.values, strict=True):
             groups = own.tolist()
-            known = groups_of_fit.get(title, ())
+            known = of_fit.get(title, ())
             if set(known).isdisjoint(groups):
                 are_of_fit = False
                 known = ()
@@ -225,7 +222,8 @@ class GroupNames:
             return names, ()
         if len(values) == 1:
             return names, tuple((value,) for value in values[0])
-        return names, tuple(map(itemgetter(*map(columns.index, self.titles)), combinations))
+        order = [[*of_fit].index(title) for title in self.titles]
+        return names, tuple(tuple(each[j] for j in order) for each in combinations)
 
 
 #: The names of the groups of rows without any.
@@ -293,21 +291,21 @@ def group_numbers(
     if not n:
         return np.zeros(0, np.intp)
     columns = with_missing_group(columns, rule_groups)
-    is_alone = len(columns) == 1 and None in (title, *columns)  # and needs no name
-    if title not in columns and not is_alone:
+    if len(columns) == 1 and None in (title, *columns):  # a single column needs no name
+        columns = {title: next(iter(columns.values()))}
+    if title not in columns:
         raise ValueError(
             f"groups has the columns {list(columns)}: the rule reads "
             f"{'one column' if title is None else f'the column {title!r}'}"
         )
-    entries = columns.get(title, next(iter(columns.values())))
+    entries = columns[title]
     check_length(entries, "groups", n, "rows")
     if others is not None:
         number_of = {group: number for number, group in enumerate(rule_groups)}
         labels = np.asarray(entries, object).tolist()
         return np.array([number_of.get(label, others) for label in labels], np.intp)
     words = column_words("groups", title)
-    labels = label_column(entries, words)
-    return positions(labels, rule_groups, words, "groups not seen in fit")
+    return positions(label_column(entries, words), rule_groups, words, "groups not seen in fit")
 
 
 # -- names of groups, and rows in groups that a certificate does not name ----------------------------------

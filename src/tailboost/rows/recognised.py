@@ -60,7 +60,7 @@ def share_of_copies(hashes: Hashes, y: Ints) -> float:
                     f"{'' if part is counts else ' of a label'} occur {k} times, or a "
                     f"multiple of {k}, which is no chance. {CURE_OF_COPIES}"
                 )
-    repeating = [np.mean(part > 1) for part in counts_by_label if len(part) >= LEAST_CONTENTS]
+    repeating = [np.mean(each > 1) for each in counts_by_label if len(each) >= LEAST_CONTENTS]
     if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
         raise LeakageError(
             f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "
@@ -171,14 +171,14 @@ class Seen:
         counts = np.unique_counts(self.digests).counts
         return int(counts[counts > 1].sum())
 
-    def beside(self, known: Seen) -> Seen:
+    def in_form_of(self, known: Seen) -> Seen:
         """Return these rows in the form of known rows, up to their limit."""
         new = self.named if self.named and known.of_scores is True else self
         return new.up_to(known.limit)
 
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
-        new = self.beside(known)
+        new = self.in_form_of(known)
         if not len(new):
             return float("nan")
         return float(np.isin(new.digests, known.digests).mean())
@@ -190,14 +190,16 @@ class Seen:
         For either reason they repeat if they are the same table, or if one is a part of the other and is so
         large that chance hardly makes it one.
         """
-        new = self.beside(known)
+        new = self.in_form_of(known)
         used = known.up_to(new.limit)
         if new.of_scores != known.of_scores or not len(new) or not len(used):
             return False
         small, large = sorted((new, used), key=len)
         values, counts = np.unique_counts(small.digests)
-        ends = [np.searchsorted(large.digests, values, side) for side in ("left", "right")]
-        n_common = int(np.minimum(counts, ends[1] - ends[0]).sum())
+        first, end = (
+            np.searchsorted(large.digests, values, side) for side in ("left", "right")
+        )
+        n_common = int(np.minimum(counts, end - first).sum())
         if equal_rows == "copies" and n_common > _most_by_chance(small, large):
             return True
         if n_common < len(small):
