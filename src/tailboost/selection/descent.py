@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from tailboost.core import Array, Floats, Ints, Mask, frozen_object
+from tailboost.core import Array, Floats, Ints, Mask, Model, frozen_object
 from tailboost.rates import SIGNS, Counts, Limit, Statistic, Terms
 
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
@@ -80,6 +80,8 @@ class Candidate(NamedTuple):
 
 class Family(Protocol):
     """Rules on selection data, as the search chooses among them. A rule is an array."""
+
+    models: Sequence[Model] = ()  # of groups, if rules estimate them
 
     def best(self, costs: Floats) -> Candidate:
         """Return the rule of least expected cost, for the costs of actions (S, A)."""

@@ -229,12 +229,10 @@ def answering(model: Model) -> Decided:
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
     classes = getattr(model, "classes_", None)
-    if classes is not None:
-        classes = label_column(classes, "classes_")
     # The training rows are not known, those of models inside may be.
     own = Known(Records(), score_labels=model.label_list if isinstance(model, Scores) else ())
     return Decided(
-        classes,
+        None if classes is None else label_column(classes, "classes_"),
         NO_RULE,
         (),
         (own, *known_within(model)),
@@ -257,11 +255,11 @@ def known_within(
         model = model.__self__
     model, steps = final_model(model)
     inside = (*around, model)
-    for number, step in enumerate(steps):
-        yield from known_within(step, (*before, *steps[:number]), inside)
+    for step in steps:
+        yield from known_within(step, before, inside)
+        before = (*before, step)
     if any(model is each for each in around):
         return
-    before = (*before, *steps)
     is_ours = isinstance(model, Answers)
     if is_frozen and (steps or not is_ours):
         yield Known(Records())

@@ -375,7 +375,11 @@ class Selection:
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
         engine = self.engine
-        # By group the selection finds favourable rows, as in a ratio; on rows of a fit errors are small.
+        # A rate has no interval where the selection finds favourable rows: a ratio, whose denominator depends
+        # on the answers, and the rates of thresholds by group. The true overall error of two, three or four
+        # groups was above its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none;
+        # with one threshold it was above in 8 of 150 and below in 3. The miss rates of 20 groups were inside
+        # in 42 %. On rows of a fit errors are small.
         has_none = engine.family.group_column is not None or engine.models.rows.fitted
         return RateTable.counted(
             stated,
@@ -434,10 +438,9 @@ class Selection:
         and with costs of rows.
         """
         family = self.engine.family
-        is_whole = self.problem.error_budget is None and family.data.costs is None
-        if not isinstance(family, Thresholds) or not is_whole:
+        if self.problem.error_budget is not None or family.data.costs is not None:
             return None
-        return replace(family, most=FEW)
+        return replace(family, most=FEW) if isinstance(family, Thresholds) else None
 
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""

@@ -214,12 +214,6 @@ class RateTable:
     ) -> Self:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
-        A rate has no interval where the selection finds favourable rows: a ratio, whose denominator depends
-        on the answers, and the rates of thresholds by group. The true overall error of two, three or four
-        groups was above its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none;
-        with one threshold it was above in 8 of 150 and below in 3. The miss rates of 20 groups were inside
-        in 42 %.
-
         Parameters
         ----------
         stated : iterable of Rate or Limit

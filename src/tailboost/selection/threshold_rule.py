@@ -199,11 +199,10 @@ class ThresholdRule(StoredRule):
             column = table[self.column]
             if np.isscalar(groups) and groups in names:
                 groups = table[groups]
-        if np.ndim(column) > 1 and np.shape(column)[1] > 1:
-            raise ValueError(
-                f"score has {np.shape(column)[1]} columns; give the one of the score"
-            )
-        if np.ndim(column) == 0 and np.isscalar(groups):  # one row
+        shape = np.shape(column)
+        if len(shape) > 1 and shape[1] > 1:
+            raise ValueError(f"score has {shape[1]} columns; give the one of the score")
+        if shape == () and np.isscalar(groups):  # one row
             groups = np.atleast_1d(groups)
         return column, groups
 

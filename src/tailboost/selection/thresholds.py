@@ -9,7 +9,7 @@ Axes: m places, V bins, S strata, A actions, and W entries of the counts of an a
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -102,8 +102,6 @@ class Thresholds(Family):
     most: int = MOST
     ascending: tuple[Floats, ...] = ()
 
-    models: ClassVar[tuple[()]] = ()  # no group is estimated
-
     def __post_init__(self) -> None:
         data = self.data
         strata = data.strata
@@ -130,34 +128,49 @@ class Thresholds(Family):
             costs = sums[self.bin, n_strata + stratum] / weights[:, None]
         self.merged = Counts(strata, stratum, weights, costs)
 
-        # A bin has a chance of the second label in each place.
-        of_places = np.eye(self.n_places)[self.place].T @ counted + LEAST_SHARE  # (m, V)
-        mean = np.bincount(in_bin, data.weights * self.chance, n_bins) / of_places.sum(axis=0)
-        mass = np.bincount(np.intp(self.n_places) * strata.y + self.place, strata.mass)
-        self.chances = chances_within(of_places, mean, (mass + LEAST_SHARE).reshape(2, -1, 1))
-
-        # Expected rows have the label by its chance: in each stratum as many as were counted.
-        p = self.chances[self.place]
-        of_both = counted + np.roll(counted, len(strata.combinations), axis=0)
-        expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
-        expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
+        # The search adds up expected rows, which are smooth, and tests rows of which half are counted.
+        of_second = np.bincount(in_bin, data.weights * self.chance, n_bins)
+        self.chances, expected = self._expected(counted, of_second)
         self.weights = (counted + expected) / 2.0 * strata.size.sum()
 
         # Only a cut above a bin with rows of its place makes another rule.
-        self.cuts = [
-            np.append(0, 1 + np.flatnonzero(in_place > LEAST_SHARE)) for in_place in of_places
-        ]
         below = np.pad(expected.cumsum(axis=1), ((0, 0), (1, 0)))
+        self.cuts = [
+            np.append(0, 1 + np.flatnonzero(counted[self.place == number].any(axis=0)))
+            for number in range(self.n_places)
+        ]
         self.below = [
             below[np.ix_(self.place == number, cuts)] for number, cuts in enumerate(self.cuts)
         ]
 
+    def _expected(self, counted: Floats, of_second: Any) -> tuple[Floats, Floats]:
+        """Return the chance of the second label in each bin of each place, and the rows expected by it.
+
+        The chances have the shape (m, V), and the rows (S, V), as many in each stratum as were ``counted``. A
+        chance starts as that of the bin over all places, in which ``of_second`` of the rows are expected to
+        have the second label, (V,). Iterative proportional fitting scales the expected rows by label, place
+        and bin until they sum to the counted rows of each bin in each place, and to the mass of each label
+        there.
+        """
+        strata = self.data.strata
+        of_places = np.eye(self.n_places)[self.place].T @ counted + LEAST_SHARE  # (m, V)
+        mass = np.bincount(np.intp(self.n_places) * strata.y + self.place, strata.mass)
+        mean = (of_second / of_places.sum(axis=0)).clip(LEAST_SHARE, 1.0 - LEAST_SHARE)
+        fitted = np.stack([1.0 - mean, mean])[:, None] * of_places  # (2, m, V)
+        for _ in range(SCALINGS):
+            fitted *= (mass + LEAST_SHARE).reshape(2, -1, 1) / fitted.sum(axis=2, keepdims=True)
+            fitted *= of_places / fitted.sum(axis=0)
+        chances = fitted[1] / of_places
+        p = chances[self.place]
+        of_both = counted + np.roll(counted, len(strata.combinations), axis=0)
+        expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
+        expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
+        return chances, expected
+
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
-        if (
-            "bin" not in state
-        ):  # in files of earlier versions, of which some have scores with the sign
-            if "scores" in state:
+        if "bin" not in state:  # in files of earlier versions
+            if "scores" in state:  # with the sign
                 self.score = self.sign * state["scores"]
             self.__post_init__()
 
@@ -226,10 +239,10 @@ class Thresholds(Family):
             if len(move) > 1:
                 near = np.searchsorted(cuts, rule[place, side]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
-            below = FIRST if side == 0 else DEFERRED
-            above = SECOND if side == last else DEFERRED
             rows = np.flatnonzero(self.place[merged.stratum] == place)
             n_passed = np.searchsorted(self.bin[rows], cuts)
+            below = FIRST if side == 0 else DEFERRED
+            above = SECOND if side == last else DEFERRED
             passed = changes(merged, rows, n_passed, above, np.full_like(merged.stratum, below))
             axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
@@ -270,8 +283,8 @@ class Thresholds(Family):
     def bins(self, scores: Floats, place: Ints) -> Ints:
         """Return the bin of each score, shape (n,), on the sides of the edges as they are written."""
         bins = np.zeros(len(scores), least_type(len(self.edges)))
-        inner = np.tile(self.edges[1:-1], (self.n_places, 1))
-        for number, edges in enumerate(self.decimals(inner)):
+        inner = self.edges[1:-1]
+        for number, edges in enumerate(self.decimals(np.tile(inner, (self.n_places, 1)))):
             here = place == number
             bins[here] = bins_between(edges, scores[here])
         return bins
@@ -299,18 +312,3 @@ def edges_of(scores: Floats, data: Counts, most: int) -> Floats:
         if len(own):
             edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
     return np.unique(np.concatenate(edges))
-
-
-def chances_within(counted: Floats, mean: Floats, mass: Any) -> Floats:
-    """Return the probability of the second label in each bin of each place, shape (m, V).
-
-    It starts as the ``mean`` of the bin over all places, (V,). Iterative proportional fitting scales the
-    expected rows by label, place and bin until they sum to the rows that are ``counted`` in each bin, (m, V),
-    and to the ``mass`` of each label in each place, (2, m, 1).
-    """
-    mean = mean.clip(LEAST_SHARE, 1.0 - LEAST_SHARE)
-    expected = np.stack([1.0 - mean, mean])[:, None] * counted  # (2, m, V)
-    for _ in range(SCALINGS):
-        expected *= mass / expected.sum(axis=2, keepdims=True)
-        expected *= counted / expected.sum(axis=0)
-    return expected[1] / counted

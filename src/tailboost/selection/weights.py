@@ -111,10 +111,8 @@ class ClassWeights(Family):
 
     def best(self, costs: Floats) -> Candidate:
         """Return the rule of least expected cost: scaled to at most 1, and centred so that most are 0."""
-        middle = np.sort(costs, axis=1)[
-            :, [costs.shape[1] // 2]
-        ]  # often the cost of most actions
-        centred = costs - middle
+        # The middle cost is often that of most actions.
+        centred = costs - np.sort(costs, axis=1)[:, [costs.shape[1] // 2]]
         rule = centred / max(np.abs(centred).max(), 1e-300)
         return Candidate(rule, self.counts(rule))
 
