@@ -68,13 +68,13 @@ def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_
 def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
     """Of all rules tried: binomial tests by hand, of each group at half of the level, up to a failure."""
     tried = []
-    own_pass = LimitTests.pass_on
+    own_pass = LimitTests.passes_on
 
     def passes(test, fresh, *given):
         tried.append((test, fresh, own_pass(test, fresh, *given)))
         return tried[-1][2]
 
-    monkeypatch.setattr(LimitTests, "pass_on", passes)
+    monkeypatch.setattr(LimitTests, "passes_on", passes)
     limits = {1: "precision(1, by=g) >= .5", 0: "precision(0, by=g) >= .7"}
     n_between = n_ends = n_without = 0
     for seed in range(12):

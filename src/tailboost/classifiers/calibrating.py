@@ -355,7 +355,7 @@ def prices(
         actions = selection.within([]).answers(outputs) % n_classes
     else:
         actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
-    looser_rules = [("", errors(actions), result.chose)]
+    unlimited = [("", errors(actions), result.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
@@ -364,12 +364,11 @@ def prices(
                 looser, by_looser = certified(selection.within(rest), fresh, level)
                 if isinstance(looser, Certified):
                     chose = result.chose or looser.chose
-                    wrong = errors(by_looser.answered.actions)
-                    looser_rules.append((str(limit), wrong, chose))
+                    unlimited.append((str(limit), errors(by_looser.answered.actions), chose))
     # Beside those of the certified rule.
     own = errors(counts.actions)
     priced = []
-    for name, without, chose in looser_rules:
+    for name, without, chose in unlimited:
         noise = None
         if not chose:
             # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.

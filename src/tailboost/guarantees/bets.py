@@ -1,6 +1,6 @@
 """Bets against the bounds of a certificate on later rows, which hold after any number of batches.
 
-A bet is that numbers in [0, 1] have a mean above a limit. If the mean is at most the limit, its `Wealth` is a
+A bet is that numbers in [0, 1] have a mean above a bound. If the mean is at most the bound, its `Wealth` is a
 nonnegative supermartingale that starts at 1. So is the mean wealth of the bets against one bound, which is
 the evidence against it (`Bets`). The rows of a batch must be in random order.
 """
@@ -89,7 +89,7 @@ class Bets:
         if any(sample.high <= sample.low for sample in samples):
             return self  # a rate with one possible value breaks no bound
         new = bets_of(self.bound, samples)
-        before = self.wealths or [Wealth(bet.limit) for bet in new]
+        before = self.wealths or [Wealth(bet.bound) for bet in new]
         after = [each.add(bet.numbers) for each, bet in zip(before, new, strict=True)]
         sums = [(len(each.rows), each.among.sum(), each.values.sum()) for each in samples]
         return replace(self, wealths=tuple(after), sums=self.sums + sums)
@@ -122,10 +122,10 @@ class Bets:
 
 
 class Bet(NamedTuple):
-    """A bet that numbers in [0, 1], shape (n,), have a mean above a limit."""
+    """A bet that numbers in [0, 1], shape (n,), have a mean above a bound."""
 
     numbers: Floats
-    limit: float
+    bound: float
 
 
 def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
@@ -143,7 +143,7 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
         bets.append(_bet_above(bound.upper, sample))
     if bound.sense != "≤":  # an upper bound on the complement
         bets.append(_bet_above(sample.low + sample.high - bound.lower, sample.mirrored))
-    return [bet for bet in bets if bet.limit < 1.0]  # 1 cannot be broken
+    return [bet for bet in bets if bet.bound < 1.0]  # 1 cannot be broken
 
 
 def _bet_above(bound: float, sample: Sample) -> Bet:

@@ -238,16 +238,16 @@ class Certificate:
                 continue
             own = rate_words(price.error, self.n_rows, in_percent=in_percent)
             without = rate_words(price.without, self.n_rows, in_percent=in_percent)
-            counted = ""
-            estimated = ", 95 %, estimated on these rows"
+            of_error = ""
+            of_price = ", 95 %, estimated on these rows"
             if price.noise is None:
-                counted = f", {ON_CHOSEN}"
-                estimated = ""
+                of_error = f", {ON_CHOSEN}"
+                of_price = ""
             if self.deferred:
-                counted += f", {100 * self.deferred:.0f} % deferred and counted as right"
+                of_error += f", {100 * self.deferred:.0f} % deferred and counted as right"
             lines.append(
-                f"Overall error {own}{counted}; without limits {without}. Price of all "
-                f"limits: {price}{estimated}."
+                f"Overall error {own}{of_error}; without limits {without}. Price of all "
+                f"limits: {price}{of_price}."
             )
         return lines
 

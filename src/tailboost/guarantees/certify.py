@@ -187,8 +187,8 @@ def certify(
             raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
     if limits is not None:  # a limit alone has no truth value
         stated += checked_limits(limits)
-    counted = [each.rate for each in stated]
-    if costs is not None and not any("costs" in rate.needs for rate in counted):
+    bounded = [each.rate for each in stated]
+    if costs is not None and not any("costs" in rate.needs for rate in bounded):
         raise ValueError("costs: no rate reads them; add cost(), or tail(10%, cost())")
 
     # The rows with an answer to each.
@@ -202,13 +202,13 @@ def certify(
             raise ValueError(
                 "training_rows: model is an array of answers, so there are no rows to compare"
             )
-        fresh = Fresh.of_answers(model, rows, counted, equal_rows, deferred, cost_range)
+        fresh = Fresh.of_answers(model, rows, bounded, equal_rows, deferred, cost_range)
     else:
         if deferred is not None:
             raise ValueError(
                 "deferred goes with an array of answers: a classifier knows its deferred rows"
             )
-        fresh = Fresh.of_model(decided, rows, counted, equal_rows, training_rows, cost_range)
+        fresh = Fresh.of_model(decided, rows, bounded, equal_rows, training_rows, cost_range)
 
     # Their bounds; without rates the kinds of errors divide the level evenly.
     parts = [stated]
@@ -357,7 +357,8 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
         if n:
             estimate = worst_mean(rate, sample.values) if rate.loss else sample.mean
         if n and level is not None and lower < upper:
-            if "≥" in sides:  # low + high less an upper bound on the complement
+            # low + high, which is still ``upper``, less an upper bound on the complement.
+            if "≥" in sides:
                 lower += upper - upper_bound(rate, sample.mirrored, level, method)
             if "≤" in sides:
                 upper = upper_bound(rate, sample, level, method)
@@ -433,20 +434,18 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
     for limit in limits:
         bounds += bounds_of(limit, fresh, level / len(limit.sides))
         samples = fresh.samples(limit.rate)
-        if not (limit.compares and limit.rate.quantity == "share" and fresh.are_apart(samples)):
-            continue
-        counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
-        compared = bounds.pop()
-        if all_pairs_pass(counts, limit.pair, level):
-            compared = compared.at_target(PAIRS)
-        else:  # beyond the limit, as printed
-            compared = replace(
-                compared,
-                lower=min(compared.lower, limit.bound - VISIBLE),
-                upper=max(compared.upper, limit.bound + VISIBLE),
-                method=PAIRS,
-            )
-        bounds.append(compared)
+        if limit.compares and limit.rate.quantity == "share" and fresh.are_apart(samples):
+            counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
+            compared = bounds[-1]
+            if all_pairs_pass(counts, limit.pair, level):
+                bounds[-1] = compared.at_target(PAIRS)
+            else:  # beyond the limit, as printed
+                bounds[-1] = replace(
+                    compared,
+                    lower=min(compared.lower, limit.bound - VISIBLE),
+                    upper=max(compared.upper, limit.bound + VISIBLE),
+                    method=PAIRS,
+                )
     return bounds
 
 

@@ -145,34 +145,33 @@ def beside_deferral(
     on_deferral = np.array([test.shares[0].answer == DEFERRED for test in case.selecting.tests])
     if on_deferral.all():
         return None
+    # Without a limit on deferral the ranks have all rows and the whole level.
+    words = AT_RANKS
     part = fraction = 0.0
     if on_deferral.any():
+        words += f" {ALONG}"
         part = PART_OF_DEFERRAL
         fraction = TESTING
     is_testing = drawn_to_test(case.fresh, fraction)
-    ranked = case.counted(~is_testing)
+    with_ranks = case.counted(~is_testing)
     testing = case.counted(is_testing)
-    # (a) The stops.
-    rules = stopped(
-        chain_of(case.selecting),
-        ranked,
-        ranked.shares_of(has_ranks & ~on_deferral),
-        ranked.shares_of(~has_ranks & ~on_deferral),
-        level * (1.0 - part),
-    )
-    # (b) The tests.
+    # 1. The free chain.
+    free = chain_of(case.selecting)
+    # 2. Its stops: (a) of the proof.
+    alone = with_ranks.shares_of(has_ranks & ~on_deferral)
+    together = with_ranks.shares_of(~has_ranks & ~on_deferral)
+    rules = stopped(free, with_ranks, alone, together, level * (1.0 - part))
+    # 3. The tests: (b) of the proof.
     parts = parts_of(case.selecting)
     level_of_test = level * part / len(parts)
     chosen = rules[-1].copy()
     for places in parts:
         of_part = rules[:, places]
-        certifying = case.certifying.at(places)
-        passes = passing(of_part, certifying, testing.at(places), level_of_test)
+        passes = passing(of_part, case.certifying.at(places), testing.at(places), level_of_test)
         if not passes.any():
             return Refused(case.rule(rules[-1]), level_of_test, NONE)
         losses = np.where(passes, case.selecting.at(places).loss(of_part), np.inf)
         chosen[places] = of_part[losses.argmin()]
-    words = f"{AT_RANKS} {ALONG}" if part else AT_RANKS
     return Certified(case.rule(chosen), METHOD, words)
 
 

@@ -225,17 +225,17 @@ class LimitTests:
         """Return wrong rows and all rows by rule and subgroup, (K, T) each, of rows by stratum and answer."""
         return _sums(answered, self.wrong), _sums(answered, self.among)
 
-    def passes(self, wrong: Floats, rows: Floats, possible: Floats, level: float) -> Mask:
+    def passes(self, n_wrong: Floats, n_rows: Floats, possible: Floats, level: float) -> Mask:
         """Return which rules pass all tests at a level, shape (K,), by numbers of rows of shape (K, T).
 
         A claim about several subgroups needs no correction: if it is false, one of them breaks its limit, and
         this test alone errs with a probability of at most the level (intersection–union, Berger 1982).
         """
-        is_passed = self.kept(possible) | self.pass_tests(wrong, rows, level)
+        is_passed = self.kept(possible) | self.passed(n_wrong, n_rows, level)
         return np.asarray(is_passed.all(axis=1))
 
-    def pass_on(self, fresh: Fresh, possible: Floats, level: float) -> bool:
-        """Return whether fresh rows with the answers of a rule pass; a cluster has one vote in a test."""
+    def passes_on(self, fresh: Fresh, possible: Floats, level: float) -> bool:
+        """Return whether the rule of fresh answers passes all tests; a cluster has one vote in each."""
         answers = fresh.answered.stratum, fresh.answered.actions
         numbers = []
         for wrong, among in zip(self.wrong, self.among, strict=True):
@@ -244,14 +244,14 @@ class LimitTests:
         n_wrong, n_rows = np.array(numbers).T[:, None]  # (1, T) each: of a single rule
         return bool(self.passes(n_wrong, n_rows, possible, level)[0])
 
-    def pass_tests(self, wrong: Floats, rows: Floats, level: float) -> Mask:
-        """Return which exact tests rules pass, (K, T)."""
-        return (rows > 0) & (wrong <= self.most(rows.astype(np.intp), level))
+    def passed(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
+        """Return which tests rules pass by their numbers of rows, (K, T)."""
+        return (n_rows > 0) & (n_wrong <= self.most_wrong(n_rows.astype(np.intp), level))
 
-    def most(self, rows: Ints, level: float) -> Ints:
-        """Return the most wrong rows of passing tests, −1 for none; ``rows`` has the shape (..., T)."""
+    def most_wrong(self, n_rows: Ints, level: float) -> Ints:
+        """Return the largest numbers of wrong rows with which tests pass, −1 for none, (..., T)."""
         by_test = [
-            most_reached(rows[..., j], share, level)
+            most_reached(n_rows[..., j], share, level)
             for j, share in enumerate(self.allowed.tolist())
         ]
         return np.stack(by_test, axis=-1)
@@ -269,20 +269,20 @@ class LimitTests:
         is_sure = self.kept(possible) | (z >= SURE)
         return np.where(is_sure, 0.0, np.where(z > -SURE, log_ndtr(z), -np.inf))
 
-    def predicted(self, wrong: Floats, rows: Floats, ratio: float, level: float) -> Floats:
+    def predicted(self, n_wrong: Floats, n_rows: Floats, ratio: float, level: float) -> Floats:
         """Return the probit of the probability of each test, (K, T): the mean over some numbers of rows."""
-        shares = ((wrong.sum(axis=1) + 0.5) / (rows.sum(axis=1) + 1.0))[:, None]
-        if rows.shape[1] > 1:
-            shares = (wrong + PRIOR * shares) / (rows + PRIOR)
+        shares = ((n_wrong.sum(axis=1) + 0.5) / (n_rows.sum(axis=1) + 1.0))[:, None]
+        if n_rows.shape[1] > 1:
+            shares = (n_wrong + PRIOR * shares) / (n_rows + PRIOR)
         # A number on ratio · n fresh rows, predicted from n rows, has the variance of such a number on
         # known rates times 1 + ratio: so do the rows of a subgroup (Poisson), and the wrong ones.
-        expected = ratio * rows
-        both = 1.0 + ratio
-        fresh = expected + QUANTILES * np.sqrt(expected * both)
-        fresh = np.maximum(fresh, 0.0).astype(np.intp)
-        most = self.most(fresh, level)
-        variances = fresh * shares * (1.0 - shares) * both
-        z = (most + 0.5 - fresh * shares) / np.sqrt(np.maximum(variances, 1e-12))
+        inflation = 1.0 + ratio
+        expected = ratio * n_rows
+        n_fresh = expected + QUANTILES * np.sqrt(expected * inflation)
+        n_fresh = np.maximum(n_fresh, 0.0).astype(np.intp)
+        most = self.most_wrong(n_fresh, level)
+        variances = n_fresh * shares * (1.0 - shares) * inflation
+        z = (most + 0.5 - n_fresh * shares) / np.sqrt(np.maximum(variances, 1e-12))
         return ndtri(np.where(most < 0, 0.0, ndtr(z)).mean(axis=0))
 
 
@@ -296,22 +296,22 @@ class PairTests(LimitTests):
         are_1 = LimitTests.kept(complements, possible).all(axis=1)
         return np.asarray(are_0 | are_1)[:, None]
 
-    def pass_tests(self, wrong: Floats, rows: Floats, level: float) -> Mask:
+    def passed(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
         """Return which rules pass the exact tests of all pairs, (K, 1)."""
-        counts = np.stack([wrong, rows], axis=2).astype(np.intp).tolist()
+        counts = np.stack([n_wrong, n_rows], axis=2).astype(np.intp).tolist()
         return np.array([[all_pairs_pass(rule, self.limit.pair, level)] for rule in counts])
 
-    def predicted(self, wrong: Floats, rows: Floats, ratio: float, level: float) -> Floats:
+    def predicted(self, n_wrong: Floats, n_rows: Floats, ratio: float, level: float) -> Floats:
         """Return the probit of the probability of the pair with the least room, (K, 1), by normal deviations.
 
         A pair passes if its room on the fresh rows is at least −Φ⁻¹(level) of their deviations.
         """
-        shares = (wrong + 0.5) / (rows + 1.0)
-        noise = self.limit.deviations(shares * (1.0 - shares) / np.maximum(rows, 1.0))
+        shares = (n_wrong + 0.5) / (n_rows + 1.0)
+        noise = self.limit.deviations(shares * (1.0 - shares) / np.maximum(n_rows, 1.0))
         of_fresh = noise / np.sqrt(ratio)
         rooms = self.limit.rooms(shares, shares) + ndtri(level) * of_fresh
         z = rooms / np.maximum(np.hypot(noise, of_fresh), 1e-12)
-        z[..., np.eye(rows.shape[1], dtype=bool)] = np.inf
+        z[..., np.eye(n_rows.shape[1], dtype=bool)] = np.inf
         return z.min(axis=(-2, -1))[:, None]
 
 

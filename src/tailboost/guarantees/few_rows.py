@@ -49,12 +49,12 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
         is_count = rate.quantity == "share" and not (
             limit.compares or rate.is_ratio or may_keep
         )
-        for sample, most in zip(samples, allowed.tolist(), strict=True):
+        for sample, share in zip(samples, allowed.tolist(), strict=True):
             needed = 1
-            if math.isnan(most):  # a free subgroup
+            if math.isnan(share):  # a free subgroup
                 continue
-            if is_count and 0.0 < most < 1.0:
-                needed = math.ceil(math.log(level) / math.log1p(-most))
+            if is_count and 0.0 < share < 1.0:
+                needed = math.ceil(math.log(level) / math.log1p(-share))
             elif rate.kind == "representation" and limit.sense == "≤":
                 continue  # without rows the representation of a group is 0
             n = len(sample.rows)

@@ -234,8 +234,8 @@ class Fresh:
         _refuse_unknown(rates, rows, cost_range)
         if rows.X is None:
             raise ValueError("X is needed: model is a classifier")
-        # The answers.
-        identity = decided.identity()
+        # The answers, and what of the model no digest covers: before them here, after them below.
+        before = decided.identity()
         rule = decided.rule
         if rows.names.titles == (None,) and len(rule.groups) == 1:
             # A column without a name has that of the only column of the fit.
@@ -261,7 +261,9 @@ class Fresh:
             compared,
             rule,
             scored,
-            identity.after_answers(decided.identity(), "the model"),
+            before.after_answers(
+                decided.identity(), "the model"
+            ),  # it may change as it answers
         )
 
     @classmethod

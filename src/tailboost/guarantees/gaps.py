@@ -165,6 +165,7 @@ def options(
     """Return the loss and the ranks at which each place has its least loss, for rates within some ranges."""
     priced_ranks = set()
     for rate, room in product(RATES, ROOM):
+        # The largest rate that is allowed beside the smallest one is (rate + gap) / factor.
         highest = min(1.0, rate + room * ((1.0 - factor) * rate + gap) / max(factor, 1e-9))
         tried = np.linspace(rate, highest, TRIED)
         losses = np.array([np.interp(tried, curve.rates, curve.losses) for curve in curves])

@@ -192,9 +192,12 @@ class Monitor:
 
     rule: Model
     certificate: Certificate | Any = None
+    # Of each bound, in the order of the certificate.
     bets: tuple[Bets, ...] = field(default=(), repr=False)
     batches: list[MonitoredBatch] = field(default_factory=list)
+    # With ids: hashes of those whose label was used, and of pairs of a tested cluster and its batch.
     ids: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64), repr=False)
+    # Without ids: the rows of each batch.
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:

@@ -52,7 +52,8 @@ STEPS = np.arange(3.5, -1.31, -0.3)
 TIGHTER = np.arange(3.5, -1.31, -0.6)  # of tightened limits
 # Least probit of the likeliest rule: below it tighter limits are tried.
 WORTHWHILE = -2.0
-PRICES = np.linspace(0.0, 1.0, 101)
+# Of the first rules: common prices, and common rates of compared groups.
+HUNDREDTHS = np.linspace(0.0, 1.0, 101)
 LAST = (
     "The rule is the last one before a failure in a sequence fixed before these rows were used"
 )
@@ -97,7 +98,7 @@ def passes(case: OneScore, places: Ints, level: float, rule: Ints) -> bool:
     cuts[places] = rule
     answered = case.fresh.by(case.rule(cuts))
     possible = table.possible(rule[None])
-    return all(test.pass_on(answered, possible, level) for test in table.tests)
+    return all(test.passes_on(answered, possible, level) for test in table.tests)
 
 
 def parts_of(table: CountTable) -> list[Ints]:
@@ -141,17 +142,18 @@ def sequence_of(table: CountTable, ratio: float, level: float) -> tuple[Ints, fl
 def starts(table: CountTable) -> Ints:
     """Return rules with equal cuts, common prices, and equal rates of compared groups, (K, m, 2)."""
     equal = np.repeat(np.arange(table.end + 1)[:, None], table.n_places, axis=1)
-    at_prices = table.at_prices(PRICES)
-    alike = []
+    at_prices = table.at_prices(HUNDREDTHS)
+    at_rates = []
     for test in table.tests:
         if test.limit.compares:
-            wrong, rows = test.counts(table.answered(one_cut(equal)))
-            rates = (wrong / np.maximum(rows, 1e-12)) @ test.places  # by cut and place
-            alike.append(np.abs(rates[None] - PRICES[:, None, None]).argmin(axis=1))
-    rules = one_cut(np.unique(np.vstack([equal, at_prices, *alike]), axis=0))
+            n_wrong, n_rows = test.counts(table.answered(one_cut(equal)))
+            rates = (n_wrong / np.maximum(n_rows, 1e-12)) @ test.places  # by cut and place
+            at_rates.append(np.abs(rates[None] - HUNDREDTHS[:, None, None]).argmin(axis=1))
+    rules = one_cut(np.unique(np.vstack([equal, at_prices, *at_rates]), axis=0))
     if not table.defers:
         return rules
-    at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(PRICES) // 2 + 1]
+    # Rules that defer between the prices p and 1 − p, up to a half, and the one that defers all rows.
+    at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(HUNDREDTHS) // 2 + 1]
     return np.concatenate([rules, at_doubts, [[[0, table.end]] * table.n_places]])
 
 

@@ -100,7 +100,7 @@ def shift_upper(losses: Floats, kl: float, delta: float = 0.05) -> float:
 
 
 def _uppers(numbers: Floats, delta: float) -> Floats:
-    """Return upper bounds on the means of k kinds of numbers, (k, n), which hold together, shape (k, 1)."""
+    """Return upper bounds on the means of k rows of numbers, (k, n), which hold together, shape (k, 1)."""
     bounds = [betting_upper(each.clip(0.0, 1.0), delta / len(numbers)) for each in numbers]
     return np.array(bounds)[:, None]
 
