@@ -147,30 +147,30 @@ class RunningRates:
         touched = np.zeros(len(self.table), bool)
         for axis in axes:
             touched[axis.changes.indices] = True
-        moving = np.logical_or(*self.table[touched].any(axis=0).reshape(2, -1))
-        of_moving = np.tile(moving, 2)
-        moved = sums[of_moving]
+        rates_move = np.logical_or(*self.table[touched].any(axis=0).reshape(2, -1))
+        sums_move = np.tile(rates_move, 2)  # numerator and denominator move together
+        moved = sums[sums_move]
         for axis in axes:
-            running = (axis.changes @ self.table[:, of_moving]).cumsum(axis=0)
+            running = (axis.changes @ self.table[:, sums_move]).cumsum(axis=0)
             moved = moved[..., None, :] + running - running[axis.here]
         moved[np.abs(moved) < ROUNDING] = 0.0
         # All rules of the line share the rates at rest, so these are compared once.
-        at_rest = self.extremes(sums[~of_moving], ~moving)
-        return self.charged(self.extremes(moved, moving, at_rest)), of_moving, moved
+        at_rest = self.extremes(sums[~sums_move], ~rates_move)
+        return self.charged(self.extremes(moved, rates_move, at_rest)), sums_move, moved
 
     def extremes(
-        self, sums: Floats, some: Mask | slice = slice(None), others: Extremes = ()
+        self, sums: Floats, some: Mask | slice = slice(None), start: Extremes = ()
     ) -> Extremes:
-        """Return the extremes of some rates with their sums, shape (…, 2 r), and of others with theirs.
+        """Return the extremes of some rates, by default all, from their sums of shape (…, 2 r).
 
-        By default the rates are all.
+        They ``start`` from those of other rates, as the `initial` of `numpy.fmax.reduce`.
         """
         counted, among = np.split(sums, 2, axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
             values = np.where(among > 0, counted / among, np.nan)  # NaN without rows
         beyond = self.signs[some] * (values - self.levels[some])  # NaN without a bound
         extremes = []
-        for number, (most, least) in enumerate(others or [(np.nan, np.nan)] * len(self.scales)):
+        for number, (most, least) in enumerate(start or [(np.nan, np.nan)] * len(self.scales)):
             own = beyond[..., self.stated[some] == number]
             most = np.fmax.reduce(own, axis=-1, initial=most)
             extremes.append((most, np.fmin.reduce(own, axis=-1, initial=least)))
@@ -182,9 +182,8 @@ class RunningRates:
         A charge is the scaled objective; if a limit is broken, it is more than any objective.
         """
         (objective, _), *of_limits = extremes
-        charges = np.nan_to_num(
-            objective / self.scales[0], nan=-1.0
-        )  # without rows none is above
+        # An objective without rows is −1: no other one is less.
+        charges = np.nan_to_num(objective / self.scales[0], nan=-1.0)
         violations = np.zeros_like(charges)
         for limit, scale, pair in zip(self.limits, self.scales[1:], of_limits, strict=True):
             violations = np.maximum(violations, limit.violation(*pair) / scale)
@@ -201,13 +200,13 @@ def descended(family: Family, rates: RunningRates, rule: Array, counts: Floats) 
     n_kept = 0  # lines since the last move
     for move in moves * PASSES:
         line = family.line(reached, move)
-        charges, moving, moved = rates.along(sums, line.axes)
+        charges, sums_move, moved = rates.along(sums, line.axes)
         charges = np.where(line.allowed, charges, np.inf)
         n_kept += 1
         if charges.min() < least - SLIGHT:
             least = charges.min()
             best = np.unravel_index(charges.argmin(), charges.shape)
-            sums[moving] = moved[best]
+            sums[sums_move] = moved[best]
             reached = line.to(*best)
             n_kept = 0
         if n_kept == len(moves):

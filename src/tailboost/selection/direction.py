@@ -29,6 +29,7 @@ import numpy as np
 from tailboost.core import Floats, Ints, warn_user
 from tailboost.selection.outputs import Models
 
+# The t √n of the theorem, and of a warning.
 FALLS = 6.1
 DOUBTFUL = 1.9
 FELL = "on these rows high scores speak against the label that is stated for them"

@@ -155,7 +155,7 @@ class Known:
 
 @frozen_object
 class Decided:
-    """A rule with what makes its scores.
+    """A model as certificates read it: its rule, the rows that it knows, and how it scores others.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class Decided:
     limits : tuple of Limit
         The limits that the rule was selected within.
     known : tuple of Known
-        The rows that this thing has read, first, and those that models inside it have read.
+        The rows that the model itself has read, then those that models inside it have read.
     score : callable
         Returns a table, with groups, as `Scored`; nothing is computed yet.
     certificate : object, optional
@@ -258,7 +258,7 @@ def known_within(
     for step in steps:
         yield from known_within(step, before, inside)
         before = (*before, step)
-    if any(model is each for each in around):
+    if any(model is each for each in around):  # a model may hold itself
         return
     is_ours = isinstance(model, Answers)
     if is_frozen and (steps or not is_ours):

@@ -68,18 +68,20 @@ class _Writer(pickle.Pickler):
         self.sums.append(crc32(part))
 
     def reducer_override(self, value: Any) -> Any:
-        """Return what a pickle has of a value: calls of `_part` with its content, which nobody makes."""
+        """Return a value as a pickle writes it: as a call of `_part` with its content, which nobody makes.
+
+        No pickle is read. Functions, classes and random draws count by their name alone.
+        """
         if value is _part:
             return NotImplemented  # as pickle writes a function
         kind = type(value)
         name = getattr(value, "__qualname__", kind.__qualname__)
         by_name = _part, (name,)
-        if (
-            isinstance(value, FunctionType)
-            and str(value.__module__).partition(".")[0] not in LIBRARIES
-        ):
-            self.unknown[name] = None
-        if isinstance(value, (*DRAWS, type, FunctionType)):
+        if isinstance(value, FunctionType):
+            if str(value.__module__).partition(".")[0] not in LIBRARIES:
+                self.unknown[name] = None
+            return by_name
+        if isinstance(value, (*DRAWS, type)):
             return by_name
         try:
             reduce = copyreg.dispatch_table.get(kind, methodcaller("__reduce_ex__", 5))
@@ -93,9 +95,9 @@ class _Writer(pickle.Pickler):
         make, given, state, *entries = (*reduced, None)[:5]
         if isinstance(state, dict):
             state = {
-                name: part
-                for name, part in state.items()
-                if not isinstance(getattr(kind, str(name), None), cached_property)
+                attribute: part
+                for attribute, part in state.items()
+                if not isinstance(getattr(kind, str(attribute), None), cached_property)
             }
         return _part, (make.__qualname__, given), state, *entries
 

@@ -58,9 +58,8 @@ class LogProbabilities:
     models: Models
     groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
     X: Table = None  # features of the rows, from which groups are estimated
-    given_score: Floats | None = (
-        None  # shape (n,): the single score of the models, as it was read
-    )
+    # The single score of the models as it was read, shape (n,); None for several models.
+    given_score: Floats | None = None
 
     @cached_property
     def pooled(self) -> Floats:

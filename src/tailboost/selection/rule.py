@@ -202,7 +202,7 @@ class Rule(StoredRule):
             raise ValueError(NO_FORM)
         ((model, power),) = self.weights.items()
         if columns is None:
-            label, columns = self.classes, [f"{model}_{label}" for label in self.classes]
+            label, columns = self.classes, [f"{model}_{each}" for each in self.classes]
         by_label = dict(zip(np.ravel(label).tolist(), columns, strict=False))
         if {*by_label} != {*self.classes} or len({*columns}) != len(self.classes):
             raise ValueError(

@@ -117,7 +117,8 @@ class Thresholds(Family):
         n_bins = len(self.edges) - 1
         in_bin = bins_between(self.edges[1:], scores)
 
-        # A merged row has the weight of the rows of a bin and stratum, and their mean costs.
+        # A merged row has the weight of the rows of a bin and stratum, and their mean costs. The weights are
+        # the same for each action, so without costs one action is enough.
         actions = range(1 if data.costs is None else strata.n_actions)
         sums = np.stack([data.sums(in_bin, n_bins, action) for action in actions], axis=2)
         counted = sums[:, :n_strata, FIRST].T  # (S, V), whatever the action
@@ -169,8 +170,9 @@ class Thresholds(Family):
 
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
-        if "bin" not in state:  # in files of earlier versions
-            if "scores" in state:  # with the sign
+        # Files of earlier versions have no bins, and some have scores with the sign.
+        if "bin" not in state:
+            if "scores" in state:
                 self.score = self.sign * state["scores"]
             self.__post_init__()
 
@@ -206,8 +208,9 @@ class Thresholds(Family):
     def counts(self, cuts: Ints) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
         low, high = cuts[self.place[self.merged.stratum]][:, [0, -1]].T
-        between = np.where(self.bin < high, DEFERRED, SECOND)
-        return self.merged.of(np.where(self.bin < low, FIRST, between))
+        answers = np.where(self.bin < high, DEFERRED, SECOND)
+        answers[self.bin < low] = FIRST
+        return self.merged.of(answers)
 
     def moves(self, *, compares: bool) -> list[list[Side]]:
         """Return the moves of a descent: the cuts that move on each line.

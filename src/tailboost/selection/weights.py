@@ -152,20 +152,23 @@ class ClassWeights(Family):
         """
         action, in_strata = move
         cost = reached.costs[action]
-        own = np.flatnonzero(reached.actions == action)  # the rows that have it
-        rest = np.array([of_action[own] for of_action in reached.costs])
-        rest[action] = np.inf
+        # The best other action of each row with its cost: the rows of this action alone have a new one.
+        own = np.flatnonzero(reached.actions == action)
         other = reached.actions.copy()
-        least = reached.least.copy()
-        other[own] = rest.argmin(axis=0)
-        least[own] = rest.min(axis=0)
+        other_cost = reached.least.copy()
+        costs_of_own = np.array([of_action[own] for of_action in reached.costs])
+        costs_of_own[action] = np.inf
+        other[own] = costs_of_own.argmin(axis=0)
+        other_cost[own] = costs_of_own.min(axis=0)
+        # A row leaves the action at the raise with which its cost reaches the other one. Where the cost does
+        # not grow, the row never leaves this action, or never has it.
         growth = self._total
         if not in_strata.all():
             growth = self.probabilities[in_strata > 0].sum(axis=0, dtype=np.float64)
-        # A row leaves the action at the raise with which its cost reaches the least other one, or never.
         leaves_at = np.where(reached.actions == action, np.inf, -np.inf)
-        np.divide(least - cost, growth, out=leaves_at, where=growth > 0)
+        np.divide(other_cost - cost, growth, out=leaves_at, where=growth > 0)
         leaves_at[own] = leaves_at[own].clip(FIRST_CHANGE)
+        # The raises of the rules: 0, and one between each two neighbours among some of these.
         ends = np.unique(leaves_at[np.isfinite(leaves_at)])
         ends = ends[:: len(ends) // MOST + 1]
         middles = (ends[1:] + ends[:-1]) / 2.0
@@ -177,7 +180,7 @@ class ClassWeights(Family):
             costs = list(reached.costs)
             costs[action] = cost + raises[number] * growth
             answers = np.where(leaves_at > raises[number], action, other)
-            return Answered(rule, costs, answers, np.minimum(costs[action], least))
+            return Answered(rule, costs, answers, np.minimum(costs[action], other_cost))
 
         order = np.argsort(leaves_at)
         n_left = np.searchsorted(leaves_at[order], raises, side="right")
