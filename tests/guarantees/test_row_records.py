@@ -342,14 +342,20 @@ def test_fresh_rows_of_few_values_are_never_refused(kind, n, m):
 def test_a_rule_that_no_limits_allow_knows_its_rows():
     P, y = probabilities(0)
     with pytest.raises(rates.InfeasibleLimitsError) as caught:
-        given_within(P, y, ["miss(1) <= 0", "false_alarm(1) <= 0"])
+        tb.RobustMixtureClassifier.from_probabilities(P, y, limits=["miss(1) <= 0", "false_alarm(1) <= 0"])
     rule = caught.value.unselected.reweight(limits=LIMITS)
     with pytest.raises(tb.LeakageError):
         tb.certify(rule, P, y, rates=LIMITS)
 
 
-def given_within(P, y, limits):
-    return tb.RobustMixtureClassifier.from_probabilities(P, y, limits=limits)
+def test_a_batch_of_few_values_is_used_up_as_a_whole_where_a_part_of_it_certified():
+    (X, y), scores = coarse(0, 1500), tb.Scores("u", 1)
+    rule = tb.calibrate(scores, X, y, limits=["error <= 45%", "deferred <= 60%"])
+    again = functools.partial(tb.calibrate, scores, limits=["miss(1) <= 60%"], previous=rule)
+    uses = [functools.partial(use, rule) for use in (tb.certify, tb.calibrate)]
+    for use in (*uses, tb.Monitor(rule).add, rule.certificate_.recheck, again):
+        with pytest.raises(tb.LeakageError):
+            use(X, y)
 
 
 def test_fresh_rows_of_a_whole_model_are_hashed_once(monkeypatch):

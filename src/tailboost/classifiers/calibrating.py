@@ -34,7 +34,7 @@ from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bound
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.rates import Limit, Statistic, checked_limits
-from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
+from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, Seen, attempts_of, digest
 from tailboost.selection.direction import FELL
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
@@ -176,6 +176,10 @@ def calibrate(
         [limit.rate for limit in stated],
         training_rows=training_rows,
     )
+    if parts.certifying is not given:  # all are used up: a table of few values is recognised as a whole alone
+        whole = parts.decided.score(given.X, given.columns or None)
+        labels = parts.decided.known[0].score_labels
+        fresh = replace(fresh, used=Seen.of(whole.given(), fresh.used.use, given, labels))
     selection = parts.selection
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)
