@@ -47,11 +47,9 @@ __version__ = "0.1.0"
 _MODULES = {
     "app.card": "ModelCard",
     "boosting": (
-        "AdaBoostClassifier AdaLPBoostClassifier Additive AdditiveClassifier "
-        "AverageBoostClassifier Bound DROBoostClassifier EBBoostClassifier "
-        "GameClassifier GroupDROBoostClassifier LPBoostClassifier "
-        "OCOBoostClassifier Player SoftMarginBoostClassifier VadaBoostClassifier "
-        "WorstClassBoostClassifier"
+        "AdaBoostClassifier AdaLPBoostClassifier Additive AdditiveClassifier AverageBoostClassifier Bound "
+        "DROBoostClassifier EBBoostClassifier GameClassifier GroupDROBoostClassifier LPBoostClassifier "
+        "OCOBoostClassifier Player SoftMarginBoostClassifier VadaBoostClassifier WorstClassBoostClassifier"
     ),
     "classifiers": "RobustMixtureClassifier TunedClassifier tune",
     "classifiers.calibrating": "calibrate",

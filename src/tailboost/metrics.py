@@ -196,9 +196,8 @@ def expected_zero_one_losses(
     probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names))
     if probabilities.shape[1] != len(names):
         raise ValueError(
-            f"y_proba has a column for each of {probabilities.shape[1]} labels, and y_true or "
-            f"labels= has {len(names)}; pass labels=, the label of each column, if y_true "
-            "lacks some"
+            f"y_proba has a column for each of {probabilities.shape[1]} labels, and y_true or labels= has "
+            f"{len(names)}; pass labels=, the label of each column, if y_true lacks some"
         )
     codes = positions(truth, names, "y_true", f"labels not among {names.tolist()}")
     of_true_label = probabilities[np.arange(len(truth)), codes]

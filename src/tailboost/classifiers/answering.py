@@ -266,8 +266,7 @@ class AnsweringClassifier(StatingClassifier):
             if not names:
                 raise
             raise ValueError(
-                f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: "
-                f"{failure}"
+                f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: {failure}"
             ) from failure
         if not is_frame:
             return X
@@ -295,8 +294,7 @@ class AnsweringClassifier(StatingClassifier):
         values, title = self._selected.groups_read
         if bool(self.by_group) != (values is not None):
             raise ValueError(
-                f"by_group={self.by_group!r} was set after the selection of the rule: tune "
-                "again"
+                f"by_group={self.by_group!r} was set after the selection of the rule: tune again"
             )
         if values is None:
             columns = group_columns(groups, "groups", X)

@@ -148,9 +148,8 @@ def calibrate(
     is_selected = isinstance(model, TunedClassifier)
     if is_selected and (by_group or objective is not None or selection_share is not None):
         raise ValueError(
-            f"by_group, objective, selection_share: the rule of this {type(model).__name__} was "
-            "selected on other rows; leave them out, or give the model or the scores in place of "
-            "the rule"
+            f"by_group, objective, selection_share: the rule of this {type(model).__name__} was selected on "
+            "other rows; leave them out, or give the model or the scores in place of the rule"
         )
     if limits is None:
         limits = model.selection_.problem.limits if is_selected else ()
@@ -176,7 +175,8 @@ def calibrate(
         [limit.rate for limit in stated],
         training_rows=training_rows,
     )
-    if parts.certifying is not given:  # all are used up: a table of few values is recognised as a whole alone
+    # All of a batch are used up, and its few values are recognised in the whole table alone.
+    if parts.certifying is not given:
         whole = parts.decided.score(given.X, given.columns or None)
         labels = parts.decided.known[0].score_labels
         fresh = replace(fresh, used=Seen.of(whole.given(), fresh.used.use, given, labels))

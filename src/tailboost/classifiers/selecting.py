@@ -154,8 +154,7 @@ class SelectingClassifier(AnsweringClassifier):
             named = [f"by_group={title!r}" for title in names.titles if isinstance(title, str)]
             choices = " or ".join(named) or "columns with names in a dict, and one name here"
             raise ValueError(
-                f"by_group={self.by_group!r} names no single one of the columns of groups: "
-                f"give {choices}"
+                f"by_group={self.by_group!r} names no single one of the columns of groups: give {choices}"
             )
         self._column_read = read[0] if self.by_group else None
 
@@ -251,9 +250,8 @@ class SelectingClassifier(AnsweringClassifier):
             self.evidence_ = Evidence(engine, records, identity=identity)
             failure.unselected = self
             failure.add_note(
-                "The models are kept in the attribute unselected of this error: its "
-                "reweight(limits=[...]) trains nothing. After the error sys.last_value holds "
-                "it."
+                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
+                "trains nothing. After the error sys.last_value holds it."
             )
             raise
         self.evidence_ = Evidence(selection, records, identity=identity)

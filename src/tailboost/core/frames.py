@@ -206,9 +206,8 @@ y.to_numpy() if they are in the same order
                 first, reference = name, column.index
             if len(column) == len(reference) and not column.index.equals(reference):
                 raise ValueError(
-                    f"{name} and {first} have different pandas indexes. Give "
-                    f"{name}.loc[{first}.index] to match the rows, or {name}.to_numpy() if they "
-                    "are in the same order"
+                    f"{name} and {first} have different pandas indexes. Give {name}.loc[{first}.index] to "
+                    f"match the rows, or {name}.to_numpy() if they are in the same order"
                 )
 
 

@@ -81,8 +81,7 @@ class RowPreparation:
         X = np.asarray(X)
         if X.shape[1:] != self.row_shape:
             raise ValueError(
-                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape "
-                f"{self.row_shape}"
+                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape {self.row_shape}"
             )
         if not (self.pixels and X.dtype == np.uint8):
             with np.errstate(over="ignore"):  # refused below
@@ -130,8 +129,7 @@ class Architecture:
                 net = self.module(self.input_shape, self.n_classes)
             if not isinstance(net, nn.Module):
                 raise TypeError(
-                    f"module={self.module!r} returned {type(net).__name__}; an nn.Module is "
-                    "needed"
+                    f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed"
                 )
         return net
 
@@ -278,8 +276,7 @@ class TorchSession(OpenSession):
         wrong = [m for m in learner.milestones if not BELOW_ONE.is_satisfied_by(m)]
         if wrong:
             raise ValueError(
-                f"milestones={learner.milestones!r}: fractions of steps in [0, 1) are needed, got "
-                f"{wrong}"
+                f"milestones={learner.milestones!r}: fractions of steps in [0, 1) are needed, got {wrong}"
             )
         X = np.asarray(self.X)
         is_pixels = X.ndim > 2 and X.dtype == np.uint8

@@ -335,8 +335,7 @@ class Limit(Statistic):
         bounds = self.bound if isinstance(self.bound, tuple) else ((None, self.bound),)
         others = " for the others" if len(bounds) > 1 else ""
         words = [
-            f"{stated_words(value, in_percent=self.in_percent)}"
-            f"{others if name is None else f' for {name}'}"
+            f"{stated_words(value, in_percent=self.in_percent)}{others if name is None else f' for {name}'}"
             for name, value in bounds
         ]
         return f"{self.rate}: {sense} {', '.join(words)}"

@@ -203,8 +203,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
         )
     if (values < np.diag(values).clip(max=0.0)[:, None]).any():
         raise ValueError(
-            "cost: a wrong answer earns more than the right one; if the numbers are gains, "
-            "change their sign"
+            "cost: a wrong answer earns more than the right one; if the numbers are gains, change their sign"
         )
     return Rate("cost", None, by, tuple(map(tuple, values.tolist())), labels)
 
@@ -408,8 +407,7 @@ def custom(
         inside = map(repr, product((label, None), (answer, None)))  # by text, as 1 equals True
         if set(map(repr, wider)).isdisjoint(inside):
             raise ValueError(
-                f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of "
-                "among"
+                f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
             )
     return Rate("custom", by=by, counted=pairs, among=wider, name=name)
 

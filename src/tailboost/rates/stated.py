@@ -275,8 +275,7 @@ def measure(
     """
     if not isinstance(rate, Rate):
         raise TypeError(
-            f"rate must be one rate, such as rates.miss(1), got {rate!r}; rates.parse makes "
-            "one of text"
+            f"rate must be one rate, such as rates.miss(1), got {rate!r}; rates.parse makes one of text"
         )
     rows = Counts.answered(y_true, answers, groups, deferred, costs, sample_weight, labels)
     terms = rate.terms(rows.strata)

@@ -58,8 +58,7 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
     except KeyError as unknown:
         raise ValueError(
             f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
-            f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that "
-            "selects the rule"
+            f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
         ) from None
     names: list[Any] = [tuple(value for value, _ in each) for each in members]
     inside = [np.logical_and.reduce([mask for _, mask in each]) for each in members]

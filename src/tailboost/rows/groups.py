@@ -186,9 +186,8 @@ class GroupNames:
             titles = known.titles  # a single column needs no name
         if set(titles) != set(known.titles):
             raise ValueError(
-                f"{argument} has the columns {list(titles)}, but the groups in fit had "
-                f"{list(known.titles)}: give these under these names, None for a column "
-                "without a name"
+                f"{argument} has the columns {list(titles)}, but the groups in fit had {list(known.titles)}: "
+                "give these under these names, None for a column without a name"
             )
         among_known = np.empty_like(numbers)
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):

@@ -56,9 +56,8 @@ def share_of_copies(hashes: Hashes, y: Ints) -> float:
             copied = occurring[k::k].sum()
             if copied > by_chance:
                 raise LeakageError(
-                    f"X: {copied:,} of {len(part):,} different rows"
-                    f"{'' if part is counts else ' of a label'} occur {k} times, or a "
-                    f"multiple of {k}, which is no chance. {CURE_OF_COPIES}"
+                    f"X: {copied:,} of {len(part):,} different rows{'' if part is counts else ' of a label'} "
+                    f"occur {k} times, or a multiple of {k}, which is no chance. {CURE_OF_COPIES}"
                 )
     repeating = [np.mean(each > 1) for each in counts_by_label if len(each) >= LEAST_CONTENTS]
     if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:

@@ -123,8 +123,7 @@ class Rows:
         X, y = unpack(X, y)
         if hasattr(X, "predict"):
             raise TypeError(
-                f"X{suffix} is a model, {type(X).__name__}: the table comes after the model, "
-                "and then y"
+                f"X{suffix} is a model, {type(X).__name__}: the table comes after the model, and then y"
             )
 
         # All arguments have the same rows in the same order.
@@ -236,9 +235,8 @@ class Rows:
             are_many = values.dtype.kind in "iuf" and len(values) > MOST_NUMBERS
             if are_many and len(values) * FEWEST_OF_A_NUMBER >= len(self):
                 raise ValueError(
-                    f"{column_words('groups', self.names.titles[j])} has {len(values):,} different "
-                    "numbers, and each would be a group of few rows; make bands first, as by "
-                    "pandas.cut"
+                    f"{column_words('groups', self.names.titles[j])} has {len(values):,} different numbers, "
+                    "and each would be a group of few rows; make bands first, as by pandas.cut"
                 )
 
     def numbered(

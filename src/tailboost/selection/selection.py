@@ -73,8 +73,7 @@ def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Count
         absent = np.delete(names.values[column_read], rows.groups[:, column_read])
         if len(absent):
             raise ValueError(
-                f"by_group: the selection data have no row of group(s) {absent.tolist()} to "
-                "select on"
+                f"by_group: the selection data have no row of group(s) {absent.tolist()} to select on"
             )
     data = Counts.stratified(
         rows.y,

@@ -120,8 +120,7 @@ class StoredRule(ABC):
             is_list = isinstance(names, list) and len(types) == 1
             if not (is_list and types <= PLAIN and len(set(names)) == len(names)):
                 raise ValueError(
-                    "labels and groups must be texts or numbers, different and of one type, got "
-                    f"{names}"
+                    f"labels and groups must be texts or numbers, different and of one type, got {names}"
                 )
 
     # -- words and SQL ---------------------------------------------------------------------------------
@@ -164,8 +163,7 @@ def check_default(default: Any, classes: Sequence[Name]) -> None:
     """Raise ValueError unless the answer to rows without another one is an action, None or not stated."""
     if default not in (*classes, HUMAN_REVIEW, None, ...):
         raise ValueError(
-            f"default={default!r} is no answer of this rule: give one of {classes}, "
-            f"{HUMAN_REVIEW!r} or None"
+            f"default={default!r} is no answer of this rule: give one of {classes}, {HUMAN_REVIEW!r} or None"
         )
 
 

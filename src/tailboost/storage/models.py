@@ -97,8 +97,7 @@ def save_model(
 
     if not hasattr(model, "fit"):
         raise TypeError(
-            "model must be a fitted model or a pipeline (save_rule writes a rule), got "
-            f"{model!r:.80}"
+            f"model must be a fitted model or a pipeline (save_rule writes a rule), got {model!r:.80}"
         )
     check_is_fitted(model)
     record = {"versions": versions(), "notes": dict(notes or {})}

@@ -54,9 +54,8 @@ def load_rule(path: FilePath) -> Any:
         content = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError):
         raise ValueError(
-            f"{str(path)!r} is no rule file: it is not JSON. A model file is read by "
-            "load_model, and its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote "
-            "it"
+            f"{str(path)!r} is no rule file: it is not JSON. A model file is read by load_model, and its "
+            "rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
         document = content.get("rule", content)
@@ -168,9 +167,8 @@ def write_rule(classifier: Model, path: FilePath, **noted: Any) -> None:
     scores = classifier.scores_ if isinstance(classifier, TunedClassifier) else None
     if scores is None:
         raise TypeError(
-            "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its "
-            "classifier. save_model keeps another rule with its models, and rule_.to_json() "
-            "is a rule alone"
+            "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
+            "save_model keeps another rule with its models, and rule_.to_json() is a rule alone"
         )
     selected = classifier.evidence_.selected
     certificate = classifier.evidence_.certificate
@@ -182,8 +180,7 @@ def write_rule(classifier: Model, path: FilePath, **noted: Any) -> None:
     for name in (*scores.column_list, *titles):
         if not isinstance(name, str):
             raise ValueError(
-                f"the column {name!r} has no name: select on a table, such as "
-                f"groups={{'site': site}}"
+                f"the column {name!r} has no name: select on a table, such as groups={{'site': site}}"
             )
     content = {
         "format": RULE_FILE_FORMAT,

@@ -230,8 +230,7 @@ class Rows:
         if len(has) == 1:
             advice = "give the separator by --sep; "
         raise ValueError(
-            f"{str(self.path)!r} has no column {', '.join(map(repr, absent))}; {advice}it has "
-            f"{has[:20]}"
+            f"{str(self.path)!r} has no column {', '.join(map(repr, absent))}; {advice}it has {has[:20]}"
         )
 
     @property
