@@ -43,15 +43,12 @@ def test_bad_weights(weights):
 
 
 @pytest.mark.parametrize("known", [["a", "b", "c"], ["c", "a", "b"], [3, 1, 2], [False, True], [-1.5, 2.5]])
-def test_positions_among_known_labels_in_any_order(known):
+def test_positions_are_those_of_known_labels_in_any_order(known):
     values = np.array(known)[np.random.default_rng(0).integers(len(known), size=50)]
     place = _checks.positions(values, known, "y")
     assert place.dtype == np.intp
     np.testing.assert_array_equal(np.array(known)[place], values)
-
-
-def test_values_that_are_not_known():
-    with pytest.raises(ValueError, match="y_val"):
+    with pytest.raises(ValueError, match="y_val"):  # among labels that are not known
         _checks.positions([9, 1, 0, 9], [1, 2], "y_val")
 
 

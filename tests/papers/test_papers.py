@@ -95,7 +95,7 @@ def test_files_of_libsvm(tmp_path):
     assert X[:, :3].tolist() == [[1, 0, 1], [0, 1, 0]]
 
 
-def test_compas(tmp_path):
+def test_compas_and_clients(tmp_path):
     counts = {name: [1, 0] for name in ("juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count")}
     rows = {"age": [20, 41], "c_charge_degree": ["M", "F"], "sex": ["Male", "Female"]}
     rows |= {"race": ["Caucasian", "Other"], "is_recid": [1, 0]}
@@ -103,9 +103,6 @@ def test_compas(tmp_path):
     X, y = boosted_cvar.compas(tmp_path)
     np.testing.assert_allclose(X, [[1, 1, 1, 1, 2.0, 1, 1, 0], [0, 0, 0, 0, 4.1, 0, 0, 1]], rtol=1e-6)
     assert y.tolist() == [1, 0]
-
-
-def test_clients(tmp_path):
     rows = pd.DataFrame({"ID": [1, 2], "AGE": [30, 40], "default": [0, 1]})
     rows.to_csv(tmp_path / "taiwan_credit.csv.gz", index=False)
     X, y = robust.clients(tmp_path)
