@@ -47,7 +47,6 @@ def first_column(table):
 
 
 def probabilities(seed, n=N):
-    """Return probabilities of two models by name, and labels."""
     table, y = features(seed, n)
     return {"u": first_column(table), "v": first_column(table[["b"]].to_numpy())}, y
 
@@ -66,7 +65,6 @@ def three_classes(seed, n=N):
 
 
 def scores(seed, n=N):
-    """Return a table with two scores and a month, and labels."""
     P, y = probabilities(seed, n)
     month = np.random.default_rng(seed).integers(12, size=n)
     return pd.DataFrame({"u": P["u"], "v": P["v"], "month": month}), y
@@ -235,7 +233,6 @@ def base(kind):
 
 
 def own(kind):
-    """Return a copy of the base rule with a separate ledger."""
     return copy.deepcopy(base(kind))
 
 
@@ -312,7 +309,6 @@ def cells():
 
 
 def coarse(seed, n):
-    """Return a table with two grades from 1 to 5 and a flag, and labels."""
     rng = np.random.default_rng(seed)
     y = rng.integers(2, size=n)
     grades = np.clip(3 + y[:, None] + rng.integers(-2, 2, size=(n, 2)), 1, 5)

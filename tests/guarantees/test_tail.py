@@ -227,6 +227,7 @@ def test_costs_are_expected_and_scaled_to_their_range(mixture):
         assert bound.upper == pytest.approx(upper)
         assert bound.estimate == pytest.approx(worst_tail(expected, np.full(600, 1 / 600), 0.1))
     refused(lambda: tb.certify(clf, X, y, rates=["tail(10%, cost())"], costs=costs), "cost_range")
+    assert str(rates.parse("tail(10%, cost()) <= 5")).endswith("at most 5")  # the costs are not in percent
     with pytest.raises(ValueError, match="no rate reads them"):
         tb.certify(clf, X, y, rates=["tail(10%)"], costs=costs, cost_range=(-1, 8))
 

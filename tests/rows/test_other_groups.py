@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import tailboost as tb
+from tailboost.rates.subgroups import groups_in
 from tailboost.rows.groups import warn_of_other_groups
 
 LIMITS = ["miss(spam, by=group) <= 30%"]
@@ -88,8 +89,6 @@ def test_numbers_of_which_the_groups_are_made_are_not_compared():
 
 
 def test_subgroups_of_several_columns_and_of_cells():
-    from tailboost.rates.subgroups import groups_in
-
     assert groups_in("a", "group", ["site"]) == [("site", "a")]
     assert groups_in(("site", "a"), "group", ["site", "sex"]) == [("site", "a")]
     assert groups_in(("spam", "a"), "cell", [None]) == [(None, "a")]

@@ -218,7 +218,9 @@ def test_other_and_damaged_files_are_refused_by_name(tmp_path):
     path = tmp_path / "m.model"
     with pytest.raises(FileNotFoundError, match=r"m\.model"):
         tb.load_model(path)
-    for content in (b"", b"{}", b"PK"):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("tailboost.json", "{}")
+    for content in (path.read_bytes(), b"", b"{}", b"PK"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"m\.model"):
             tb.load_model(path)

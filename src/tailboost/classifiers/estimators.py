@@ -64,12 +64,10 @@ def named_models(models: Model) -> Named:
     A dict and a list of pairs keep their names. Models without a name are called by their class, function or
     score column, and numbered from 1 if several have the same name.
     """
-    given: Any = [models]
+    given: Any = models if isinstance(models, (list, tuple)) else [models]
     if isinstance(models, Mapping):
         given = models.items()
-    elif isinstance(models, (list, tuple)):
-        given = models
-    if not (isinstance(models, Mapping) or all(map(is_pair, given))):
+    elif not all(map(is_pair, given)):
         kinds = []
         for model in given:
             kind = getattr(model, "__name__", type(model).__name__)

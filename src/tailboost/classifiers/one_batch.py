@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -116,7 +115,10 @@ class Batch:
     @property
     def loosest(self) -> list[Limit]:
         """Limits that every rule keeps: they only name the groups."""
-        return [replace(limit, bound=float(limit.sense == "≤")) for limit in self.limits]
+        return [
+            replace(limit, bound=limit.most if limit.sense == "≤" else 0.0)
+            for limit in self.limits
+        ]
 
     def all_certifying(self) -> Parts | None:
         """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
@@ -132,7 +134,7 @@ class Batch:
             return None
         # The selecting rows are the certifying ones: their outputs are known, and no model scores them again.
         score = parts.decided.score
-        outputs = cache(parts.selection.engine.outputs)
+        outputs = parts.selection.engine.outputs
         decided = replace(
             parts.decided, score=lambda *rows: replace(score(*rows), outputs=outputs)
         )

@@ -147,10 +147,10 @@ def beside_deferral(
         return None
     # Without a limit on deferral the ranks have all rows and the whole level.
     words = AT_RANKS
-    part = fraction = 0.0
+    level_of_deferral = fraction = 0.0
     if on_deferral.any():
         words += f" {ALONG}"
-        part = PART_OF_DEFERRAL
+        level_of_deferral = PART_OF_DEFERRAL * level
         fraction = TESTING
     is_testing = drawn_to_test(case.fresh, fraction)
     with_ranks = case.counted(~is_testing)
@@ -160,10 +160,10 @@ def beside_deferral(
     # 2. Its stops: (a) of the proof.
     alone = with_ranks.shares_of(has_ranks & ~on_deferral)
     together = with_ranks.shares_of(~has_ranks & ~on_deferral)
-    rules = stopped(free, with_ranks, alone, together, level * (1.0 - part))
+    rules = stopped(free, with_ranks, alone, together, level - level_of_deferral)
     # 3. The tests: (b) of the proof.
     parts = parts_of(case.selecting)
-    level_of_test = level * part / len(parts)
+    level_of_test = level_of_deferral / len(parts)
     chosen = rules[-1].copy()
     for places in parts:
         of_part = rules[:, places]

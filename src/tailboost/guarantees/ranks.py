@@ -64,9 +64,9 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
     stops = stops_of(shares, below, case.family.n_places, level / n_stops(shares))
     if (stops[:, 1] > stops[:, 0]).any():
         return None
-    # 2. The least loss between them. As Python's integers, because 1 is added to the largest of NumPy's.
+    # 2. The least loss between them.
     thresholds = []
-    for place, (largest, least) in enumerate(stops.tolist()):
+    for place, (largest, least) in enumerate(stops):
         within = ends[least : largest + 1]
         loss = case.loss_at(place, within) + sum(
             case.certifying.excess[number] * n_below(case.scores[stratum == number], within)
@@ -92,7 +92,8 @@ def stops_of(
     They are the stops of the first and of the second label. ``below`` has the rows of each share below each
     cut.
     """
-    stops = np.tile([np.iinfo(np.intp).max, 0], (n_places, 1))  # nothing is stopped yet
+    # Nothing is stopped yet: all cuts are below the largest one, to which 1 can still be added.
+    stops = np.tile([np.iinfo(np.intp).max - 1, 0], (n_places, 1))
     for share, counted in zip(shares, below, strict=True):
         (place,) = share.places
         n = counted[-1]

@@ -110,12 +110,13 @@ class Statistic(Bounded):
 
     @property
     def most(self) -> float:
-        """The loosest limit, which each rule satisfies: 1 for fractions and gaps, for costs the largest."""
+        """The loosest limit, which each rule satisfies: 1 for fractions, the largest cost, or their range."""
         if self.form == RATIO:
             return 0.0
         if self.rate.quantity != "cost":
             return 1.0
-        return max(map(max, self.rate.matrix or [(ALL_COSTS,)]))
+        costs = [cost for row in self.rate.matrix or [(ALL_COSTS, 0.0)] for cost in row]
+        return max(costs) - (min(costs) if self.form == GAP else 0.0)
 
     def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""
@@ -318,12 +319,13 @@ class Limit(Statistic):
     def violation(self, largest: Floats, smallest: Floats) -> Floats:
         """Return by how much the limit is violated; 0 if it is kept, and for NaN.
 
-        ``largest`` and ``smallest`` are those of the subgroups' excesses, rate minus level times the number
-        in `SIGNS`. Of compared rates the level is 0, and no pair has less
-        room than the largest and the smallest one. For a ratio the sign is −1, so ``largest`` is minus the
-        smallest rate, and ``smallest`` minus the largest.
+        Parameters
+        ----------
+        largest, smallest : ndarray
+            Extremes of the subgroups' excesses. An excess is ± (rate − level), with the sign in `SIGNS`.
+            Compared rates have the level 0, so the excesses of a gap are the rates, those of a ratio −rate.
         """
-        if self.compares:
+        if self.compares:  # no pair of rates has less room than these two
             a, c = self.pair
             largest = largest - a * smallest - c
         return np.fmax(largest, 0.0)

@@ -67,11 +67,11 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
         return [(label, group) for group, label in names], masks
     if not isinstance(by, tuple):
         return [name for (name,) in names], masks
-    known = [dict(zip(strata.columns, each, strict=True)) for each in strata.known]
-    existing = {  # EVERYTHING is None, as what `get` finds for it
-        tuple(map({CLASS: label, **group_of}.get, by))
-        for label, group_of in product(strata.classes, known)
-    }
+    existing = set()
+    for groups, label in product(strata.known, strata.classes):
+        value_of = dict(zip(strata.columns, groups, strict=True))
+        value_of |= {CLASS: label, EVERYTHING: EVERYTHING}
+        existing.add(tuple(map(value_of.get, by)))
     exists = (masks @ strata.mass > 0.0) | [name in existing for name in names]
     return [*compress(names, exists)], masks[exists]
 

@@ -191,20 +191,20 @@ class Seen:
         """
         new = self.in_form_of(known)
         used = known.up_to(new.limit)
-        if new.of_scores != known.of_scores or not len(new) or not len(used):
-            return False
         small, large = sorted((new, used), key=len)
+        if new.of_scores != known.of_scores or not len(small):
+            return False
         values, counts = np.unique_counts(small.digests)
         first, end = (
             np.searchsorted(large.digests, values, side) for side in ("left", "right")
         )
         n_common = int(np.minimum(counts, end - first).sum())
-        if equal_rows == "copies" and n_common > _most_by_chance(small, large):
-            return True
-        if n_common < len(small):
-            return False
-        repeated = max(large.n_repeated, 1) / len(large)
-        return len(small) == len(large) or repeated ** len(small) < PART_BY_CHANCE
+        if n_common == len(small):  # the same table, or a part of the larger one
+            # A row is in the larger table by chance about as often as rows repeat there.
+            by_chance = (max(large.n_repeated, 1) / len(large)) ** len(small)
+            if len(small) == len(large) or by_chance < PART_BY_CHANCE:
+                return True
+        return equal_rows == "copies" and n_common > _most_by_chance(small, large)
 
     def to_dict(self) -> Document:
         """Return plain types for JSON."""

@@ -57,15 +57,17 @@ def changes(counts: Counts, order: Ints, changed: Ints, before: int, after: Ints
     The first row is 0. ``order`` are rows in the order in which they change from the action ``before`` to
     that of ``after``, shape (n,), and ``changed``, shape (T,), is the number of those that have changed.
     """
+    strata = counts.strata
     rows = order[changed[0] : changed[-1]]
-    n_entries = len(counts.strata.mass) * counts.strata.n_actions
+    n_entries = len(strata.mass) * strata.n_actions
+    # Each row leaves the entry of one action, and enters that of the other.
     actions = np.column_stack(np.broadcast_arrays(before, after[rows]))  # (rows, 2)
-    entries = counts.stratum[rows, None] * np.intp(counts.strata.n_actions) + actions
+    entries = counts.stratum[rows, None] * np.intp(strata.n_actions) + actions
     amounts = counts.weights[rows, None] * [-1.0, 1.0]
-    if counts.costs is not None:
-        met = amounts * np.take_along_axis(counts.costs[rows], actions, axis=1)
+    if counts.costs is not None:  # which follow the counts
+        costs = amounts * counts.costs[rows[:, None], actions]
         entries = np.hstack([entries, entries + n_entries])
-        amounts = np.hstack([amounts, met])
+        amounts = np.hstack([amounts, costs])
         n_entries *= 2
     ends = np.append(0, changed - changed[0]) * entries.shape[1]
     return csr_array((amounts.ravel(), entries.ravel(), ends), shape=(len(changed), n_entries))

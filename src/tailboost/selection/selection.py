@@ -323,10 +323,14 @@ class Selection:
         bands = []
         for low, high in np.sort(family.sign * self.rule, axis=1)[:, [0, -1]].tolist():
             ranges = (-np.inf, low, first), (low, high, HUMAN_REVIEW), (high, np.inf, last)
-            (_, lowest), *higher = [
-                (end, action) for end, upper, action in ranges if end < upper
-            ]
-            bands.append([(None, lowest), *higher])
+            # Empty ranges are left out; −∞, where the lowest of the others begins, is written as None.
+            bands.append(
+                [
+                    (None if lower == -np.inf else lower, action)
+                    for lower, upper, action in ranges
+                    if lower < upper
+                ]
+            )
         groups, group_column = self.groups_read
         return ThresholdRule(
             column.column_list[0],

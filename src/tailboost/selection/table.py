@@ -234,14 +234,10 @@ class RateTable:
                 rate, strata, counts, spread, has_interval=has_interval(rate)
             )
             bounds = np.full(len(counted.names), np.nan)
-            limit: dict[str, Any] = {"in_percent": in_percent and rate.quantity != "cost"}
+            limit = "", "", in_percent and rate.quantity != "cost"
             comparison = []
             if isinstance(statistic, Limit):
-                limit = {
-                    "limit": str(statistic),
-                    "sense": statistic.sense,
-                    "in_percent": statistic.in_percent,
-                }
+                limit = str(statistic), statistic.sense, statistic.in_percent
                 if statistic.compares:
                     value = low = high = np.nan
                     if np.isfinite(counted.values).all():  # of all subgroups
@@ -253,10 +249,10 @@ class RateTable:
                     bounds = statistic.levels(counted.names)
             numbers = [counted.values, counted.low, counted.high, counted.rows, bounds]
             subgroups = zip(counted.names, *np.array(numbers).tolist(), strict=True)
-            for name, value, low, high, n, bound in [*subgroups, *comparison]:
+            for subgroup, value, low, high, n, bound in [*subgroups, *comparison]:
                 met = statistic.keeps(value, bound)
                 lines.append(
-                    RateLine(str(rate), name, value, low, high, n, bound, met, **limit)
+                    RateLine(str(rate), subgroup, value, low, high, n, bound, met, *limit)
                 )
         return cls(tuple(lines), words)
 

@@ -208,7 +208,8 @@ def read_notes(path: FilePath) -> Document:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            return dict(json.loads(archive.read(NOTES)))
+            document = json.loads(archive.read(NOTES))
+        return {part: dict(document[part]) for part in ("versions", "notes")}
     except FileNotFoundError:
         raise
     except Exception:  # zipfile raises what a damaged file meets
