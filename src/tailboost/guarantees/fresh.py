@@ -148,7 +148,7 @@ class Fresh:
     def __len__(self) -> int:
         return len(self.answered.stratum)
 
-    @cached_property
+    @property
     def voting(self) -> Ints:
         """The numbers of the rows with a vote among all."""
         return self.votes.among(np.arange(len(self)))
