@@ -9,12 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.exact_tests import most_reached
-from tailboost.rates.bounds import (
-    betting_upper,
-    clopper_pearson_interval,
-    clopper_pearson_upper,
-    pair_p_value,
-)
+from tailboost.rates.bounds import betting_upper, clopper_pearson_interval, clopper_pearson_upper
 
 CROSSED = rates.error(by=("g", "s"))
 
@@ -98,8 +93,13 @@ def test_bounds_without_rows_are_those_that_hold_for_every_rate():
     assert [float(end) for end in clopper_pearson_interval(0.0, 0.0)] == [0.0, 1.0]
     for bound in (0.01, 0.5, 0.99):
         assert most_reached(0, bound, 0.05) == -1
-        assert pair_p_value((0, 0), (0, 50), gap=bound) > 0.05
-        assert pair_p_value((0, 0), (50, 0), gap=bound) > 0.05
+        of_pairs = [rates.bounds.pair_p_value((0, 0), rows, gap=bound) for rows in ((0, 50), (50, 0))]
+        assert min(of_pairs) > 0.05
+    X, y = np.random.default_rng(0).random((230, 1)), np.arange(230) % 2
+    rule = tb.tune(tb.Scores(0, 1), X[:200], y[:200], groups=["a", "b"] * 100)
+    given = {"groups": ["a"] * 30, "rates": [rates.error(by=(None, "class"))]}  # a column without a name
+    bounds = tb.certify(rule, X[200:], np.zeros(30, int), **given).bounds
+    assert [(each.subgroup, each.n) for each in bounds] == [((None, 0), 30), ((None, 1), 0)]
 
 
 def test_fewer_rows_without_an_error_have_no_smaller_bound():
@@ -113,4 +113,4 @@ def test_fewer_rows_without_an_error_have_no_smaller_bound():
 def test_without_rows_no_level_gives_a_bound(delta):
     assert clopper_pearson_upper(0, 0, delta) == 1.0
     assert clopper_pearson_upper(0, 1, delta) == pytest.approx(1 - delta)  # P(no error of one) = 1 − rate
-    assert pair_p_value((0, 0), (0, 7), gap=delta) == pair_p_value((0, 0), (7, 0), gap=delta) == 1.0
+    assert {rates.bounds.pair_p_value((0, 0), rows, gap=delta) for rows in ((0, 7), (7, 0))} == {1.0}
