@@ -6,6 +6,7 @@ second use must raise for the same rows, and take fresh rows in the same form.
 
 import copy
 import functools
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -42,7 +43,7 @@ def features(seed, n=N):
 def first_column(table):
     """Return probabilities of label 1, as a function of users does."""
     table = table.toarray() if sp.issparse(table) else table
-    column = table["a"] if hasattr(table, "columns") else table[:, 0]
+    column = table["a"] if hasattr(table, "columns") else np.asarray(table)[:, 0]
     return 1 / (1 + np.exp(-np.asarray(column, dtype=float)))
 
 
@@ -123,10 +124,7 @@ OF_PAIRS = OF_DICTS | {
 OF_CLASSES = OF_DICTS | {
     "columns in another order": lambda P: {k: pd.DataFrame(p)[[2, 0, 1]] for k, p in P.items()}
 }
-OF_SCORES = OF_FRAMES | {
-    "the score in a dict": lambda X: {"u": X["u"].to_numpy()},
-    "the score in two columns": lambda X: {"u": np.c_[1 - X["u"], X["u"]]},
-}
+OF_SCORES = OF_FRAMES | {"the score in a dict": lambda X: {"u": X["u"].to_numpy()}}
 
 
 # -- kinds of models: how they are selected, and the forms of their rows -------------------------------------
@@ -157,21 +155,9 @@ def given(X, y, **more):
     return tb.RobustMixtureClassifier.from_probabilities(X, y, limits=LIMITS, **more)
 
 
-def boosting(X, y):
-    return tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(X, y)
-
-
-def adaboost(X, y):
-    return tb.AdaBoostClassifier("stump", n_estimators=2, random_state=0).fit(X, y)
-
-
 def mixture(X, y, **more):
     models = [("regression", LogisticRegression())]
     return tb.RobustMixtureClassifier(models, limits=LIMITS, cv=2, random_state=0).fit(X, y, **more)
-
-
-def validated(X, y):
-    return tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(*features(92), X_val=X, y_val=y)
 
 
 def mixture_validated(X, y):
@@ -183,7 +169,7 @@ def frozen(wrap):
     """Return a function from training rows to a rule on a model with a frozen classifier of these rows."""
 
     def select(X, y):
-        return tuned(wrap(boosting(X, y)))(*features(93))
+        return tuned(wrap(mixture(X, y)))(*features(93))
 
     return select
 
@@ -191,10 +177,7 @@ def frozen(wrap):
 FORMS_OF_FEATURES = OF_FRAMES | OF_ARRAYS
 #: Rows, the selection, and the forms of each kind.
 KINDS = {
-    "boosting": (features, boosting, FORMS_OF_FEATURES),
-    "AdaBoost": (features, adaboost, FORMS_OF_FEATURES),
     "mixture": (features, mixture, FORMS_OF_FEATURES),
-    "boosting, X_val": (features, validated, FORMS_OF_FEATURES),
     "mixture, X_val": (features, mixture_validated, FORMS_OF_FEATURES),
     "fitted model": (features, lambda X, y, **more: tuned(regression())(X, y, **more), FORMS_OF_FEATURES),
     "fitted rule": (features, lambda X, y, **more: tuned(boosted())(X, y, **more), FORMS_OF_FEATURES),
@@ -222,7 +205,7 @@ KINDS = {
 HELD = {"frozen", "frozen twice", "frozen in a pipeline", "frozen and calibrated"}
 #: Kinds with a selection on the rows. For the others, the rows train a model inside.
 SELECTED = [kind for kind in KINDS if kind not in HELD]
-RESELECTED = [kind for kind in SELECTED if kind not in ("AdaBoost", "boosting, X_val", "mixture, X_val")]
+RESELECTED = [kind for kind in SELECTED if kind != "mixture, X_val"]
 
 
 @cache
@@ -270,14 +253,7 @@ def by_certified(kind, X, y):
 
 
 def calibrate(kind, rule, X, y, limits=None):
-    return tb.calibrate(rule, X, y, **targets(kind, limits or ["miss(1) <= .94"]))
-
-
-def targets(kind, limits):
-    """Return limits as a classifier takes them: boosting has largest errors."""
-    if not kind.startswith("boosting"):
-        return {"limits": limits}
-    return {"limits": [tb.rates.error(by="class") <= {1: float(limits[0].split("<= ")[1])}]}
+    return tb.calibrate(rule, X, y, limits=limits or ["miss(1) <= .94"])
 
 
 def certify(kind, rule, X, y):
@@ -288,9 +264,9 @@ FIRST = {
     "selection": (by_selection, list(KINDS)),
     "reweight": (by_reweight, RESELECTED),
     "predicted": (by_predicted, RESELECTED),
-    "attempt": (by_attempt, [kind for kind in SELECTED if kind != "AdaBoost"]),
-    "certified": (by_certified, [kind for kind in SELECTED if kind != "AdaBoost"]),
-}  # fmt: skip
+    "attempt": (by_attempt, SELECTED),
+    "certified": (by_certified, SELECTED),
+}
 SECOND = {"certify": certify, "calibrate": calibrate}
 
 
@@ -303,6 +279,29 @@ def cells():
                     if path == "attempt" and "calibrate" not in second:
                         continue  # an attempt spends rows for calibrate alone
                     yield path, kind, form, second
+
+
+@cache
+def used_by(path, kind):
+    """Return a rule after the first use, and the rows."""
+    X, y = KINDS[kind][0](3)
+    return FIRST[path][0](kind, X, y), X, y
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "form", "second"),
+    [*list(cells())[::30], *(pytest.param(*cell, marks=pytest.mark.slow) for cell in cells())],
+)
+def test_a_second_use_is_refused_and_fresh_rows_are_not(path, kind, form, second):
+    rule, X, y = used_by(path, kind)
+    as_given = KINDS[kind][2][form]
+    taken = {"another order of rows": slice(None, None, -1), "two thirds of the rows": slice(2 * len(y) // 3)}
+    labels = y[taken.get(form, slice(None))]
+    with pytest.raises(tb.LeakageError):
+        SECOND[second](kind, copy.deepcopy(rule), as_given(X), labels)
+    X_fresh, y_fresh = KINDS[kind][0](4)
+    with suppress(tb.NotCertifiedError):  # the rows were tested
+        SECOND[second](kind, copy.deepcopy(rule), as_given(X_fresh), y_fresh[taken.get(form, slice(None))])
 
 
 # -- honest users ------------------------------------------------------------------------------------------

@@ -136,7 +136,11 @@ def test_a_rule_finds_the_column_of_groups_that_it_reads():
     assert rule.predict(rows[:0]).tolist() == []
     assert rule.to_sql() == rule.to_sql(group="lang") == rule.to_sql(None, "lang")
     refused(lambda: rule.predict(rows[["lang", "site"]]), "without")
-    refused(lambda: rule.predict(np.c_[rows["p"], rows["p"]], rows["lang"]), "columns")
+    two = np.c_[rows["p"], 1 - rows["p"]]
+    labels, scores = (rows["p"] > 0.5).astype(int), tb.Scores("p", 1)
+    refused(lambda: rule.predict(two, rows["lang"]), "one score")
+    refused(lambda: tb.tune(scores, rows[["p"]], labels).predict({"p": two}), "one score")
+    refused(lambda: tb.Scores(["p", "q"], [0, 1]).values({"p": two, "q": two}), "one score")
     for sites in (rows["site"], rows[["site"]]):
         with pytest.raises(ValueError, match="groups"):
             rule.predict(rows["p"], groups=sites)

@@ -76,11 +76,11 @@ class ScoreKind:
         return float(max(difference, in_decimals, largest))
 
     def checked(self, scores: Column, owner: object, missing: float | None) -> Floats:
-        """Return scores as float64 within the range.
+        """Return a column of scores as float64 within the range, shape (n,).
 
         Parameters
         ----------
-        scores : array-like of shape (n,) or (n, columns)
+        scores : array-like of shape (n,) or (n, 1)
             The scores.
         owner : object
             Its text begins messages.
@@ -90,15 +90,21 @@ class ScoreKind:
         Raises
         ------
         ValueError
-            If scores are no numbers, are missing, or lie outside the range.
+            If scores are no numbers, are missing, or lie outside the range, or a row has several.
         """
-        values = _as_numbers(scores, owner)
+        shape = np.shape(scores)
+        if np.prod(shape[1:]) != 1:
+            raise ValueError(
+                f"{owner}: a row has one score, but the scores have the shape {shape}; give the "
+                "column of the score"
+            )
+        values = _as_numbers(np.ravel(scores), owner)
         lacks_score = np.isnan(values)
         if missing is not None:
             values[lacks_score] = missing
         elif lacks_score.any():
             raise ValueError(
-                f"{owner}: rows have no score, the first is row {np.argwhere(lacks_score)[0, 0]} of "
+                f"{owner}: rows have no score, the first is row {lacks_score.argmax()} of "
                 "the table, counted from 0; drop them, state the score of such rows by missing=, "
                 "or their answer by default= of predict"
             )

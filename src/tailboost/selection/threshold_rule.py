@@ -178,7 +178,7 @@ class ThresholdRule(StoredRule):
         missing = self.missing
         if missing is None and default is not ...:
             missing = np.nan
-        scores = SCORE_KINDS[self.kind].checked(np.ravel(column), self.column, missing)
+        scores = SCORE_KINDS[self.kind].checked(column, self.column, missing)
         return self._answers(scores, groups, table, default)
 
     def _read(self, table: Table, groups: Groups) -> tuple[Any, Groups]:
@@ -199,10 +199,7 @@ class ThresholdRule(StoredRule):
             column = table[self.column]
             if np.isscalar(groups) and groups in names:
                 groups = table[groups]
-        shape = np.shape(column)
-        if len(shape) > 1 and shape[1] > 1:
-            raise ValueError(f"score has {shape[1]} columns; give the one of the score")
-        if shape == () and np.isscalar(groups):  # one row
+        if np.ndim(column) == 0 and np.isscalar(groups):  # one row
             groups = np.atleast_1d(groups)
         return column, groups
 
