@@ -448,8 +448,9 @@ def test_contradicting_limits_spend_no_attempt():
     table, y = table[400:], y[400:]
     with pytest.raises(tb.InfeasibleLimitsError):
         tb.calibrate(model, table, y, limits=["miss(toxic) <= .05", "false_alarm(toxic) <= .05"])
-    costs = [tb.rates.cost([[0, 5], [10, 0]]) <= 0.5]  # the other rows may keep them
-    refused(lambda: tb.calibrate(tb.Scores("p", "toxic"), table, y, limits=costs), ".", tb.NotCertifiedError)
+    for cost in ("[[0, 5], [10, 0]]) <= .5", "[[-5, -1], [-1, -5]]) >= -.5"):  # the other rows may keep them
+        batch = tb.Scores("p", "toxic"), table, y
+        refused(lambda: tb.calibrate(*batch, limits=[f"cost({cost}"]), "[-]?0.5", tb.NotCertifiedError)  # noqa: B023
     assert len(tb.calibrate(model, table, y, limits=["miss(toxic) <= .4"]).certificate_.attempts) == 1
 
 

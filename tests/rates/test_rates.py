@@ -268,6 +268,7 @@ def test_rates_are_values(rate):
             None,
         ),
         ("cost([[0, 1], [5, 0]])", rates.cost([[0, 1], [5, 0]]), "mean cost"),
+        ("tail(10%) ≤ 0.3", rates.tail(0.1) <= 0.3, "expected error of the worst 10 % of rows: at most 0.3"),
         (
             "ratio(selected('>50K', by=sex)) >= .8",
             rates.ratio(rates.selected(">50K", by="sex")) >= 0.8,
@@ -403,10 +404,9 @@ def test_bounds_name_units():
 def test_a_chain_of_comparisons_is_refused():
     with pytest.raises(TypeError, match="neither"):
         0.1 <= rates.error() <= 0.2  # noqa: B015
-    with pytest.raises(TypeError, match="number"):
-        rates.error() <= "much"  # noqa: B015
-    with pytest.raises(TypeError, match="number"):
-        rates.error() <= True  # noqa: B015
+    for bound in ("much", "x%", True):
+        with pytest.raises(TypeError, match=f"number.*{bound!r}"):
+            rates.error() <= bound  # noqa: B015
     with pytest.raises(ValueError, match="subgroups"):
         rates.gap(rates.error()) <= 0.1  # noqa: B015
 

@@ -36,7 +36,7 @@ from tailboost.rates import (
     as_statistics,
     error,
 )
-from tailboost.rows import SELECTED_ON, Rows, Seen
+from tailboost.rows import SELECTED_ON, Rows
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
 from tailboost.selection.selection import Engine
 from tailboost.solvers.tradeoff import undominated
@@ -97,7 +97,7 @@ class Curve:
         selection = classifier.selection_
         limited, problem = traded(selection.problem, a, b)
         others = problem.limits
-        free = limited.within(limited.most)  # a limit that every rule keeps
+        free = limited.within(limited.loosest)
         loosest = copy(classifier)
         loosest.set_params(objective=problem.objective, limits=[*others, free])
         if error() in (limited.rate, *problem.rates):
@@ -192,8 +192,7 @@ class Curve:
         given = Rows.read(X, y)
         decided = self._loosest.__tailboost__()
         rows = decided.score(given.X, groups)
-        columns = decided.known[0].score_labels
-        record = Seen.of(rows.content(), SELECTED_ON, given, columns)
+        record = decided.seen(rows, given, SELECTED_ON)
         self._loosest._record(record)
         assert rows.outputs is not None
         outputs = rows.outputs()
@@ -342,5 +341,5 @@ def points_along(
     for i in kept[undominated(values[kept], SIGNS[limited.sense] * rates[kept])].tolist():
         rate = float(rates[i])
         limits = (*problem.limits, limited.within(rate))
-        rule = engine.selected(problem, least.program, pool, i).stated_within(limits)
+        rule = engine.selected(problem.within(limits), limits, pool, i)
         yield rate, float(values[i]), classifier._by(rule)

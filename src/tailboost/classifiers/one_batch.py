@@ -115,10 +115,7 @@ class Batch:
     @property
     def loosest(self) -> list[Limit]:
         """Limits that every rule keeps: they only name the groups."""
-        return [
-            replace(limit, bound=limit.most if limit.sense == "≤" else 0.0)
-            for limit in self.limits
-        ]
+        return [replace(limit, bound=limit.loosest) for limit in self.limits]
 
     def all_certifying(self) -> Parts | None:
         """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.

@@ -210,7 +210,9 @@ def rules_within_tighter(
         tighter = [_tightened(limit, plain, n_deviations) for limit in plain.problem.limits]
         with suppress(InfeasibleLimitsError):
             rule = plain.within(tighter)
-            if all(line.rows > 0 for line in rule.estimates):  # no rows certify no rate
+            program = rule.program
+            rows = [terms.rows(program.strata, rule.counts) for terms in program.terms]
+            if np.concatenate(rows).all():  # no rows certify no rate
                 yield rule
     yield plain
 
@@ -221,7 +223,7 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     A refit shifts all subgroups alike, so compared rates have no such noise.
     """
     spread = 0.0 if limit.compares else rule.engine.spread
-    counted = counted_rate(limit.rate, rule.program.strata, rule.counts, spread)
+    counted = counted_rate(limit.rate, rule.strata, rule.counts, spread)
     if not limit.compares:
         noise = np.nan_to_num(n_deviations * counted.errors)
         bounds = limit.levels(counted.names) - SIGNS[limit.sense] * noise
@@ -232,5 +234,5 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     noise = of_pairs.max()
     if limit.form == RATIO:  # over the largest rate
         noise /= max(np.fmax.reduce(counted.values), TINY)
-    bound = limit.bound - SIGNS[limit.sense] * np.nan_to_num(n_deviations * noise)
-    return replace(limit, bound=float(np.clip(bound, 0.0, limit.most)))
+    bound = limit.bound - SIGNS[limit.sense] * float(np.nan_to_num(n_deviations * noise))
+    return replace(limit, bound=min(bound, 1.0) if limit.form == RATIO else max(bound, 0.0))

@@ -6,6 +6,7 @@ A rate, a gap or a ratio becomes a limit when it is compared with a number, as i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field
 from functools import cached_property
 from itertools import permutations
@@ -109,14 +110,14 @@ class Statistic(Bounded):
         return self.within(bound)
 
     @property
-    def most(self) -> float:
-        """The loosest limit, which each rule satisfies: 1 for fractions, the largest cost, or their range."""
-        if self.form == RATIO:
-            return 0.0
-        if self.rate.quantity != "cost":
-            return 1.0
-        costs = [cost for row in self.rate.matrix or [(ALL_COSTS, 0.0)] for cost in row]
-        return max(costs) - (min(costs) if self.form == GAP else 0.0)
+    def loosest(self) -> float:
+        """The loosest bound, which each rule keeps: 0 or 1 for fractions, for costs an end of their range."""
+        if self.rate.quantity != "cost" or self.form == RATIO:
+            return float(self.sense == "≤")
+        costs = [cost for row in self.rate.matrix or [(ALL_COSTS, -ALL_COSTS)] for cost in row]
+        if self.form == GAP:
+            return min(max(costs) - min(costs), ALL_COSTS)
+        return max(costs) if self.sense == "≤" else min(costs)
 
     def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""
@@ -204,7 +205,8 @@ class Limit(Statistic):
             number: object = given
             if str(given).endswith("%"):
                 in_percent = True
-                number = float(given[:-1]) / 100
+                with suppress(ValueError):  # a number, or the next check names the text
+                    number = float(given[:-1]) / 100
             if isinstance(number, bool) or not isinstance(number, Real):
                 raise TypeError(
                     f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of "

@@ -29,7 +29,7 @@ from tailboost.rates.limit import (
     Limit,
     Statistic as Statistic,
 )  # where files of earlier versions have it
-from tailboost.rates.strata import Counts, Strata
+from tailboost.rates.strata import TINY, Counts, Strata
 from tailboost.rates.subgroups import CLASS, Sample, Terms, subgroups_of
 from tailboost.rows import HUMAN_REVIEW
 
@@ -80,7 +80,6 @@ WORST = {
     "tail": "expected {0} of the worst {2:g} % of rows",
     "shift": "expected {0} within a KL divergence of {1:g}",
 }
-TINY = 1e-300
 
 
 @frozen_value

@@ -81,7 +81,7 @@ def parse(text: str) -> Rate | Statistic | Limit:
     if not isinstance(stated, (Rate, Statistic)):
         raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
     if isinstance(stated, Limit):
-        bound = text.rpartition("=")[2]
+        bound = re.split("[=≤≥]", text)[-1]
         return replace(
             stated, in_percent=any(piece["percent"] for piece in _PIECE.finditer(bound))
         )

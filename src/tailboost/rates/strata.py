@@ -33,6 +33,9 @@ from tailboost.core import (
 )
 from tailboost.rows import HUMAN_REVIEW, NO_GROUPS, GroupNames, crossed, group_columns
 
+# Added to a divisor that may be 0, or its least value.
+TINY = 1e-300
+
 
 @frozen_object
 class Strata:

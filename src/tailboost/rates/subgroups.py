@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core import NAMES_SHOWN, Floats, Ints, Mask, Name, frozen_object
-from tailboost.rates.strata import Strata
+from tailboost.rates.strata import TINY, Strata
 
 # Values of `by` other than names of columns of `groups`.
 EVERYTHING = None
@@ -109,6 +109,13 @@ class Terms:
         among = np.tensordot(counts, self.bottom, over)
         with np.errstate(invalid="ignore"):
             return np.where(among > 0, counted / among, np.nan)
+
+    def rows(self, strata: Strata, counts: Floats) -> Floats:
+        """Return the effective rows behind each rate of confusion counts, (Σ w)² / Σ w², shape (m,)."""
+        n_strata = len(strata.mass)
+        weight = (counts[:n_strata] * self.bottom[:, :n_strata]).sum(axis=2)  # (m, S)
+        of_one_row = strata.mass / np.maximum(strata.size, TINY)
+        return weight.sum(axis=1) ** 2 / np.maximum(weight @ of_one_row, TINY)
 
     def beyond(self, level: float | Floats) -> Floats:
         """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of a subgroup is at most its level.

@@ -97,9 +97,7 @@ def counted_rate(
     n_strata = len(strata.mass)
     of_rows = counts[:n_strata]  # without those of costs
     bottom = terms.bottom[:, :n_strata]
-    weight = (of_rows * bottom).sum(axis=2)  # (m, S)
-    of_one_row = strata.mass / np.maximum(strata.size, TINY)
-    rows = weight.sum(axis=1) ** 2 / np.maximum(weight @ of_one_row, TINY)
+    rows = terms.rows(strata, counts)
 
     # The variance of Σ t / Σ b is that of the mean of t − p b, over the squared mean of b (delta method).
     residual = terms.top[:, :n_strata] - (terms.low + width * share)[:, None, None] * bottom
