@@ -106,14 +106,14 @@ class AnsweringClassifier(StatingClassifier):
             warn_of_other_groups(certificate.groups_named, X, groups)
         check_default(default, self.classes_.tolist())
         if default is ...:
-            return self._labels(self._label_numbers(X, groups), deferred)
-        groups = group_columns(groups, "groups", X) or None
-        has_group = self._group_numbers(X, groups, others=-1) >= 0
+            numbers = self._label_numbers(X, self._group_numbers(X, groups))
+            return self._labels(numbers, deferred)
+        places = self._group_numbers(X, groups, others=-1)
         models, table = self._read(X)
-        is_answered = has_group & ~models.without_score(table)
+        is_answered = (places >= 0) & ~models.without_score(table)
         answers = np.full(len(is_answered), default, object)
         if is_answered.any():
-            numbers = self._label_numbers(take(X, is_answered), take(groups, is_answered))
+            numbers = self._label_numbers(take(X, is_answered), places[is_answered])
             answers[is_answered] = self._labels(numbers, deferred)
         return answers
 
@@ -131,7 +131,9 @@ class AnsweringClassifier(StatingClassifier):
             All False if the rule never defers.
         """
         check_is_fitted(self)
-        return self._label_numbers(self._as_table(X), groups) >= len(self.classes_)
+        X = self._as_table(X)
+        numbers = self._label_numbers(X, self._group_numbers(X, groups))
+        return numbers >= len(self.classes_)
 
     def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
@@ -315,10 +317,9 @@ class AnsweringClassifier(StatingClassifier):
                 part = take(table, np.arange(n)[batch])
             yield models.transform(part, groups[batch])
 
-    def _label_numbers(self, X: Table, groups: Groups) -> Ints:
+    def _label_numbers(self, X: Table, places: Ints) -> Ints:
         """Return the number of each row's label, K more for a deferred row."""
-        batches = self._outputs(X, self._group_numbers(X, groups))
-        return np.concatenate([*map(self.evidence_.selected.answers, batches)])
+        return np.concatenate([*map(self._selected.answers, self._outputs(X, places))])
 
     def _labels(self, numbers: Ints, deferred: Any) -> Array:
         """Return the labels with these numbers, and the value of deferred rows; without one warn of these."""

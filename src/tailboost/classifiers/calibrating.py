@@ -34,7 +34,7 @@ from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bound
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.rates import Limit, Statistic, checked_limits
-from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, Seen, attempts_of, digest
+from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
 from tailboost.selection.direction import FELL
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
@@ -178,8 +178,7 @@ def calibrate(
     # All of a batch are used up, and its few values are recognised in the whole table alone.
     if parts.certifying is not given:
         whole = parts.decided.score(given.X, given.columns or None)
-        labels = parts.decided.known[0].score_labels
-        fresh = replace(fresh, used=Seen.of(whole.given(), fresh.used.use, given, labels))
+        fresh = replace(fresh, used=parts.decided.seen(whole, given, fresh.used.use))
     selection = parts.selection
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)

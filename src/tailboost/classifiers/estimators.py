@@ -79,18 +79,17 @@ def named_models(models: Model) -> Named:
             for i, kind in enumerate(kinds)
         ]
         given = zip(names, given, strict=True)
-    return [(name, _fixed(model)) for name, model in given]
-
-
-def _fixed(model: Model) -> Model:
-    """Return a fitted model in a form that neither a fit nor a clone changes."""
-    # The name of a learner may train too: `refuse_unusable` asks for a fitted model.
-    may_train = hasattr(model, "fit") or isinstance(model, str)
-    if not may_train or isinstance(model, (Scores, GivenModel, FrozenEstimator)):
-        return model
-    if hasattr(model, "predict_proba") and not hasattr(model, "__sklearn_tags__"):
-        return GivenModel(model)  # fitted outside scikit-learn
-    return FrozenEstimator(model)
+    fixed = []
+    for name, model in given:
+        # The name of a learner may train too: `refuse_unusable` asks for a fitted model.
+        may_train = hasattr(model, "fit") or isinstance(model, str)
+        if may_train and not isinstance(model, (Scores, GivenModel, FrozenEstimator)):
+            is_foreign = hasattr(model, "predict_proba") and not hasattr(
+                model, "__sklearn_tags__"
+            )
+            model = GivenModel(model) if is_foreign else FrozenEstimator(model)
+        fixed.append((name, model))
+    return fixed
 
 
 def usable(estimators: Named, rows: Rows) -> Named:

@@ -118,14 +118,9 @@ def tune(
         by_group=by_group,
         infer_groups=infer_groups,
     )
-    return classifier.fit(
-        X,
-        y,
-        sample_weight=sample_weight,
-        groups=groups,
-        costs=costs,
-        training_rows=training_rows,
-    )
+    rows = Rows.read(X, y, groups, sample_weight, costs)
+    classifier._learn(rows, training_rows=training_rows).warn()
+    return classifier
 
 
 @parameters

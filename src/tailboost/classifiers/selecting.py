@@ -149,14 +149,17 @@ class SelectingClassifier(AnsweringClassifier):
             columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
             by_column = [values[numbers].tolist() for values, numbers in columns]
             self.group_combinations_ = tuple(zip(*by_column, strict=True))
+        self._column_read = None
+        if not self.by_group:
+            return
         read = [j for j, title in enumerate(names.titles) if reads_groups(self.by_group, title)]
-        if self.by_group and len(read) != 1:
+        if len(read) != 1:
             named = [f"by_group={title!r}" for title in names.titles if isinstance(title, str)]
             choices = " or ".join(named) or "columns with names in a dict, and one name here"
             raise ValueError(
                 f"by_group={self.by_group!r} names no single one of the columns of groups: give {choices}"
             )
-        self._column_read = read[0] if self.by_group else None
+        (self._column_read,) = read
 
     def _learn_rule(
         self,
@@ -218,20 +221,19 @@ class SelectingClassifier(AnsweringClassifier):
         if training_rows is not None:  # after the models, which refuse an X with other columns
             named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
             complete |= len(named) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
-        read = np.concatenate([named, trained])
-        records = Records(
-            Seen.of(read, TRAINED_ON) if len(read) else None,
-            complete,
-            ledger=Ledger(tuple(attempts.values())),
-        )
 
         # 4. The selection data must not be among them. Held-out rows are rows of these fits: they may be, and
         # the records have them already.
         forbidden = [named] if split.parts else [named, trained]
         known_rows += [Seen.of(hashes) for hashes in forbidden if len(hashes)]
         models, used = compared(models, known_rows)
-        if not split.parts:
-            records = records.using(used)
+        read = np.concatenate([named, trained])
+        records = Records(
+            Seen.of(read, TRAINED_ON) if len(read) else None,
+            complete,
+            () if split.parts else (used,),
+            Ledger(tuple(attempts.values())),
+        )
 
         # 5. Select the rule among all on the average of the models.
         engine = Engine.of(problem, averaging(models), self._column_read)

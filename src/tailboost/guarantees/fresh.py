@@ -257,7 +257,7 @@ class Fresh:
         return cls(
             replace(counts, actions=scored.numbers(classes)),
             Votes.of(rows, contents, same_everywhere=rule.defers),
-            Seen.of(scored.given(), CALIBRATED_ON, rows, decided.known[0].score_labels),
+            decided.seen(scored, rows, CALIBRATED_ON),
             compared,
             rule,
             scored,

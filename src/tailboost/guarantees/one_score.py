@@ -227,8 +227,10 @@ class OneScore:
 
     def rule(self, cuts: Ints) -> Selection:
         """Return the rule of cuts, shape (m, 2)."""
-        n_cuts = 1 + self.selecting.defers  # without deferral both cuts are one threshold
-        return self.selection.at(self.family.decimals(self.family.edges[cuts[:, :n_cuts]]))
+        family = self.family
+        cuts = cuts[:, : 1 + self.selecting.defers]  # without deferral both are one threshold
+        thresholds = family.decimals(family.edges[cuts])
+        return replace(self.selection, rule=thresholds, counts=family.counts(cuts))
 
 
 def _counted(fresh: Fresh, in_bin: Ints, rows: Ints, n_bins: int) -> Floats:

@@ -40,7 +40,7 @@ from tailboost.core import (
 )
 from tailboost.learners.scores import Scores
 from tailboost.rates import Limit
-from tailboost.rows import Records, digest, hash_rows
+from tailboost.rows import Records, Rows, Seen, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -183,6 +183,10 @@ class Decided:
     certificate: object = None
     identity: Callable[[], Identity] = Identity
 
+    def seen(self, scored: Scored, rows: Rows, use: str) -> Seen:
+        """Return scored rows, by which they are recognised later."""
+        return Seen.of(scored.given(), use, rows, self.known[0].score_labels)
+
 
 @runtime_checkable
 class Answers(Protocol):
@@ -271,20 +275,15 @@ def known_within(
                 records = replace(known.records, complete=decided.known[0].records.complete)
                 yield _behind(replace(known, records=records, hashes=hashes), before)
         return
-    for part in _parts(model):
+    parts: Any = model
+    if isinstance(model, partial):
+        parts = model.func, model.args, model.keywords
+    elif not isinstance(model, (list, tuple)):
+        held = model if isinstance(model, dict) else getattr(model, "__dict__", {})
+        parts = list(held.values())
+    for part in parts:
         if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
             yield from known_within(part, before, inside)
-
-
-def _parts(model: Any) -> Iterable[Any]:
-    """Return the parts of a collection or a call, or the attributes of a model."""
-    if isinstance(model, partial):
-        return model.func, model.args, model.keywords
-    if isinstance(model, (list, tuple)):
-        return model
-    if not isinstance(model, dict):
-        model = getattr(model, "__dict__", {})
-    return list(model.values())
 
 
 def _content(decided: Decided, X: Table) -> Hashes:

@@ -25,7 +25,7 @@ from tailboost.core import (
     joined,
     warn_user,
 )
-from tailboost.rates import Counts, Limit, Rate
+from tailboost.rates import Counts, Limit, Rate, Strata
 from tailboost.rows import HUMAN_REVIEW, GroupNames, Rows, unit_name
 from tailboost.selection.direction import Direction
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
@@ -235,16 +235,16 @@ class Engine:
             mixture = solve(pool.counts, program)
             if not mixture.feasible:
                 raise contradiction(mixture, self.words)
-        return self.selected(problem, program, pool, number)
+        return self.selected(problem, program.limits, pool, number)
 
     def selected(
-        self, problem: Problem, program: Program, pool: Pool, number: int
+        self, problem: Problem, limits: Sequence[Limit], pool: Pool, number: int
     ) -> Selection:
         """Return a rule of a pool as a selection."""
         rule = pool.rules[number]
         if isinstance(self.family, Thresholds):
             rule = self.family.decimals(self.family.edges[rule])
-        return Selection(self, problem, program, rule, pool.counts[number])
+        return Selection(self, problem, limits, rule, pool.counts[number])
 
 
 @frozen_object
@@ -259,8 +259,8 @@ class Selection:
         The candidates on the selection data.
     problem : Problem
         The objective within limits.
-    program : Program
-        The rates of the problem and all limits, including the error budget.
+    limits : sequence of Limit
+        Those of the problem, and that of its error budget.
     rule : ndarray
         The selected candidate: thresholds with the sign of the score, shape (m, A − 1), or costs of actions,
         shape (S, A).
@@ -270,7 +270,7 @@ class Selection:
 
     engine: Engine
     problem: Problem
-    program: Program
+    limits: Sequence[Limit]
     rule: Floats
     counts: Floats
 
@@ -282,9 +282,19 @@ class Selection:
         return self.engine.models
 
     @property
+    def strata(self) -> Strata:
+        """The strata of the counts."""
+        return self.engine.family.data.strata
+
+    @cached_property
+    def program(self) -> Program:
+        """The rates of the problem and all limits."""
+        return Program(self.strata, self.problem.objective, self.limits)
+
+    @property
     def defers(self) -> bool:
         """Whether the rule may defer rows."""
-        return self.program.strata.defers
+        return self.strata.defers
 
     @property
     def groups_read(self) -> GroupsRead:
@@ -298,7 +308,7 @@ class Selection:
     @property
     def n_rows(self) -> float:
         """Number of selection rows; of weighted rows the effective number."""
-        return float(self.program.strata.size.sum())
+        return float(self.strata.size.sum())
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits; raises as `Engine.select`."""
@@ -307,8 +317,7 @@ class Selection:
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule with other limits as the stated ones; nothing is selected."""
-        program = replace(self.program, limits=limits)
-        return replace(self, problem=self.problem.within(limits), program=program)
+        return replace(self, problem=self.problem.within(limits), limits=limits)
 
     # -- the rule ----------------------------------------------------------------------------------------
 
@@ -318,7 +327,7 @@ class Selection:
         family = self.engine.family
         assert isinstance(family, Thresholds)
         column = self.models.score_column or LOG_ODDS
-        classes = list(self.program.strata.classes)
+        classes = list(self.strata.classes)
         first, last = classes if family.sign > 0 else classes[::-1]
         bands = []
         for low, high in np.sort(family.sign * self.rule, axis=1)[:, [0, -1]].tolist():
@@ -351,7 +360,7 @@ class Selection:
         if isinstance(family, Thresholds) and models.score_column is not None:
             return self.on_score
         return Rule(
-            list(self.program.strata.classes),
+            list(self.strata.classes),
             self.groups_read[0],
             {models.names[i]: float(models.weights[i]) for i in models.used},
             models.offset.tolist(),
@@ -362,7 +371,7 @@ class Selection:
     def answers(self, table: LogProbabilities) -> Ints:
         """Return class numbers; of a deferred row K more than that of the label it would get."""
         family = self.engine.family
-        K = self.program.strata.n_classes
+        K = self.strata.n_classes
         if isinstance(family, ClassWeights):
             costs = expected_costs(family.predict(table), self.rule)
             labels = costs[:K].argmin(axis=0)
@@ -386,7 +395,7 @@ class Selection:
         has_none = engine.family.group_column is not None or engine.models.rows.fitted
         return RateTable.counted(
             stated,
-            self.program.strata,
+            self.strata,
             self.counts,
             engine.words,
             spread=engine.spread,
@@ -402,7 +411,7 @@ class Selection:
 
     def warn(self) -> None:
         """Warn of violated limits, few rows, and a rule with nearly one answer."""
-        strata, words = self.program.strata, self.engine.words
+        strata, words = self.strata, self.engine.words
         keeps = self.program.keeps(self.counts)
         if not keeps:
             warn_user(
@@ -419,10 +428,12 @@ class Selection:
                 f"the rule answers {name} in {shares[answer]:.1%} of {words}",
                 UselessRuleWarning,
             )
+        stated = self.program.objective, *self.program.limits
         few = [
-            f"{line.rate} of {line.texts[1]} ({line.rows:.0f})"
-            for line in self.estimates.lines
-            if line.rows < FEW_ROWS
+            f"{each.rate} of {'all' if name is None else unit_name(name)} ({n:.0f})"
+            for each, terms in zip(stated, self.program.terms, strict=True)
+            for name, n in zip(terms.names, terms.rows(strata, self.counts), strict=True)
+            if n < FEW_ROWS
         ]
         if few:
             warn_user(
