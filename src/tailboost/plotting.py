@@ -150,7 +150,7 @@ class LimitsDisplay(_Display):
         answered = Counts.answered(truth, y_pred, groups=groups, deferred=deferred)
         name = f"rates on {len(truth):,} rows"
         table = RateTable.counted(
-            checked_limits(limits), answered.strata, answered.of(answered.actions), name
+            checked_limits(limits), answered.strata, answered.counts(answered.actions), name
         )
         return cls(table.limit_lines(), name=name).plot(ax)
 

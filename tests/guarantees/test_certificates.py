@@ -202,7 +202,8 @@ def test_rows_needed_of_pairs_have_the_power_of_the_test(limit, rate):
 
     def power(n, draws=200):
         wrong = rng.binomial(n, rate, (draws, 2)).tolist()
-        return np.mean([all_pairs_pass([(x, n) for x in of], needed.limits[0].pair, 0.045) for of in wrong])
+        pair = needed.limits[0].factor_and_gap
+        return np.mean([all_pairs_pass([(x, n) for x in of], pair, 0.045) for of in wrong])
 
     assert power(n) > 0.7  # .8 asked
     assert power(int(0.6 * n)) < 0.7

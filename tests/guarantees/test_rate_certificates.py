@@ -22,7 +22,7 @@ from tailboost.selection.rule import ThresholdRule
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
-WITHIN_SUBGROUPS = [name for name in KINDS if name != "representation"]
+WITHIN_SUBGROUPS = [name for name in KINDS if name not in ("representation", "tail", "shift")]
 
 
 def answered_in_groups(y, answers, groups, deferred=None):

@@ -284,12 +284,13 @@ def test_what_is_no_bound_of_certify_is_refused_with_a_cure(mixture):
         lambda: tb.Monitor(clf, found),
         lambda: found.recheck(X, y),
         lambda: rates.measure(tail, y, y),
+        lambda: rates.gap(tail),
+        lambda: rates.largest(tail),
     ):
         refused(call, r"certify alone.*error\(\)")
     for text in ("tail(10%, by=sex)", "tail(10%, miss(a))", "shift(.1, error(by=class))"):
         with pytest.raises(ValueError, match="every group"):
             rates.parse(text)
-    for call in (lambda: tail >= 0.1, lambda: rates.gap(tail), lambda: rates.largest(tail)):
-        refused(call, "upper bound alone")
+    refused(lambda: tail >= 0.1, "upper bound alone")
     for call in (lambda: rates.tail(0.0), lambda: rates.tail(1.5), lambda: rates.shift(kl=0)):
         refused(call, "must be a number")

@@ -27,7 +27,7 @@ def test_a_limit_is_kept_if_all_pairs_keep_it(form):
     for bound in rng.random(40):
         limit = limit_of(form, float(bound))
         values = rng.choice([0.0, 0.2, 0.5, 1.0], 3) * rng.random(3)
-        a, c = limit.pair
+        a, c = limit.factor_and_gap
         pairs_keep = all(a * values[i] - values[j] <= c for i, j in permutations(range(3), 2))
         names = ["x", "y", "z"]
         assert limit.value(values) == DIRECT[form](values)

@@ -156,5 +156,18 @@ def test_two_gaps_limit_the_l2_norm_of_odds_gaps():
                                          ("false_alarm", "fpr"), ("specificity", "tnr")])  # fmt: skip
 def test_a_rate_counts_the_same_rows_under_each_name(name, other):
     words = "rows with label 'ill'" if name in ("miss", "recall") else "rows with other labels than 'ill'"
-    assert getattr(rates, name)("ill").counted_rows == getattr(rates, other)("ill").counted_rows == words
-    assert rates.error().counted_rows == rates.selected("ill").counted_rows == "rows"
+    assert getattr(rates, name)("ill").words_of_rows == getattr(rates, other)("ill").words_of_rows == words
+    assert rates.error().words_of_rows == rates.selected("ill").words_of_rows == "rows"
+
+
+@pytest.mark.parametrize(
+    ("among", "words"),
+    [
+        ([(1, None)], "rows with label 1"),
+        ([(1, None), ("b", None)], "rows with label 1 or 'b'"),
+        ([(1, None), (None, None)], "rows"),
+    ],
+)
+def test_a_plan_names_the_rows_of_a_custom_rate(among, words):
+    limit = rates.custom("costly", [(1, 0)], among=among) <= 0.3
+    assert f" {words}\n" in str(tb.rows_needed([limit], [0.1]))

@@ -9,16 +9,6 @@ from tailboost import rates
 from tailboost.rates import Counts
 from tailboost.rows.groups import GroupNames
 
-FAMILIES = {
-    "error": lambda y, a, k: (np.ones(len(y), bool), (a != y) & (a >= 0)),
-    "miss": lambda y, a, k: (y == k, (a != y) & (a >= 0)),
-    "false_alarm": lambda y, a, k: (y != k, a == k),
-    "selected": lambda y, a, k: (np.ones(len(y), bool), a == k),
-    "deferred": lambda y, a, k: (np.ones(len(y), bool), a < 0),
-    "precision": lambda y, a, k: (a == k, y == k),
-    "answered_error": lambda y, a, k: (a >= 0, a != y),
-}
-LABELLED = {"miss", "false_alarm", "selected", "precision"}
 NAMES = np.array(["no", "perhaps", "yes"])
 EVERY = [
     rates.error(),
@@ -35,53 +25,6 @@ EVERY = [
     rates.answered_error(by="race") <= {("a", "b"): 0.1, 3: 0.2},
     rates.as_objective(rates.recall("yes")).rate <= 0.3,
 ]
-
-
-def rule_of(kind, label):
-    make = getattr(rates, kind)
-    return lambda by=None: make(label, by=by) if kind in LABELLED else make(by=by)
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-@pytest.mark.parametrize("by", [None, "class", "group", "cell", "sex", ("sex", "race"), ("class", "race")])
-def test_every_rate_is_what_counting_row_by_row_gives(kind, by):
-    rng = np.random.default_rng(len(kind))
-    n = 60
-    y, a = rng.integers(3, size=n), rng.integers(-1, 3, size=n)
-    sex, race, w = rng.choice(["f", "m"], n), rng.choice([1, 2, 7], n), rng.integers(0, 3, size=n)
-    found = rates.measure(
-        rule_of(kind, "yes")(by),
-        NAMES[y],
-        NAMES[np.maximum(a, 0)],
-        groups={"sex": sex, "race": race},
-        deferred=a < 0,
-        sample_weight=w,
-        labels=NAMES,
-    )
-    among, counted = FAMILIES[kind](y, a, 2)
-
-    def inside(name):
-        if by is None:
-            return np.ones(n, bool)
-        if by == "class":
-            return NAMES[y] == name
-        if by == "sex":
-            return sex == name
-        if by == ("sex", "race"):
-            return (sex == name[0]) & (race == name[1])
-        if by == ("class", "race"):
-            return (NAMES[y] == name[0]) & (race == name[1])
-        column, value = name[1] if by == "cell" else name
-        of_group = (sex if column == "sex" else race) == value
-        return of_group & (NAMES[y] == name[0]) if by == "cell" else of_group
-
-    assert len(found) == {None: 1, "class": 3, "group": 5, "cell": 15, "sex": 2}.get(by, len(found))
-    for name, value in found.items():
-        rows = inside(name) & among
-        if w[rows].sum() == 0:
-            assert np.isnan(value)
-        else:
-            assert value == pytest.approx(np.average(counted[rows], weights=w[rows]))
 
 
 def test_rates_of_weighted_rows_by_hand():
@@ -151,7 +94,7 @@ def test_a_row_of_weight_k_counts_as_k_rows(kind):
         *rng.integers(5, size=(2, 40)),
     )
     for by in (None, "class", "group"):
-        rate = rule_of(kind, "yes")(by)
+        rate = rates.error(by) if kind == "error" else getattr(rates, kind)("yes", by=by)
         weighted = rates.measure(rate, y, answers, groups=g, sample_weight=w, labels=NAMES)
         repeated = rates.measure(
             rate, np.repeat(y, w), np.repeat(answers, w), groups=np.repeat(g, w), labels=NAMES

@@ -99,7 +99,7 @@ def test_spent_rows_of_scores_are_refused_with_further_rows(rule):
     X, y = scored(1, 150)
     with pytest.raises(tb.NotCertifiedError):
         tb.calibrate(rule, X[:100], y[:100], limits=["miss(yes) <= .1", "false_alarm(yes) <= .6"])
-    for n, _shared in ((150, 100), (100, 100), (60, 60)):
+    for n in (150, 100, 60):
         with pytest.raises(tb.LeakageError, match="attempt"):
             tb.calibrate(rule, X[:n], y[:n], limits=["miss(yes) <= .3"])
 

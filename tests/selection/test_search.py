@@ -231,7 +231,7 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
         program = Program(table.data.strata, as_objective(rates.error()), limits)
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
-            tally = table.data.of(np.array(rule)[x])
+            tally = table.data.counts(np.array(rule)[x])
             if broken_by(limits, table.data.strata, tally) <= 1e-9 and reachable(table, x, rule):
                 values.append(float(value_of(rates.error(), table.data.strata, tally)[0]))
         if values:
@@ -275,7 +275,7 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
         program = Program(data.strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
-        tallies = np.array([table.data.of((p >= cut).astype(int)) for cut in cuts])
+        tallies = np.array([table.data.counts((p >= cut).astype(int)) for cut in cuts])
         kept = broken_by([limit], data.strata, tallies) <= 1e-9
         if kept.any():
             _, alone = one_rule(table, rates.error(), [limit])

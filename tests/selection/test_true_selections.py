@@ -130,14 +130,15 @@ def false_share(missed, stated):
 def truths(rate, limit, answered):
     """Return the rates on fresh rows by subgroup, and the gap or ratio of a limit."""
     terms = rate.terms(answered.strata)
-    values = terms.values(answered.of(answered.actions))
+    values = terms.values(answered.counts(answered.actions))
     named = dict(zip(terms.names, values.tolist(), strict=True))
     return named | ({limit.form: limit.value(values)} if limit is not None and limit.compares else {})
 
 
 def kept(limit, answered):
     terms = limit.rate.terms(answered.strata)
-    values = np.nan_to_num(terms.values(answered.of(answered.actions)), nan={"≤": 0.0, "≥": 1.0}[limit.sense])
+    of_nobody = {"≤": 0.0, "≥": 1.0}[limit.sense]
+    values = np.nan_to_num(terms.values(answered.counts(answered.actions)), nan=of_nobody)
     if limit.compares:
         return limit.keeps(limit.value(values), limit.bound)
     pairs = zip(values, limit.levels(terms.names), strict=True)

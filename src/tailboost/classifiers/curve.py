@@ -214,7 +214,7 @@ class Curve:
                 sample_weight,
                 classes,
             )
-            counts = answered.of(answered.actions)
+            counts = answered.counts(answered.actions)
             for statistic in (self.limited, self.objective):
                 of_subgroups = statistic.rate.terms(answered.strata).values(counts)
                 rates.append(statistic.value(of_subgroups))

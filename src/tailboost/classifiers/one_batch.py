@@ -108,7 +108,7 @@ class Batch:
             return self.drawn(selection_share, columns)
         if not are_for_ranks(self.limits, rows.classes):
             return self.drawn(FOR_TESTS, columns)
-        if any("deferred" in limit.rate.needs for limit in self.limits):
+        if any("mask" in limit.rate.needs for limit in self.limits):
             return self.drawn(BESIDE_REVIEW, columns)
         return self.all_certifying() or self.drawn(FOR_RANKS, columns)
 
@@ -207,7 +207,7 @@ def are_for_ranks(limits: Sequence[Limit], classes: Labels) -> bool:
 
     These may be beside limits on deferral.
     """
-    on_deferral = ["deferred" in limit.rate.needs for limit in limits]
+    on_deferral = ["mask" in limit.rate.needs for limit in limits]
     if all(on_deferral):
         return False
     # The rates alone decide. So one row of each class, one place and one bound stand for all of them.

@@ -417,7 +417,7 @@ def method_for(rate: Rate, fresh: Fresh) -> str:
 
 def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:
     """Return the share of deferred rows by subgroup with rows; empty if a rate shows it, or no row is."""
-    if "deferred" in rate.needs or not fresh.is_deferred.any():
+    if "mask" in rate.needs or not fresh.is_deferred.any():
         return {}
     samples = fresh.samples(deferred_rate(by=rate.by))
     return {sample.name: sample.mean for sample in samples if len(sample.rows)}
@@ -437,7 +437,7 @@ def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[C
         if limit.compares and limit.rate.quantity == "share" and fresh.are_apart(samples):
             counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
             compared = bounds[-1]
-            if all_pairs_pass(counts, limit.pair, level):
+            if all_pairs_pass(counts, limit.factor_and_gap, level):
                 bounds[-1] = compared.at_target(PAIRS)
             else:  # beyond the limit, as printed
                 bounds[-1] = replace(

@@ -77,7 +77,7 @@ def all_pairs_pass(
 ) -> bool:
     """Return whether the exact tests of a gap or ratio pass for all pairs of subgroups.
 
-    ``counts`` has the counted rows and all rows of each subgroup, ``pair`` the numbers of `Limit.pair`. All
+    ``counts`` has the counted rows and all rows of each subgroup, ``pair`` is `Limit.factor_and_gap`. All
     pairs must pass, so each is tested at the whole level.
     """
     factor, gap = pair
@@ -299,7 +299,9 @@ class PairTests(LimitTests):
     def passed(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
         """Return which rules pass the exact tests of all pairs, (K, 1)."""
         counts = np.stack([n_wrong, n_rows], axis=2).astype(np.intp).tolist()
-        return np.array([[all_pairs_pass(rule, self.limit.pair, level)] for rule in counts])
+        return np.array(
+            [[all_pairs_pass(rule, self.limit.factor_and_gap, level)] for rule in counts]
+        )
 
     def predicted(self, n_wrong: Floats, n_rows: Floats, ratio: float, level: float) -> Floats:
         """Return the probit of the probability of the pair with the least room, (K, 1), by normal deviations.

@@ -278,7 +278,7 @@ class Fresh:
     ) -> Self:
         """Return rows with an array of answers; arguments and errors as of `of_model`."""
         _refuse_unknown(rates, rows, cost_range)
-        if deferred is None and any("deferred" in rate.needs for rate in rates):
+        if deferred is None and any("mask" in rate.needs for rate in rates):
             raise ValueError(
                 "deferred is needed: an array of answers does not show deferred rows; give "
                 "deferred=, a mask that is True for a deferred row"

@@ -139,7 +139,7 @@ def chosen(
     """
     if not min(*sizes, *(curve.n for curve in curves)):
         return None
-    factor, gap = limit.pair
+    factor, gap = limit.factor_and_gap
     # One answer to all rows keeps a comparison by construction, so only better rules are tried.
     constant = np.sum([curve.losses[[0, -1]] for curve in curves], axis=0).min()
     for loss, ranks in sorted(options(curves, sizes, factor, gap)):

@@ -219,8 +219,7 @@ class Monitor:
         if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
         for bound in certificate.bounds:  # no bets are known against a tail
-            if bound.rate.loss:
-                raise bound.rate.uncounted()
+            bound.rate.refuse_uncounted()
         self.certificate = certificate
         self.bets = self.bets or tuple(map(Bets, certificate.bounds))
 

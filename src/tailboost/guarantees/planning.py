@@ -45,7 +45,7 @@ class RowsNeeded:
     def __str__(self) -> str:
         lines = []
         for limit, rows in zip(self.limits, self.rows, strict=True):
-            counted = "rows that count" if limit.rate.is_ratio else limit.rate.counted_rows
+            counted = "rows that count" if limit.rate.is_ratio else limit.rate.words_of_rows
             for name, n in rows.items():
                 of_group = "" if name is None else f" of {unit_name(name)}"
                 lines.append(f"{limit}: {n:,} {counted}{of_group}")

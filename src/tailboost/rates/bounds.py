@@ -1,7 +1,8 @@
-"""Confidence bounds that hold for every number of rows: error rates, pairs of them, means.
+"""Confidence bounds that hold for every number of rows: error rates, two of them compared, means.
 
-All bounds are for independent rows with losses in [0, 1] and do not depend on the order of rows. Upper bounds
-are at most 1, and 1 without rows.
+Tables of rates and certificates read them; nothing here reads a rate or a limit. All bounds are for
+independent rows with losses in [0, 1] and do not depend on the order of rows. Upper bounds are at most 1, and
+1 without rows.
 """
 
 import math
@@ -14,8 +15,8 @@ from scipy.stats import binom
 
 from tailboost.core import Array, Floats, Ints
 
-# Powers of √½ from 1 to a thousandth. They are the stakes of bets on later rows, which have even weights
-# (`tailboost.guarantees.bets`). Here they are the weights of bets, whose stakes are as their inverses.
+# Powers of √½ from 1 to a thousandth. Bets with the weights POWERS / POWERS.sum() have stakes in proportion
+# to 1 / POWERS. Bets on later rows (`tailboost.guarantees.bets`) have the stakes POWERS, and even weights.
 POWERS = 2.0 ** (-0.5 * np.arange(21))
 
 
@@ -134,13 +135,13 @@ def pair_p_value(
     gap : float ≥ 0, default=0
         c: the largest allowed difference.
     level : float in (0, 1), default=0.05
-        A level, fixed before the counts are seen. γ is at most a twentieth of it, and the result is exact up
-        to it.
+        A level, fixed before the counts are seen. γ is at most a twentieth of it.
 
     Returns
     -------
     float
-        At most α with a probability of at most α under the hypothesis, for α ≤ .15; 1 without rows.
+        At most α with a probability of at most α under the hypothesis, for each α up to ``level`` or .15, the
+        larger of them; 1 without rows.
 
     References
     ----------

@@ -46,7 +46,7 @@ COMPARISONS = (GAP, RATIO)
 SIGNS = {"≤": 1.0, "≥": -1.0}
 
 
-class Bounded(Derived):
+class Limitable(Derived):
     """A rate or a statistic, whose comparison with a number makes a limit."""
 
     def __lt__(self, bound: Stated) -> NoReturn:
@@ -56,7 +56,7 @@ class Bounded(Derived):
 
 
 @frozen_value
-class Statistic(Bounded):
+class Statistic(Limitable):
     """Each rate of a family, or one number of all: made by `largest`, `gap` or `ratio`.
 
     The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
@@ -64,7 +64,7 @@ class Statistic(Bounded):
     Parameters
     ----------
     form : {"each", "largest", "gap", "ratio"}
-        The number of the family. Of a single rate "each" is the rate itself.
+        The number of the family. Of a single rate "each" is the rate itself. A `Limit` has forms of its own.
     rate : Rate
         The family.
     """
@@ -115,9 +115,7 @@ class Statistic(Bounded):
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
         costs = [cost for row in self.rate.matrix or [(ALL_COSTS, -ALL_COSTS)] for cost in row]
-        if self.form == GAP:
-            return min(max(costs) - min(costs), ALL_COSTS)
-        return max(costs) if self.sense == "≤" else min(costs)
+        return min(self.value(np.array(costs)), ALL_COSTS)
 
     def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""
@@ -251,16 +249,16 @@ class Limit(Statistic):
 
         ``terms`` are those of the limited rate. The inequalities are scaled to rates of about 1. Subgroups
         without rows and free subgroups have none. Of a gap or ratio, each rate is at most the free variable
-        z, and at least a z − c for the `pair` (a, c). Raise ValueError for a ratio of rates that may be
-        negative.
+        z, and at least factor · z − gap, see `factor_and_gap`. Raise ValueError for a ratio of rates that may
+        be negative.
         """
         defined = terms.mass > 0
         if self.compares:
             self.refuse_negative(terms.low)
             matrices = terms.beyond(0.0)[defined] / terms.scale
-            a, c = self.pair
+            factor, gap = self.factor_and_gap
             below = [(matrix, -1.0, 0.0) for matrix in matrices]
-            return below + [(-matrix, a, c / terms.scale) for matrix in matrices]
+            return below + [(-matrix, factor, gap / terms.scale) for matrix in matrices]
         levels = self.levels(terms.names)
         limited = defined & ~np.isnan(levels)
         matrices = (
@@ -288,28 +286,28 @@ class Limit(Statistic):
         return (nearest, max(values)) if self.sense == "≤" else (min(values), nearest)
 
     @property
-    def pair(self) -> tuple[float, float]:
-        """The numbers (a, c) of a gap or ratio, which is kept if a rᵢ − rⱼ ≤ c for all pairs of rates.
+    def factor_and_gap(self) -> tuple[float, float]:
+        """The numbers by which a gap or ratio is kept if factor · rᵢ − rⱼ ≤ gap for each two of its rates.
 
-        They are called ``factor`` and ``gap``: 1 and the largest gap, or the smallest ratio and 0.
+        They are 1 and the largest gap, or the smallest ratio and 0.
         """
         return (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
 
     def rooms(self, first: Floats, second: Floats) -> Floats:
-        """Return the room c − a rᵢ + rⱼ of each pair of a ``first`` and a ``second`` rate.
+        """Return the room gap − factor · rᵢ + rⱼ of each ``first`` beside each ``second`` rate.
 
-        The rates have the shape (..., m), and the rooms (..., m, m); (a, c) is `pair`.
+        The rates have the shape (..., m), and the rooms (..., m, m).
         """
-        a, c = self.pair
-        return c - a * first[..., :, None] + second[..., None, :]
+        factor, gap = self.factor_and_gap
+        return gap - factor * first[..., :, None] + second[..., None, :]
 
     def deviations(self, variances: Floats) -> Floats:
-        """Return the standard deviation of a rᵢ − rⱼ for pairs of independent rates.
+        """Return the standard deviation of factor · rᵢ − rⱼ for each two independent rates.
 
         The variances of the rates have the shape (..., m), and the deviations (..., m, m).
         """
-        a, _ = self.pair
-        return np.sqrt(a**2 * variances[..., :, None] + variances[..., None, :])
+        factor, _ = self.factor_and_gap
+        return np.sqrt(factor**2 * variances[..., :, None] + variances[..., None, :])
 
     # -- of counts and violations ------------------------------------------------------------------
 
@@ -327,9 +325,9 @@ class Limit(Statistic):
             Extremes of the subgroups' excesses. An excess is ± (rate − level), with the sign in `SIGNS`.
             Compared rates have the level 0, so the excesses of a gap are the rates, those of a ratio −rate.
         """
-        if self.compares:  # no pair of rates has less room than these two
-            a, c = self.pair
-            largest = largest - a * smallest - c
+        if self.compares:  # no two rates have less room than these
+            factor, gap = self.factor_and_gap
+            largest = largest - factor * smallest - gap
         return np.fmax(largest, 0.0)
 
     # -- words -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 
 from tailboost.core import By, Label, Table, finite, in_class_order
 from tailboost.rates.limit import GAP, LARGEST, RATIO, Statistic
-from tailboost.rates.rate import WORST, Pair, Pairs, Rate, checked_label
+from tailboost.rates.rate import Pair, Pairs, Rate, checked_label
 from tailboost.rows import HUMAN_REVIEW
 
 ERROR = Rate("error")
@@ -190,9 +190,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
     labels = None
     if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
-        names = [*labels]
-        if HUMAN_REVIEW in matrix.columns:
-            names.append(HUMAN_REVIEW)
+        names = [*labels, *{HUMAN_REVIEW}.intersection(matrix.columns)]
         matrix = in_class_order(matrix, "cost", np.array(names, object))
     values = finite(matrix, "cost")
     K = len(values)
@@ -302,8 +300,7 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     """
     from tailboost.core.ranges import POSITIVE, check_number  # a rule of a file does without
 
-    beta = check_number(beta, "beta", POSITIVE)
-    return Rate("f_score", label, by, beta=beta)
+    return Rate("f_score", label, by, beta=check_number(beta, "beta", POSITIVE))
 
 
 def representation(label: Label, by: By) -> Rate:
@@ -521,8 +518,7 @@ def _worst(kind: str, level: float, loss: Rate, by: By) -> Rate:
             f"{kind} takes error() or cost() of all rows, without by=: its bound holds for every group "
             "that is large enough"
         )
-    name = WORST[kind].format(loss.kind, level, 100.0 * level)
-    return Rate(kind, loss=loss, level=level, name=name)
+    return Rate(kind, loss=loss, level=level)
 
 
 def largest(rate: Rate) -> Statistic:
@@ -580,6 +576,5 @@ def _statistic(form: str, rate: Rate) -> Statistic:
     """Return the largest rate, the gap or the ratio of a family; raise for what is no family of rates."""
     if not isinstance(rate, Rate):
         raise TypeError(f"{form} takes a rate, such as error(by='class'), got {rate!r}")
-    if rate.loss:
-        raise ValueError(f"{rate!r} has an upper bound alone: write it with <=")
+    rate.refuse_uncounted()
     return Statistic(form, rate)

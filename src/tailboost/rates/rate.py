@@ -25,8 +25,8 @@ from tailboost.core import (
 from tailboost.rates.limit import (
     AT_LEAST,
     AT_MOST,
-    Bounded,
     Limit,
+    Limitable,
     Statistic as Statistic,
 )  # where files of earlier versions have it
 from tailboost.rates.strata import TINY, Counts, Strata
@@ -41,49 +41,50 @@ Pairs = tuple[Pair, ...]
 LABEL = ("label",)
 OTHER = ("other",)
 PARTS = {"L": LABEL, "O": OTHER, "R": HUMAN_REVIEW, "*": None}
-RIGHT = {(LABEL, LABEL), (OTHER, OTHER)}
 
 
 def _pairs(text: str) -> Pairs:
     """Return the pairs of a text, such as "LO" for the rows of the label with another one as answer."""
-    return tuple((PARTS[pair[0]], PARTS[pair[1]]) for pair in text.split(","))
+    return tuple((PARTS[pair[0]], PARTS[pair[1]]) for pair in text.split(",") if pair != "·")
 
 
-# What rates count: function that makes the rate, pairs that are counted, pairs among which, printed name. L
-# is the label of a rate, or of the row, O another label, R human review and * each of them.
+# What rates count: function that makes the rate, sign of a limit that asks for better answers (· if neither
+# does), pairs that are counted, pairs among which, printed name. L is the label of a rate, or of the row, O
+# another label, R human review and * each of them. The last two are means of the losses of rows in the worst
+# population, and count no pairs.
 TABLE = """
-error           LO     **     error
-miss            LO     L*     miss rate of {label}
-false_alarm     OL     O*     false alarm rate of {label}
-recall          LL,LR  L*     recall of {label}
-specificity     OO,OR  O*     specificity for {label}
-selected        *L     **     selection rate of {label}
-cost            **     **     mean cost
-deferred        *R     **     share deferred
-precision       LL     *L     precision of {label}
-npv             OO     *O     negative predictive value of {label}
-jaccard         LL     L*,*L  Jaccard index of {label}
-f_score         LL     L*,*L  F score of {label}, β = {beta:g}
-representation  *L     *L     share of the rows answered {label}
-answered_error  LO     LL,LO  error among answered rows
+error           ≤  LO     **     error
+miss            ≤  LO     L*     miss rate of {label}
+false_alarm     ≤  OL     O*     false alarm rate of {label}
+recall          ≥  LL,LR  L*     recall of {label}
+specificity     ≥  OO,OR  O*     specificity for {label}
+selected        ·  *L     **     selection rate of {label}
+cost            ·  **     **     mean cost
+deferred        ≤  *R     **     share deferred
+precision       ≥  LL     *L     precision of {label}
+npv             ≥  OO     *O     negative predictive value of {label}
+jaccard         ≥  LL     L*,*L  Jaccard index of {label}
+f_score         ≥  LL     L*,*L  F score of {label}, β = {rate.beta:g}
+representation  ·  *L     *L     share of the rows answered {label}
+answered_error  ≤  LO     LL,LO  error among answered rows
+tail            ≤  ·      ·      expected {rate.loss.kind} of the worst {percent:g} % of rows
+shift           ≤  ·      ·      expected {rate.loss.kind} within a KL divergence of {rate.level:g}
 """
-# Counted pairs, pairs among which, and printed name.
 KINDS = {
-    kind: {"counted": _pairs(counted), "among": _pairs(among), "name": name}
-    for kind, counted, among, name in (
-        line.split(None, 3) for line in TABLE.split("\n") if line
+    kind: {
+        "better": better.strip("·"),
+        "counted": _pairs(counted),
+        "among": _pairs(among),
+        "name": name,
+    }
+    for kind, better, counted, among, name in (
+        line.split(None, 4) for line in TABLE.split("\n") if line
     )
-}
-# Means of the losses of rows in the worst population, and their printed names: {0} is the loss, {1} the
-# level, {2} the level in percent.
-WORST = {
-    "tail": "expected {0} of the worst {2:g} % of rows",
-    "shift": "expected {0} within a KL divergence of {1:g}",
 }
 
 
 @frozen_value
-class Rate(Bounded):
+class Rate(Limitable):
     """Family of rates: the same count on each subgroup. Made by `error`, `miss` and others.
 
     A comparison with a number makes a limit: ``selected("yes") <= 0.3``. A dict has a bound for each
@@ -114,7 +115,10 @@ class Rate(Bounded):
         Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
         each label or each answer, the answer "human review" for deferral. Known for all but a `custom` rate.
     name : str, optional
-        Printed name, as the pairs.
+        Printed name, as the pairs; that of a `custom` rate is text, another one is a format of the fields.
+    better : str, optional
+        Sign of a limit that asks for better answers, as the pairs: "≤" or "≥", empty if neither does, and
+        empty for a `custom` rate, see ``wanted``.
     """
 
     kind: str
@@ -129,9 +133,10 @@ class Rate(Bounded):
     counted: Pairs = ()
     among: Pairs = ()
     name: str = ""
+    better: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in (*KINDS, *WORST, "custom"):
+        if self.kind not in (*KINDS, "custom"):
             raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
         by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if by == ():
@@ -160,22 +165,23 @@ class Rate(Bounded):
 
         - "groups" of the rows.
         - "costs" of the answers to each row.
-        - "deferral": rules may defer, as it has a cost of deferral, or counts deferred rows and no right
-          answers.
-        - "deferred": it depends on which rows are deferred. Two answers by name or more in the denominator
-          are taken to leave out deferred rows.
+        - "deferral": the rule may defer. The rate has a cost of deferral, or counts deferred rows, and not as
+          right answers.
+        - "mask": which rows are deferred. Two answers by name or more in the denominator are taken to leave
+          out deferred rows.
         """
         matrix = (self.loss or self).matrix
         answers = {answer for _, answer in self.among} - {None}
-        counts_deferred = HUMAN_REVIEW in [answer for _, answer in self.counted]
-        charges = counts_deferred and RIGHT.isdisjoint(self.counted)
-        if matrix:
-            charges = len(matrix[0]) > len(matrix)
+        may_defer = self.better != "≥" and HUMAN_REVIEW in [
+            answer for _, answer in self.counted
+        ]
+        if matrix:  # the last column is the cost of deferral
+            may_defer = len(matrix[0]) > len(matrix)
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
-            "deferral": charges,
-            "deferred": charges or HUMAN_REVIEW in answers or len(answers) > 1,
+            "deferral": may_defer,
+            "mask": may_defer or HUMAN_REVIEW in answers or len(answers) > 1,
         }
         return tuple(name for name, needed in is_needed.items() if needed)
 
@@ -183,16 +189,17 @@ class Rate(Bounded):
     def wanted(self) -> str:
         """The sign of a limit that asks for better answers, "≤" or "≥"; empty if neither does.
 
-        Large values are better if right answers count. Small ones are if wrong answers by name, or deferred
-        rows, count alone.
+        Small values of a custom rate are better if it counts wrong answers by name alone.
         """
-        are_faults = self.kind == "deferred" or all(
+        if self.complement:
+            return "≤"
+        if self.kind != "custom":
+            return self.better
+        are_faults = all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in self.counted
         )
-        if self.complement or are_faults:
-            return "≤"
-        return "" if RIGHT.isdisjoint(self.counted) else "≥"
+        return "≤" if are_faults else ""
 
     @cached_property
     def quantity(self) -> str:
@@ -209,20 +216,22 @@ class Rate(Bounded):
 
     # -- what is counted -----------------------------------------------------------------------------
 
-    def uncounted(self) -> ValueError:
-        """Return the error of a tail or shift where a rate of counted answers is needed."""
-        return ValueError(
-            f"{self!r} is bounded by tailboost.certify alone, because no count of answers shows "
-            f"its rows; here take {self.loss!r}, also by group"
-        )
+    def refuse_uncounted(self) -> None:
+        """Raise ValueError for a tail or shift, where a rate of counted answers is needed."""
+        if self.loss:
+            raise ValueError(
+                f"{self!r} is bounded by tailboost.certify alone, because no count of answers shows "
+                f"its rows; here take {self.loss!r}, also by group"
+            )
 
     @property
-    def counted_rows(self) -> str:
+    def words_of_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
-        part, _ = self.among[0]
-        if part == LABEL:
-            return f"rows with label {self.label!r}"
-        return f"rows with other labels than {self.label!r}" if part == OTHER else "rows"
+        parts = [part for part, _ in self.among]
+        if parts == [OTHER]:
+            return f"rows with other labels than {self.label!r}"
+        labels = [repr(self.label if part == LABEL else part) for part in parts]
+        return "rows" if None in parts else f"rows with label {' or '.join(labels)}"
 
     # -- counts --------------------------------------------------------------------------------------
 
@@ -277,8 +286,7 @@ class Rate(Bounded):
 
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
-        if self.loss:
-            raise self.uncounted()
+        self.refuse_uncounted()
         has_own_costs = "costs" in self.needs
         if has_own_costs and strata.mean_costs is None:
             raise ValueError(
@@ -332,7 +340,7 @@ class Rate(Bounded):
     def __str__(self) -> str:
         words = self.name
         if self.kind != "custom":
-            words = words.format(label=repr(self.label), beta=self.beta)
+            words = words.format(label=repr(self.label), rate=self, percent=100.0 * self.level)
         by = "" if self.by is None else f" by {' and '.join(map(str, self.by_names))}"
         return f"{'1 − ' if self.complement else ''}{words}{by}"
 

@@ -12,7 +12,7 @@ from typing import Any
 from tailboost.core import By, Column, Groups, Name, Names, Stated, Table, did_you_mean
 from tailboost.rates import make
 from tailboost.rates.limit import COMPARISONS, EACH, LARGEST, Limit, Statistic
-from tailboost.rates.rate import KINDS, WORST, Rate
+from tailboost.rates.rate import KINDS, Rate
 from tailboost.rates.strata import Counts
 
 # Objectives whose denominator depends on the answers. By other such ratios a rule is best that counts hardly
@@ -39,8 +39,7 @@ def _cost(matrix: Table = None, by: By = None, labels: Names | None = None) -> R
 
 # The functions for rates, limits and objectives in texts.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: vars(make)[name]
-    for name in (*KINDS, *make.ALIASES, *WORST, "custom", LARGEST, *COMPARISONS)
+    name: vars(make)[name] for name in (*KINDS, *make.ALIASES, "custom", LARGEST, *COMPARISONS)
 } | {"cost": _cost}
 
 
@@ -181,8 +180,7 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
         if not to_keep:
             continue
         rate = limit.rate
-        if rate.loss:
-            raise rate.uncounted()
+        rate.refuse_uncounted()
         if rate.wanted not in ("", limit.sense) and not limit.compares:
             raise ValueError(
                 f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
@@ -211,8 +209,7 @@ def as_objective(objective: Stated) -> Statistic:
             "limit a gap or ratio"
         )
     rate = objective.rate
-    if rate.loss:
-        raise rate.uncounted()
+    rate.refuse_uncounted()
     is_gain = rate.wanted == "≥"
     is_family = not objective.worst and rate.by is not None
     can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
@@ -244,8 +241,10 @@ def measure(
     ----------
     rate : Rate
         The rate.
-    y_true, answers : array-like of shape (n,)
-        True labels and answers. The answer "human review" is a deferred row.
+    y_true : array-like of shape (n,)
+        True labels.
+    answers : array-like of shape (n,) or (n, K)
+        Answers, or their probabilities by a randomised rule. The answer "human review" is a deferred row.
     groups : array-like of shape (n,), dict or data frame, optional
         Groups of the rows.
     deferred : array-like of bool, shape (n,), optional
@@ -280,4 +279,4 @@ def measure(
         )
     rows = Counts.answered(y_true, answers, groups, deferred, costs, sample_weight, labels)
     terms = rate.terms(rows.strata)
-    return dict(zip(terms.names, terms.values(rows.of(rows.actions)).tolist(), strict=True))
+    return dict(zip(terms.names, terms.values(rows.counts(rows.actions)).tolist(), strict=True))

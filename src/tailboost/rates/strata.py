@@ -31,9 +31,16 @@ from tailboost.core import (
     positions,
     take,
 )
-from tailboost.rows import HUMAN_REVIEW, NO_GROUPS, GroupNames, crossed, group_columns
+from tailboost.rows import (
+    HUMAN_REVIEW,
+    NO_GROUPS,
+    GroupNames,
+    crossed,
+    effective_sizes,
+    group_columns,
+)
 
-# Added to a divisor that may be 0, or its least value.
+# Least value of a divisor that may be 0, or added to it: too small to change another divisor.
 TINY = 1e-300
 
 
@@ -130,7 +137,7 @@ class Counts:
         groups : sequence of c arrays of int, shape (n,)
             Number of each row's value by column.
         weight : ndarray of shape (n,)
-            Positive weights.
+            Weights; rows of weight 0 count nowhere.
         classes : ndarray of shape (K,)
             The labels.
         names : GroupNames
@@ -161,8 +168,7 @@ class Counts:
         if not np.ptp(share):
             share = np.broadcast_to(share[0], len(share))  # takes no memory
         mass: Any = np.bincount(stratum, share, n_strata)
-        squares = np.bincount(stratum, share**2, n_strata)
-        size = mass**2 / np.where(squares > 0, squares, 1.0)  # 0 without rows
+        size = effective_sizes(stratum, share, n_strata)
         titles, values = plain((names.titles, tuple(map(tuple, names.values))))
         strata = Strata(labels, titles, values, combinations, mass, size, defers)
         if costs is not None:
@@ -235,13 +241,12 @@ class Counts:
                 "deferred: a randomised rule has probabilities of deferral instead"
             )
 
-        # The numbers of the labels, of the answers and of the groups.
-        predicted = truth if are_drawn else label_column(answers, "answers")
+        # The numbers of the labels, of the answers (probabilities have none) and of the groups.
+        predicted = truth[:0] if are_drawn else label_column(answers, "answers")
         if labels is None:
             labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
         classes = label_column(labels, "labels")
         actions = positions(predicted, classes, "answers")
-        actions = np.where(is_deferred, len(classes), actions)
         names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")
         weights = check_weights(sample_weight, n)
         rows = cls.stratified(
@@ -254,7 +259,7 @@ class Counts:
             costs=check_costs(costs, n, classes),
         )
         if not are_drawn:
-            return replace(rows, actions=actions)
+            return replace(rows, actions=np.where(is_deferred, len(classes), actions))
 
         # Each answer of a randomised rule is a row with its part of the weight.
         shares = np.asarray(in_class_order(answers, "answers", classes))
@@ -276,7 +281,7 @@ class Counts:
         sums = [np.bincount(entry, part, n_cells * n_strata) for part in parts]
         return np.hstack([part.reshape(n_cells, n_strata) for part in sums])
 
-    def of(self, actions: Ints) -> Floats:
+    def counts(self, actions: Ints) -> Floats:
         """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""
         return self.sums(actions, self.strata.n_actions, actions).T
 

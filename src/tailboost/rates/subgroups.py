@@ -30,9 +30,7 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
     tuples of a value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
     """
     # The values of each axis, a column of groups or the classes, with the masks of their strata.
-    numbers = np.tile(
-        strata.combinations.T, strata.n_classes
-    )  # of groups, by column and stratum
+    numbers = np.tile(strata.combinations.T, strata.n_classes)  # of values, shape (c, S)
     axes: dict[Name, Any] = {
         title: [(group, number == k) for k, group in enumerate(groups)]
         for title, groups, number in zip(strata.columns, strata.values, numbers, strict=True)
@@ -47,9 +45,9 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
             for value, mask in axes[title]
         ]
     # None is everything from here on, also beside a column without a name, whose title is None.
-    axes[EVERYTHING] = [(EVERYTHING, strata.mass >= 0.0)]
+    axes[EVERYTHING] = [(EVERYTHING, np.ones_like(strata.y, bool))]
 
-    # A subgroup has one value of each axis in `by`.
+    # A subgroup has one value of each axis in `by`. Cells (class, group) are in the order of their groups.
     crossed = by if isinstance(by, tuple) else (by,)
     if by == CELL:
         crossed = (GROUP, CLASS)
@@ -60,11 +58,13 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
             f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
             f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
         ) from None
+    if by == CELL:
+        members = [each[::-1] for each in members]
     names: list[Any] = [tuple(value for value, _ in each) for each in members]
     inside = [np.logical_and.reduce([mask for _, mask in each]) for each in members]
     masks = np.array(inside, bool).reshape(-1, len(strata.mass))
     if by == CELL:
-        return [(label, group) for group, label in names], masks
+        return names, masks
     if not isinstance(by, tuple):
         return [name for (name,) in names], masks
     existing = set()
@@ -97,7 +97,7 @@ class Terms:
     names: list[Name]  # of the subgroups
     top: Floats  # shape (m, W, A); W is S, or 2 S if the counts also contain costs
     bottom: Floats  # shape (m, W, A)
-    mass: Floats  # shape (m,): weight in the denominator; for a ratio, weight of the subgroup
+    mass: Floats  # shape (m,): weight of the rows that some answer brings into the denominator
     low: float  # the smallest and the largest possible value of a row
     high: float
     scale: float  # of the values: 1 for fractions, for costs the largest absolute one
@@ -120,8 +120,8 @@ class Terms:
     def beyond(self, level: float | Floats) -> Floats:
         """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of a subgroup is at most its level.
 
-        They exist for ratios and for linear rates, and are scaled by the mass of the subgroup: beyond 0 a
-        linear rate is ⟨C, N⟩. ``level`` is a number, or has the shape (m,); the result has (m, W, A).
+        They are scaled by the mass of the subgroup, so a rate that is no ratio is ⟨C, N⟩ for the level 0.
+        ``level`` is a number, or has the shape (m,); the result has (m, W, A).
         """
         scale = np.where(self.mass > 0, self.mass, 1.0)[:, None, None]
         return (self.top - np.reshape(level, (-1, 1, 1)) * self.bottom) / scale
@@ -159,7 +159,7 @@ class Sample:
 
     @property
     def mirrored(self) -> Self:
-        """The sample of the complement: each value is ``low + high`` minus the value."""
+        """The sample of the complement, whose rate is ``low + high`` minus the rate."""
         return replace(self, values=(self.low + self.high) * self.among - self.values)
 
     def scaled(self, t: float = 0.0) -> Floats:

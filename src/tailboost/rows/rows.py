@@ -254,19 +254,13 @@ class Rows:
             names = NO_GROUPS
         costs = check_costs(self.costs, len(y), classes, f"costs{suffix}")
         return replace(
-            self,
-            y=y,
-            classes=classes,
-            groups=groups,
-            names=names,
-            costs=costs,
-            words=words,
+            self, y=y, classes=classes, groups=groups, names=names, costs=costs, words=words
         )
 
     def sizes(self, stratum: Ints, n_strata: int) -> Floats:
-        """Return Kish's effective size (Σw)²/Σw² of each stratum, shape (m,); 0 without rows.
+        """Return the `effective_sizes` of the strata, of which equal rows count as one row, shape (m,).
 
-        Equal rows count as one row. ``stratum`` has the number of each row's stratum, shape (n,).
+        ``stratum`` has the number of each row's stratum, shape (n,).
         """
         weight: Any = self.weight
         if self.row_hashes is not None:
@@ -276,9 +270,17 @@ class Rows:
             stratum_of_content = np.empty(len(contents), stratum.dtype)
             stratum_of_content[content_of_row] = stratum
             stratum = stratum_of_content
-        sums = np.bincount(stratum, weight, n_strata)
-        squares = np.bincount(stratum, weight**2, n_strata)
-        return (sums**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
+        return effective_sizes(stratum, weight, n_strata).round(SIZE_DECIMALS)
+
+
+def effective_sizes(stratum: Ints, weight: Floats, n_strata: int) -> Floats:
+    """Return Kish's effective size (Σw)²/Σw² of each stratum, shape (m,); 0 without rows.
+
+    ``stratum`` has the number of each row's stratum, shape (n,).
+    """
+    sums: Any = np.bincount(stratum, weight, n_strata)
+    squares = np.bincount(stratum, weight**2, n_strata)
+    return sums**2 / np.where(squares > 0, squares, 1.0)
 
 
 @frozen_object

@@ -84,11 +84,7 @@ class Ledger:
 
     attempts: tuple[Attempt, ...] = ()
 
-    def record(
-        self,
-        attempt: Attempt,
-        earlier: Sequence[Attempt] = (),
-    ) -> tuple[Attempt, ...]:
+    def record(self, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> tuple[Attempt, ...]:
         """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
 
         The same call again is no further attempt, because it gives the same result: the key of an attempt is

@@ -462,7 +462,7 @@ class Selection:
         assert isinstance(family, Thresholds)
         moved = replace(self, rule=ends)
         groups = family.place[family.data.stratum]
-        counts = family.data.of(moved.on_score.numbers(family.score, groups))
+        counts = family.data.counts(moved.on_score.numbers(family.score, groups))
         return replace(moved, counts=counts)
 
 

@@ -210,7 +210,7 @@ class Thresholds(Family):
         low, high = cuts[self.place[self.merged.stratum]][:, [0, -1]].T
         answers = np.where(self.bin < high, DEFERRED, SECOND)
         answers[self.bin < low] = FIRST
-        return self.merged.of(answers)
+        return self.merged.counts(answers)
 
     def moves(self, *, compares: bool) -> list[list[Side]]:
         """Return the moves of a descent: the cuts that move on each line.

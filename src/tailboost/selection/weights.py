@@ -118,7 +118,7 @@ class ClassWeights(Family):
 
     def counts(self, rule: Floats) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
-        return self.data.of(expected_costs(self.probabilities, rule).argmin(axis=0))
+        return self.data.counts(expected_costs(self.probabilities, rule).argmin(axis=0))
 
     def moves(self, *, compares: bool) -> list[tuple[int, Floats]]:
         """Return the moves of a descent: an action, and the strata in which its cost moves, shape (S,).
