@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.seen import Seen
+from tailboost.rows.recognised import Seen
 
 
 def test_hashes_are_about_content():

@@ -16,7 +16,7 @@ from tailboost.guarantees.certify import joint_bounds, tested_bounds as bounds_i
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
-from tailboost.rows.seen import Records
+from tailboost.rows.ledger import Records
 from tailboost.selection.door import Decided, Decision, Known, answering, read_answers
 from tailboost.selection.rule import ThresholdRule
 

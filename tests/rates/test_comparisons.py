@@ -57,10 +57,7 @@ def test_a_ratio_of_costs_with_a_gain_is_refused_in_every_step_and_its_gap_is_se
     X, y = score[:, None], (rng.random(400) < score).astype(int)
     by_row = np.column_stack([y, -y]).astype(float)
     paid, cost = rates.cost([[0, 1], [5, -1]], by="g"), rates.cost(by="g")
-    assert (rates.gap(paid).loosest, (paid <= 1).loosest) == (
-        6.0,
-        5.0,
-    )  # the range of the costs, and the largest
+    assert (rates.gap(paid).loosest, (paid <= 1).loosest) == (6.0, 5.0)  # the range, and the largest
     steps = {
         "tune": lambda limits: tb.tune(tb.Scores(0, 1), X, y, groups=g, limits=limits),
         "calibrate": lambda limits: tb.calibrate(tb.Scores(0, 1), X, y, groups=g, limits=limits),

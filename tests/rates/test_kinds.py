@@ -317,27 +317,6 @@ def test_what_counts_deferred_rows_is_told_by_the_pairs():
         assert ("mask" in rate_of(kind).needs) == (numerator or denominator)
 
 
-def represented(a, g, name):
-    """Return the share of a group among the rows with the answer 1."""
-    return np.mean(g[a == 1] == name)
-
-
-def test_a_rate_across_subgroups_is_what_rows_add_in_every_place():
-    """The share of a group among the answers 1: rows of all groups are in its denominator."""
-    rate = rates.representation(1, by="g")
-    X, y, groups = scored(500, 11)
-    g, a = groups["g"], (X[:, 0] > 0.6).astype(int)
-    expected = {name: represented(a, g, name) for name in ("f", "m")}
-    assert rates.measure(rate, y, a, groups=groups) == pytest.approx(expected)
-    certificate = tb.certify(a, None, y, groups=groups, rates=[rate])
-    assert {bound.subgroup: bound.estimate for bound in certificate.bounds} == pytest.approx(expected)
-    assert {bound.n for bound in certificate.bounds} == {(a == 1).sum()}
-    rule = tb.tune(
-        tb.Scores(0, 1), X, y, groups=groups, objective="error", by_group=True, limits=[rate >= {"f": 0.6}]
-    )
-    assert represented(rule.predict(X, groups=groups), g, "f") >= 0.6 > expected["f"]
-
-
 @pytest.mark.slow
 def test_representation_at_the_boundary():
     """The group is independent of the score, so each rule breaks the limit a little."""

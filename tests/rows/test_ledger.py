@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.fingerprints import hash_rows
-from tailboost.rows.seen import Attempt, Ledger, Seen, attempts_of
+from tailboost.rows.ledger import Attempt, Ledger, Seen, attempts_of
 
 LIMIT = [rates.error(by="group") <= 0.26]
 

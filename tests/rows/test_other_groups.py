@@ -9,7 +9,7 @@ import pytest
 
 import tailboost as tb
 from tailboost.rates.subgroups import groups_in
-from tailboost.rows.groups import warn_of_other_groups
+from tailboost.rows.groups import GroupNames, warn_of_other_groups
 
 LIMITS = ["miss(spam, by=group) <= 30%"]
 
@@ -116,6 +116,21 @@ def test_bands_of_whole_numbers_beside_a_missing_entry_keep_their_names(as_colum
     assert warned(lambda: warn_of_other_groups(named, {}, bands)) == [words]
     all_bands = {"age": ["(0, 30]", "(30, 60]", "(60, 90]", "missing"]}
     assert not warned(lambda: warn_of_other_groups(all_bands, {"age": bands}))
+
+
+def test_a_column_by_another_name_is_not_compared():
+    """A single column without a name is the only one; that of wards was compared with names of sites."""
+    wards, sites = pd.Series(["n"] * 3, name="ward"), {"site": ["a", "b"]}
+    assert not warned(lambda: warn_of_other_groups(sites, {}, wards))
+    for names, groups in ((sites, wards.to_numpy()), (sites, wards.rename("site")), ({None: ["a"]}, wards)):
+        assert len(warned(lambda names=names, groups=groups: warn_of_other_groups(names, {}, groups))) == 1
+
+
+@pytest.mark.parametrize(("name", "known"), [("site", "abc"), (None, "abc"), ("ward", "ab")])
+def test_groups_of_a_fit_are_those_of_its_column(name, known):
+    rows = GroupNames((np.array(["a", "b"]),), (name,))
+    names, _ = rows.beside({"site": ("a", "b", "c")}, ())
+    assert names.values[0].tolist() == [*known]
 
 
 @pytest.mark.parametrize("form", ["frame", "list", "array"])

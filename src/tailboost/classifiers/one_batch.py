@@ -22,7 +22,7 @@ from tailboost.core import (
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.one_score import CountTable
 from tailboost.rates import Counts, Limit
-from tailboost.rows import Rows, kept_together, reads_groups, selecting_numbers, share_of_copies
+from tailboost.rows import Rows, kept_together, reads_groups, refuse_copies, selecting_numbers
 from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
 from tailboost.selection.selection import Selection
@@ -147,7 +147,7 @@ class Batch:
         hashes = rows.hashes(hashes_of_table(None, rows.X))
         units = rows.clusters
         if units is None:
-            share_of_copies(hashes, rows.y)
+            refuse_copies(hashes, rows.y)
             units = kept_together(hashes)
         # Each label, and each group in a limit or read by the rule, needs rows in both parts.
         needed = [rows.y, *rows.groups[:, columns].T]

@@ -38,8 +38,8 @@ from tailboost.rows import (
     Votes,
     given_answers,
     hash_rows,
+    refuse_copies,
     refuse_repeated,
-    share_of_copies,
 )
 from tailboost.selection.door import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
@@ -111,7 +111,7 @@ class Compared:
         copies = 0.0
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and rows.clusters is None:
-            copies = share_of_copies(rows.hashes(scored.given()), rows.y)
+            copies = refuse_copies(rows.hashes(scored.given()), rows.y)
         return cls(equal_rows, complete, max(shared, default=None), copies)
 
 

@@ -48,9 +48,9 @@ from tailboost.rows import (
     group_columns,
     hashes_of_names,
     hashes_of_pairs,
-    named_columns,
     other_groups,
     reads_groups,
+    under,
     unit_name,
     warn_of_other_groups,
 )
@@ -102,7 +102,7 @@ class LaterRows(NamedTuple):
         if lacking.any():
             warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
         is_read = ~lacking
-        for name, column in named_columns(rows.groups, None, rule.groups).items():
+        for name, column in under(group_columns(rows.groups, "groups"), rule.groups).items():
             if name in rule.groups and reads_groups(rule.by_group, name):
                 known = list(map(unit_name, rule.groups[name]))
                 is_other, others = other_groups(column, known)

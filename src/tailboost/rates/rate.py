@@ -311,8 +311,8 @@ class Rate(Limitable):
             none = np.zeros_like(top)
             top = np.hstack([none, top] if has_own_costs else [top, none])
             bottom = np.hstack([bottom, none])
-        scale = max(TINY, abs(low), abs(high))  # a divisor, also if all costs are 0
-        return Terms(names, top, bottom, mass, low, high, scale)
+        # The scale is a divisor, also if all costs are 0.
+        return Terms(names, top, bottom, mass, low, high, max(TINY, abs(low), abs(high)))
 
     def samples(self, answered: Counts, shares: Floats | None = None) -> list[Sample]:
         """Return the rows of each subgroup with their values; the rate is the mean of the values.

@@ -177,14 +177,13 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
     for limit in checked:
         if not isinstance(limit, Limit):
             raise TypeError(f"{limit!r:.120} is no limit; write for example {example}")
-        if not to_keep:
-            continue
-        rate = limit.rate
-        rate.refuse_uncounted()
-        if rate.wanted not in ("", limit.sense) and not limit.compares:
-            raise ValueError(
-                f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
-            )
+        if to_keep:
+            rate = limit.rate
+            rate.refuse_uncounted()
+            if rate.wanted not in ("", limit.sense) and not limit.compares:
+                raise ValueError(
+                    f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
+                )
     in_percent = any(limit.in_percent for limit in checked)
     return tuple(
         replace(limit, in_percent=in_percent and limit.rate.quantity != "cost")

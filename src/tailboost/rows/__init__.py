@@ -2,7 +2,7 @@
 
 from tailboost.rows.fingerprints import *
 from tailboost.rows.groups import *
+from tailboost.rows.ledger import *
 from tailboost.rows.probabilities import *
 from tailboost.rows.recognised import *
 from tailboost.rows.rows import *
-from tailboost.rows.seen import *

@@ -24,7 +24,7 @@ from tailboost.core import (
     columns_of,
     did_you_mean,
     distinct_and_numbers,
-    frozen_value,
+    frozen_object,
     is_missing,
     joined,
     label_column,
@@ -124,7 +124,14 @@ def column_words(argument: str, title: Name) -> str:
 # -- names and numbers of the groups of a fit -----------------------------------------------------------
 
 
-@frozen_value
+def under(columns: Columns, titles: Collection[Name]) -> Columns:
+    """Return columns under the known titles: a single column, or a single title, needs no name."""
+    if len(columns) == len(titles) == 1 and None in (*columns, *titles):
+        return dict(zip(titles, columns.values(), strict=True))
+    return columns
+
+
+@frozen_object
 class GroupNames:
     """Names of groups: the title and the values of each column.
 
@@ -181,12 +188,10 @@ class GroupNames:
         ValueError
             If columns differ from the columns in fit, or a value did not occur in fit.
         """
-        titles = self.titles
-        if len(titles) == len(known.titles) == 1 and None in titles + known.titles:
-            titles = known.titles  # a single column needs no name
+        titles = [*under(dict.fromkeys(self.titles), known.titles)]
         if set(titles) != set(known.titles):
             raise ValueError(
-                f"{argument} has the columns {list(titles)}, but the groups in fit had {list(known.titles)}: "
+                f"{argument} has the columns {titles}, but the groups in fit had {list(known.titles)}: "
                 "give these under these names, None for a column without a name"
             )
         among_known = np.empty_like(numbers)
@@ -205,8 +210,7 @@ class GroupNames:
         A column is one of the fit if a row has a group of that column: then all groups of the fit are values.
         If all columns are of the fit, its ``combinations`` exist; of a single column these are all values.
         """
-        if len(of_fit) == len(self.titles) == 1:  # a single column needs no name
-            of_fit = dict(zip(self.titles, of_fit.values(), strict=True))
+        of_fit = under(of_fit, self.titles)
         values = []
         are_of_fit = bool(self.titles)
         for title, own in zip(self.titles, self.values, strict=True):
@@ -233,8 +237,9 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
     """Return the number of each of n rows' combination of numbers, in their order by column, shape (n,)."""
     combination = np.zeros(n, np.intp)
     for column in columns:  # the number of the row's first columns and of this one
-        numbers = combination * (column.max(initial=0) + 1) + column
-        _, combination = distinct_and_numbers(numbers)
+        _, combination = distinct_and_numbers(
+            combination * (column.max(initial=0) + 1) + column
+        )
     return combination
 
 
@@ -289,9 +294,7 @@ def group_numbers(
         )
     if not n:
         return np.zeros(0, np.intp)
-    columns = with_missing_group(columns, rule_groups)
-    if len(columns) == 1 and None in (title, *columns):  # a single column needs no name
-        columns = {title: next(iter(columns.values()))}
+    columns = under(with_missing_group(columns, rule_groups), [title])
     if title not in columns:
         raise ValueError(
             f"groups has the columns {list(columns)}: the rule reads "
@@ -336,7 +339,7 @@ def warn_of_other_groups(
         return
     table = as_pandas(table)
     columns: dict[Any, Any] = {name: table[name] for name in columns_of(table)}
-    columns |= named_columns(groups, table, named)
+    columns |= under(group_columns(groups, "groups", table), named)
     for name in columns.keys() & named.keys():
         names = list(map(unit_name, named[name]))
         is_other, words = other_groups(columns[name], names)
@@ -349,14 +352,6 @@ def warn_of_other_groups(
                 f"certified for {listed(names)} alone",
                 UncertifiedGroupsWarning,
             )
-
-
-def named_columns(groups: Groups, table: Table, names: Collection[Any]) -> Columns:
-    """Return the columns of groups by name; a single column has the only one of the ``names``."""
-    columns = group_columns(groups, "groups", table)
-    if len(columns) == len(names) == 1:
-        return dict(zip(names, columns.values(), strict=True))
-    return columns
 
 
 def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:

@@ -38,8 +38,8 @@ MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
 MEAN_OF_EQUALS = 0.2
 
 
-def share_of_copies(hashes: Hashes, y: Ints) -> float:
-    """Return the share of rows of a table that equal another one; 0 if most contents occur again.
+def refuse_copies(hashes: Hashes, y: Ints) -> float:
+    """Return the share of rows that equal another one of a table; 0 if there are over two rows to a content.
 
     ``hashes`` are of rows with labels, ``y`` the numbers of the labels.
 
@@ -100,6 +100,11 @@ SHIFTED = 0.05
 PART_BY_CHANCE = 1e-5
 # Fewer stated training rows than this share of the fresh ones are not taken for all.
 FEWEST_TRAINED = 0.1
+# What digests have beside the values (`Seen.of_scores`): nothing; of scores, where different rows may have
+# equal values, whether the label has a column of scores, or in files of earlier versions its name.
+VALUES_ALONE = False
+COLUMN_OF_LABEL = "columns"
+NAME_OF_LABEL = True
 
 
 @frozen_object
@@ -118,17 +123,15 @@ class Seen:
     use : str
         What the rows were used for, as the start of a sentence.
     of_scores : bool or "columns"
-        What the digests have beside the values. False: nothing. "columns", for scores, where different rows
-        may have equal values: whether the label has a column of scores. True: the name of the label, as in
-        files of earlier versions.
+        What the digests have beside the values: `VALUES_ALONE`, `COLUMN_OF_LABEL` or `NAME_OF_LABEL`.
     named : Seen or None
-        Rows of scores as earlier versions wrote them.
+        Of scores the same rows with `NAME_OF_LABEL`, to compare with files of earlier versions.
     """
 
     digests: NDArray[np.uint32]
     limit: int = 2**32 - 1
     use: str = ""
-    of_scores: bool | str = False
+    of_scores: bool | str = VALUES_ALONE
     named: Seen | None = None
 
     @classmethod
@@ -141,15 +144,15 @@ class Seen:
         of the rows: other names of them make no other rows.
         """
         named = None
-        of_scores: Any = False
+        of_scores: Any = VALUES_ALONE
         if len(score_labels) and len(hashes):
             # Ledgers of earlier versions have rows of scores with the name of the label.
             by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
-            named = replace(cls.of(by_name, use), of_scores=True)
+            named = replace(cls.of(by_name, use), of_scores=NAME_OF_LABEL)
             # Today they have the column of the label: whether it is one of the scored labels.
             is_other = [name not in score_labels for name in rows.classes.tolist()]
             hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
-            of_scores = "columns"
+            of_scores = COLUMN_OF_LABEL
         digests = np.sort((hashes >> 32).astype(np.uint32))
         seen = cls(digests, use=use, of_scores=of_scores, named=named)
         if len(digests) > MOST_DIGESTS:
@@ -172,14 +175,14 @@ class Seen:
 
     def in_form_of(self, known: Seen) -> Seen:
         """Return these rows in the form of known rows, up to their limit."""
-        new = self.named if self.named and known.of_scores is True else self
+        new = self.named if self.named and known.of_scores is NAME_OF_LABEL else self
         return new.up_to(known.limit)
 
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
         new = self.in_form_of(known)
         if not len(new):
-            return float("nan")
+            return np.nan
         return float(np.isin(new.digests, known.digests).mean())
 
     def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
@@ -214,15 +217,11 @@ class Seen:
     @classmethod
     def from_dict(cls, state: Document) -> Self:
         """Return the rows written by `to_dict`; raise KeyError, TypeError or ValueError for another state."""
-        digests = np.frombuffer(base64.b64decode(state["digests"], validate=True), "<u4")
+        content = base64.b64decode(state["digests"], validate=True)
+        digests = np.frombuffer(content, "<u4").astype(np.uint32)
         if (digests[1:] < digests[:-1]).any():
             raise ValueError("digests of rows are damaged")
-        return cls(
-            digests.astype(np.uint32),
-            int(state["limit"]),
-            str(state["use"]),
-            state["of_scores"],
-        )
+        return cls(digests, int(state["limit"]), str(state["use"]), state["of_scores"])
 
 
 def _most_by_chance(small: Seen, large: Seen) -> float:

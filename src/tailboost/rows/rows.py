@@ -48,14 +48,14 @@ FEWEST_OF_A_NUMBER = 10
 
 @frozen_object
 class Rows:
-    """Rows of positive weight, with labels and groups as numbers.
+    """Rows, with labels and groups as numbers.
 
     Attributes
     ----------
     y : ndarray of shape (n,)
         Class numbers; None for rows without labels.
     weight : ndarray of shape (n,)
-        Sample weights, positive.
+        Sample weights. Rows of weight 0 are left out when rows are read.
     groups : ndarray of shape (n, c)
         Number of the group of each row in each of c columns; c is 0 without groups.
     words : str
@@ -210,7 +210,7 @@ class Rows:
         """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
         if mask.all():
             return self
-        names = ("y", "weight", "groups", "X", "clusters", "costs")
+        names = ("y", "weight", "groups", "row_hashes", "X", "clusters", "costs")
         parts = {name: take(getattr(self, name), mask) for name in names}
         return replace(self, used=self.given_numbers[mask], **parts)
 

@@ -1,0 +1,162 @@
+"""The attempts to certify a model, in its ledger, and the records of all rows that the model has used."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from tailboost.core import Document, LeakageError, NotCertifiedError, frozen_object
+from tailboost.rows.recognised import Seen, first_repeated
+
+# Share of the error probability left that an attempt spends: the first spends .9.
+SPENT_EACH = 0.9
+# An attempt needs more than this share of the error probability; less is rounding.
+LEAST_LEFT = 1e-9
+# One lock for all ledgers: an entry takes milliseconds.
+_LOCK = threading.Lock()
+
+
+@frozen_object
+class Attempt:
+    """One attempt to calibrate: digest of the call, rows, and the spent share of 1 − confidence."""
+
+    key: str
+    rows: Seen
+    spent: float = 0.0
+
+    def to_dict(self) -> Document:
+        """Return plain types for JSON."""
+        return {**vars(self), "rows": self.rows.to_dict()}
+
+    @classmethod
+    def from_dict(cls, state: Document) -> Self:
+        """Return the attempt written by `to_dict`; raises as `Seen.from_dict`."""
+        # A rule of a file answers without scikit-learn.
+        from tailboost.core.ranges import UNIT, check_number
+
+        rows = Seen.from_dict(state["rows"])
+        return cls(str(state["key"]), rows, check_number(state["spent"], "spent", UNIT))
+
+
+def attempts_of(previous: Any) -> tuple[Attempt, ...]:
+    """Return the attempts of a result: that of its call after all earlier ones; () without a result."""
+    if previous is None:
+        return ()
+    # A classifier has a ledger; a certificate, a ledger and an error have the attempts themselves.
+    ledger = getattr(previous, "ledger_", previous)
+    attempts = getattr(ledger, "attempts", ())
+    if not attempts and not isinstance(previous, NotCertifiedError):
+        raise ValueError(
+            "previous must be the result of the previous attempt: the NotCertifiedError, the "
+            f"classifier or its certificate_; got {type(previous).__name__}"
+        )
+    return tuple(attempts)
+
+
+@dataclass(eq=False)
+class Ledger:
+    """Record of the attempts to calibrate one fit, in their order.
+
+    ``copy.copy`` of a model shares the ledger: an attempt of one of them is an attempt of all. Deep copies,
+    pickles and files carry the attempts so far, and later attempts of the copy are not known to the original.
+    A new fit, also of a clone, starts an empty ledger. If it holds fitted classifiers of tailboost, as after
+    ``tune([clf])``, it starts with their attempts. Threads may record at once.
+
+    Parameters
+    ----------
+    attempts : tuple of Attempt, optional
+        The attempts so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.rows import Attempt, Ledger, Seen
+    >>> ledger = Ledger()
+    >>> rows = Seen.of(np.arange(30, dtype=np.uint64) << np.uint64(40))
+    >>> len(ledger.record(Attempt("first call", rows)))
+    1
+    >>> try:
+    ...     ledger.record(Attempt("another call", rows))
+    ... except ValueError as error:
+    ...     print(str(error)[:36])
+    X: an earlier attempt had these rows
+    """
+
+    attempts: tuple[Attempt, ...] = ()
+
+    def record(self, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> tuple[Attempt, ...]:
+        """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
+
+        The same call again is no further attempt, because it gives the same result: the key of an attempt is
+        a digest of its rows, of what is tested on them and of the arguments. Another attempt spends .9 of
+        the share of 1 − confidence that the earlier ones left. The shares of all attempts sum to at most 1,
+        so all certificates hold together with the stated confidence (union bound).
+
+        Parameters
+        ----------
+        attempt : Attempt
+            The attempt.
+        earlier : sequence of Attempt, optional
+            Attempts of other models or copies, which count too.
+
+        Raises
+        ------
+        LeakageError
+            If an earlier attempt had rows of this one. Nothing is recorded.
+        ValueError
+            If no error probability is left. Nothing is recorded.
+        """
+        with _LOCK:
+            recorded = {each.key: each for each in (*self.attempts, *earlier)}
+            if attempt.key not in recorded:
+                tables = [each.rows for each in recorded.values()]
+                if first_repeated(attempt.rows, tables) is not None:
+                    raise LeakageError(
+                        "X: an earlier attempt had these rows, or rows equal to them. Repeated "
+                        "tests on the same rows do not keep the confidence: give rows that no "
+                        "attempt had, and state all limits in one call"
+                    )
+                left = 1.0 - sum(each.spent for each in recorded.values())
+                if left < LEAST_LEFT:
+                    raise ValueError(
+                        f"no error probability is left after {len(recorded)} attempts. A new "
+                        "fit or selection on other rows starts again"
+                    )
+                recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
+            self.attempts = tuple(recorded.values())
+        # A repeated call may be followed by later attempts, which are none of its result.
+        return self.attempts[: list(recorded).index(attempt.key) + 1]
+
+
+# -- records of a model ------------------------------------------------------------------------------------
+
+
+@frozen_object
+class Records:
+    """The known rows of a fitted model by their use, and the attempts at its calibration.
+
+    Attributes
+    ----------
+    trained : Seen or None
+        The training rows of the models: all of them, if ``complete``. None if they are unknown.
+    complete : bool
+        Whether all training rows are known; those of a frozen estimator may be missing.
+    used : tuple of Seen
+        Rows of selections and calibrations, and of the fits of frozen classifiers within.
+    ledger : Ledger
+        The attempts. All copies of the records share the ledger, the only part with changes.
+    """
+
+    trained: Seen | None = None
+    complete: bool = False
+    used: tuple[Seen, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def using(self, *tables: Seen) -> Self:
+        """Return these records with further used rows; each table counts once."""
+        return replace(self, used=tuple(dict.fromkeys((*self.used, *tables))))
+
+    @property
+    def tables(self) -> tuple[Seen, ...]:
+        """All known rows: of training first."""
+        return tuple(filter(None, (self.trained, *self.used)))
