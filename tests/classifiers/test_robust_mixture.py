@@ -101,7 +101,7 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     engine, table = mix.selection_.engine, answering(mix).score(P).outputs()
     pool = first_rules(engine.family, mix.selection_.program)
     engine.select(mix.selection_.problem, pool)
-    answers = [replace(mix.selection_, rule=rule).answers(table) for rule in pool.rules]
+    answers = [replace(mix.selection_, rule=rule).label_numbers(table) for rule in pool.rules]
     worst = np.array([max(class_errors(y, k)) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
     inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12

@@ -1,6 +1,8 @@
 """A score that falls with its stated label is refused before an attempt; `tailboost.selection.direction`."""
 
 import re
+import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
-from tailboost.selection.direction import FALLS, Direction
+from tailboost.selection.direction import FALLS, refuse_falling
 
 RNG = np.random.default_rng(0)
 N = 1500
@@ -17,6 +19,11 @@ P = RNG.random(N)
 Y = np.where(RNG.random(N) < P, "ill", "well")
 TABLE = pd.DataFrame({"p": P, "z": np.log(P / (1 - P)), "grade": np.ceil(5 * P)})
 ONE, TWO = ["miss(ill) <= 30%"], ["miss(ill) <= 40%", "false_alarm(ill) <= 40%"]  # ranks, and tests
+ON_A_COLUMN = SimpleNamespace(
+    score_column=tb.Scores("p", "ill"),
+    columns_read=["p"],
+    rows=SimpleNamespace(classes=np.array(["ill", "well"])),
+)
 KINDS = {"p": "probability", "z": "logit", "grade": "number"}
 
 
@@ -89,9 +96,27 @@ def test_the_share_is_that_of_all_pairs(grades):
         n = min(len(first), len(second))
         total += n * np.mean(second[:, None] >= first)
         n_pairs += n
-    found = Direction.of(scores, y, place)
-    assert found.n_pairs == n_pairs
-    np.testing.assert_allclose(found.share, total / n_pairs)
+    np.testing.assert_allclose(refuse_falling(ON_A_COLUMN, scores, y, place), total / n_pairs)
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_rows_of_the_rarer_label_decide_in_each_place(places):
+    """Of scores that fall in all pairs A is 0: 14 pairs suffice for no warning, 15 for one, 149 refuse."""
+    for n, kinds in ((14, []), (15, [UserWarning]), (148, [UserWarning])):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert refuse_falling(ON_A_COLUMN, *falling(n, places)) == 0.0
+        assert [each.category for each in caught] == kinds
+    with pytest.raises(ValueError, match="speak against"):
+        refuse_falling(ON_A_COLUMN, *falling(149, places))
+
+
+def falling(n, places):
+    """Return scores, labels and places: n rows of the rarer labels, the first label in the last place."""
+    place = np.arange(n) % places
+    rare = (place < places - 1).astype(int)
+    y = np.r_[rare, 1 - rare, 1 - rare]
+    return -1.0 * y, y, np.tile(place, 3)
 
 
 @pytest.mark.parametrize("n", [150, 200, 500, 3000])

@@ -319,7 +319,7 @@ class AnsweringClassifier(StatingClassifier):
 
     def _label_numbers(self, X: Table, places: Ints) -> Ints:
         """Return the number of each row's label, K more for a deferred row."""
-        return np.concatenate([*map(self._selected.answers, self._outputs(X, places))])
+        return np.concatenate([*map(self._selected.label_numbers, self._outputs(X, places))])
 
     def _labels(self, numbers: Ints, deferred: Any) -> Array:
         """Return the labels with these numbers, and the value of deferred rows; without one warn of these."""

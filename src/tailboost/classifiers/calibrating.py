@@ -182,7 +182,7 @@ def calibrate(
     selection = parts.selection
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)
-    direction = selection.engine.direction(fresh.answered, fresh.outputs, fresh.voting)
+    share = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voting)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
@@ -197,8 +197,8 @@ def calibrate(
             f"{USED_UP}",
             attempts=attempts,
         ) from None
-    # A score that falls in more than half of the pairs certifies nothing, see `Direction`.
-    if isinstance(result, Certified) and direction.share < 0.5:
+    # A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.
+    if isinstance(result, Certified) and share < 0.5:
         result = Refused(result.rule, level, FELL)
     if isinstance(result, Refused):
         tested = tested_bounds(stated, fresh, result.level)
@@ -355,7 +355,7 @@ def prices(
     outputs = fresh.outputs
     column = models.score_column
     if column is not None and column.kind == "number":
-        actions = selection.within([]).answers(outputs) % n_classes
+        actions = selection.within([]).label_numbers(outputs) % n_classes
     else:
         actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
     unlimited = [("", errors(actions), result.chose)]

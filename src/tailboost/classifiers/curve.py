@@ -202,7 +202,7 @@ class Curve:
         for _, _, classifier in self:
             classifier._record(record)
             # Numbers of labels, K more for a deferred row.
-            numbers = classifier.selection_.answers(outputs)
+            numbers = classifier.selection_.label_numbers(outputs)
             is_deferred = numbers >= K
             deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(

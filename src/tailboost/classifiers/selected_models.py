@@ -46,7 +46,7 @@ from tailboost.rows import GroupNames, Records, Rows, Seen
 from tailboost.selection.door import known_within
 from tailboost.selection.outputs import Models
 from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.selection.search import stated
+from tailboost.selection.search import problem_of
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 
 
@@ -382,7 +382,7 @@ class TunedClassifier(SelectingClassifier):
             offset,
         )
         groups_read = rule.groups, new.by_group or None
-        selection = StoredSelection(rule, models, stated(new), groups_read, notes)
+        selection = StoredSelection(rule, models, problem_of(new), groups_read, notes)
         new.evidence_ = Evidence(selection, records, certificate)
         return new
 

@@ -48,7 +48,7 @@ from tailboost.rows import (
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.search import Problem, stated
+from tailboost.selection.search import Problem, problem_of
 from tailboost.selection.selection import Engine, Selection
 
 NO_HASHES = np.zeros(0, np.uint64)  # of no row
@@ -82,7 +82,7 @@ class SelectingClassifier(AnsweringClassifier):
         Raise ValueError if these exclude each other, or need groups and there are none.
         """
         self._validate_params()
-        problem = stated(self)
+        problem = problem_of(self)
         if self.by_group and self.infer_groups:
             raise ValueError(
                 "infer_groups=True: with by_group=True the rule reads the group, and needs no "

@@ -194,7 +194,7 @@ class Fresh:
 
     def by(self, selection: Selection) -> Self:
         """Return the same rows with the answers of another selection of the same candidates."""
-        actions = selection.answers(self.outputs).clip(max=self.answered.strata.n_classes)
+        actions = selection.label_numbers(self.outputs).clip(max=self.answered.strata.n_classes)
         answered = replace(self.answered, actions=actions)
         rule = replace(self.rule, written=selection.written, defers=selection.defers)
         return replace(self, answered=answered, rule=rule)

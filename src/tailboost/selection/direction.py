@@ -3,9 +3,10 @@
 A place is a group with thresholds of its own, or all rows. A refusal is free if the rows stay fresh after it.
 
 Of rows with a score and two labels let θ be the probability that a row of the stated label has no lower score
-than a row of the other one in its place, and A the share of these pairs with this property. By Hoeffding
-(1963, Section 5), A ≤ θ − d has probability at most exp(−2 n d²), and so has A ≥ θ + d. Here n is the number
-of pairs without a common row: in each place the rows of its rarer label.
+than a row of the other one in its place, and A the share of these pairs with this property. Of several places
+θ and A are means, weighted by the rows of the rarer label in each. By Hoeffding (1963, Section 5), A ≤ θ − d
+has probability at most exp(−2 n d²), and so has A ≥ θ + d. Here n is the number of pairs without a common
+row: in each place the rows of its rarer label.
 
 **Theorem.** A call is refused for free if A ≤ 1/2 − t with t = `FALLS`/√n, and certifies nothing if A < 1/2.
 Then it and any further call on the same rows certify falsely with at most exp(−n t²/2) < 10⁻⁸ more than the
@@ -22,8 +23,6 @@ Rows that select and do not certify may refuse for free, because the others are 
 never spend a tenth of what is left to them, from which these 10⁻⁸ are paid.
 """
 
-from typing import NamedTuple, Self
-
 import numpy as np
 
 from tailboost.core import Floats, Ints, warn_user
@@ -35,48 +34,38 @@ DOUBTFUL = 1.9
 FELL = "on these rows high scores speak against the label that is stated for them"
 
 
-class Direction(NamedTuple):
-    """The share A of pairs in which the second label has no lower score, and the n of the theorem.
+def refuse_falling(models: Models, scores: Floats, y: Ints, place: Ints) -> float:
+    """Return A for rows with labels 0 and 1 of the score, shape (n,); without pairs of rows it is 1.
 
-    Pairs are rows of different labels in one place. Without pairs A is 1.
+    Warn if the score falls with its label, and raise ValueError if it falls beyond chance.
     """
-
-    share: float = 1.0
-    n_pairs: int = 0
-
-    @classmethod
-    def of(cls, scores: Floats, y: Ints, place: Ints) -> Self:
-        """Return the direction of scores of rows, shape (n,), with labels 0 and 1 and places."""
-        total, n_pairs = 0.0, 0
-        for number in range(place.max(initial=-1) + 1):
-            here = place == number
-            first, second = (np.sort(scores[here & (y == label)]) for label in (0, 1))
-            n = min(len(first), len(second))
-            if n:
-                lower = np.searchsorted(first, second, side="right")
-                total += n * float(lower.mean()) / len(first)
-                n_pairs += n
-        return cls(total / n_pairs, n_pairs) if n_pairs else cls()
-
-    def refuse_falling(self, models: Models) -> None:
-        """Raise ValueError if the score of one of two classes falls with its label beyond chance, or warn."""
-        evidence = (0.5 - self.share) * self.n_pairs**0.5
-        if evidence < DOUBTFUL:
-            return
-        column = models.score_column
-        assert column is not None  # of another score no label is stated
-        label, other = models.rows.classes[[column.positive_, 1 - column.positive_]].tolist()
-        name, cure = repr(column), f"State label={other!r}, unless the labels are exchanged"
-        if not models.columns_read:
-            name = f"P({label}) of {models.names[0]}"
-            cure = (
-                f"Check that its probabilities have the order of the labels {[other, label]}, "
-                "and that rows and labels belong together"
-            )
-        words = (
-            f"{name}: high scores speak against {label!r}. Of rows with different labels "
-            f"that of {label!r} has the lower score in {1.0 - self.share:.0%} of pairs. {cure}"
+    total, n_pairs = 0.0, 0
+    for number in range(place.max(initial=-1) + 1):
+        first, second = (np.sort(scores[(place == number) & (y == label)]) for label in (0, 1))
+        n = min(len(first), len(second))
+        if n:
+            lower = np.searchsorted(first, second, side="right")
+            total += n * float(lower.mean()) / len(first)
+            n_pairs += n
+    share = total / n_pairs if n_pairs else 1.0
+    evidence = (0.5 - share) * n_pairs**0.5
+    if evidence < DOUBTFUL:
+        return share
+    column = models.score_column
+    assert column is not None  # of another score no label is stated
+    label, other = models.rows.classes[[column.positive_, 1 - column.positive_]].tolist()
+    name, cure = repr(column), f"State label={other!r}, unless the labels are exchanged"
+    if not models.columns_read:
+        name = f"P({label}) of {models.names[0]}"
+        cure = (
+            f"Check that its probabilities have the order of the labels {[other, label]}, "
+            "and that rows and labels belong together"
         )
-        if evidence >= FALLS:
-            raise ValueError(f"{words}. Nothing is spent")
-        warn_user(words)
+    words = (
+        f"{name}: high scores speak against {label!r}. Of rows with different labels "
+        f"that of {label!r} has the lower score in {1.0 - share:.0%} of pairs. {cure}"
+    )
+    if evidence >= FALLS:
+        raise ValueError(f"{words}. Nothing is spent")
+    warn_user(words)
+    return share

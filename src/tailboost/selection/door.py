@@ -136,7 +136,7 @@ class Scored:
     def numbers(self, classes: Labels) -> Ints:
         """Return the number of each answer among K labels, shape (n,); K for a deferred row."""
         if self.outputs is not None and self.selected is not None:
-            return self.selected.answers(self.outputs()).clip(max=len(classes))
+            return self.selected.label_numbers(self.outputs()).clip(max=len(classes))
         return positions(self.answers(), classes, "answers")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from sklearn.utils import gen_batches
 
 from tailboost.core import (
     NARROW,
@@ -69,8 +70,7 @@ class LogProbabilities:
         # By column: maxima and sums of the classes of a row are then several times as fast.
         pooled = np.asfortranarray(total)
         pooled += models.offset
-        for start in range(0, len(pooled), BLOCK):
-            rows = slice(start, start + BLOCK)
+        for rows in gen_batches(len(pooled), BLOCK):
             pooled[rows] = log_softmax(pooled[rows], axis=1)
         return pooled
 
@@ -151,7 +151,7 @@ class Models:
         """The labels of these columns, or those of given probabilities; otherwise none."""
         if self.columns_read:
             return self.columns_read[0].label_list
-        return [] if self.fitted else list(self.rows.classes.tolist())
+        return [] if self.fitted else self.rows.classes.tolist()
 
     @property
     def score_column(self) -> Scores | None:
@@ -278,8 +278,7 @@ def averaging(models: Models) -> Models:
     def loss(t: Floats) -> tuple[float, Floats]:
         pull = PSEUDO_ROWS * (t - start)
         value, gradient = pull @ (t - start) / 2, pull
-        for first in range(0, len(y), BLOCK):
-            block = slice(first, first + BLOCK)
+        for block in gen_batches(len(y), BLOCK):
             part, w = centred[..., block], weight[block]
             truth = (np.arange(K)[:, None] == y[block]) * w
             z = np.tensordot(t[:M], part, 1) + t[M:, None]

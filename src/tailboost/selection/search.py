@@ -115,7 +115,7 @@ class Problem:
         return [j for j, name in enumerate(names) if every or name in used]
 
 
-def stated(parameters: Any) -> Problem:
+def problem_of(parameters: Any) -> Problem:
     """Return the problem that the parameters of a classifier state: every other spelling ends here.
 
     Without an objective it is the overall error beside limits, and otherwise the largest error of a class.
@@ -166,15 +166,6 @@ class Pool:
 # -- the program ---------------------------------------------------------------------------------------------
 
 
-class Inequality(NamedTuple):
-    """``⟨matrix, N⟩ + free z ≤ bound`` over confusion counts N."""
-
-    limit: int  # number of the limit behind it, −1 for the objective
-    matrix: Floats
-    free: float
-    bound: float
-
-
 @dataclass(eq=False)
 class Program(Derived):
     """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures.
@@ -223,13 +214,10 @@ class Program(Derived):
     def __post_init__(self) -> None:
         strata, objective = self.strata, self.objective
         minimised, *limited = (each.rate.terms(strata) for each in (objective, *self.limits))
-        of_error = minimised
-        if objective != OVERALL_ERROR:
-            of_error = OVERALL_ERROR.rate.terms(strata)
-        elif strata.defers:
+        self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
+        if objective == OVERALL_ERROR and strata.defers:
             in_deferral = deferred().terms(strata).top
             minimised = replace(minimised, top=minimised.top + TIE_PRICE * in_deferral)
-        self.errors = of_error.beyond(0.0)[0]
         self.terms = [minimised, *limited]
         level = self.level if objective.rate.is_ratio else 0.0
         above_level = minimised.beyond(level)[minimised.mass > 0] / minimised.scale
@@ -240,16 +228,17 @@ class Program(Derived):
         cost, rows = above_level[0], []
         if objective.worst:
             cost = TIE_PRICE * self.errors
-            rows = [Inequality(-1, rate, -1.0, 0.0) for rate in above_level]
+            rows = [(-1, rate, -1.0, 0.0) for rate in above_level]
         for i, limit in enumerate(self.limits):
-            rows += [Inequality(i, *row) for row in limit.inequalities(limited[i])]
+            rows += [(i, *row) for row in limit.inequalities(limited[i])]
         self.cost = cost.ravel()
-        self.matrix = np.reshape([row.matrix for row in rows], (len(rows), cost.size))
-        self.bound = np.array([row.bound for row in rows])
-        self.limit_of_row = np.array([row.limit for row in rows], np.intp)
+        limit_of_row, matrix, free, bound = zip(*rows, strict=True) if rows else [()] * 4
+        self.matrix = np.reshape(matrix, (len(rows), cost.size))
+        self.bound = np.array(bound)
+        self.limit_of_row = np.array(limit_of_row, np.intp)
         # One free variable serves all rows of the objective, and one all rows of each limit.
         served = self.limit_of_row[:, None] == np.arange(-1, len(self.limits))
-        self.free = np.array([row.free for row in rows])[:, None] * served
+        self.free = np.array(free)[:, None] * served
         self.rates = RunningRates(objective, self.limits, self.terms)
 
     def action_costs(self, duals: Floats) -> Floats:

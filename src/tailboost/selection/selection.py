@@ -27,7 +27,7 @@ from tailboost.core import (
 )
 from tailboost.rates import Counts, Limit, Rate, Strata
 from tailboost.rows import HUMAN_REVIEW, GroupNames, Rows, unit_name
-from tailboost.selection.direction import Direction
+from tailboost.selection.direction import refuse_falling
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
@@ -168,7 +168,7 @@ class Engine:
         models = replace(models, rows=replace(rows, X=None, costs=None))
         engine = cls(problem, models, column_read, family, spread, words)
         if not (rows.fitted or rows.refit):
-            engine.direction(data, table, slice(None))
+            engine.refuse_falling(data, table, slice(None))
         return engine
 
     def __setstate__(self, state: Document) -> None:
@@ -182,17 +182,19 @@ class Engine:
         groups = data.strata.place(self.family.group_column)[data.stratum]
         return self.models.selecting(groups)
 
-    def direction(
+    def refuse_falling(
         self, data: Counts, table: LogProbabilities, among: Ints | slice
-    ) -> Direction:
-        """Return whether the single score of some rows grows with its label; raise ValueError if it falls."""
+    ) -> float:
+        """Return the share A of `refuse_falling` for some rows; 1 without a single score.
+
+        Raise ValueError if the score falls with its label.
+        """
         family = self.family
         if not isinstance(family, Thresholds) or self.models.score_column is None:
-            return Direction()
+            return 1.0
         y = data.strata.y[data.stratum[among]]
-        direction = Direction.of(family.sign * table.score[among], y, table.groups[among])
-        direction.refuse_falling(self.models)
-        return direction
+        scores = family.sign * table.score[among]
+        return refuse_falling(self.models, scores, y, table.groups[among])
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -368,7 +370,7 @@ class Selection:
             bool(family.models),
         )
 
-    def answers(self, table: LogProbabilities) -> Ints:
+    def label_numbers(self, table: LogProbabilities) -> Ints:
         """Return class numbers; of a deferred row K more than that of the label it would get."""
         family = self.engine.family
         K = self.strata.n_classes
@@ -495,7 +497,7 @@ class StoredSelection:
         """Whether the rule may defer rows."""
         return self.written.defers or "deferral" in self.problem.needs
 
-    def answers(self, table: LogProbabilities) -> Ints:
+    def label_numbers(self, table: LogProbabilities) -> Ints:
         """Return class numbers, and K of a deferred row: a file does not know the label it would get."""
         rule = self.written
         read = table.score if isinstance(rule, ThresholdRule) else table.pooled

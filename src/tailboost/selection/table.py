@@ -143,8 +143,8 @@ class RateLine:
         Whether the value satisfies the bound; None without a bound or a value.
     limit : str
         The limit as text; empty for the objective.
-    sense : {"≤", "<", "≥", ""}
-        Direction of the bound; "<" if the value must be smaller than the bound.
+    sense : {"≤", "≥", ""}
+        Direction of the bound.
     in_percent : bool
         Whether numbers are printed in percent, as a limit was stated.
     """
@@ -245,8 +245,8 @@ class RateTable:
                     comparison = [(statistic.form, value, low, high, np.nan, statistic.bound)]
                 else:
                     bounds = statistic.levels(counted.names)
-            numbers = [counted.values, counted.low, counted.high, counted.rows, bounds]
-            subgroups = zip(counted.names, *np.array(numbers).tolist(), strict=True)
+            numbers = np.array([*counted[1:5], bounds]).tolist()
+            subgroups = zip(counted.names, *numbers, strict=True)
             for subgroup, value, low, high, n, bound in [*subgroups, *comparison]:
                 met = statistic.keeps(value, bound)
                 lines.append(

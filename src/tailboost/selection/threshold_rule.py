@@ -5,10 +5,10 @@ JSON, SQL or Python.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import chain, pairwise
 from keyword import iskeyword
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -115,13 +115,9 @@ class ThresholdRule(StoredRule):
     FORMAT: ClassVar[int] = 3
     STEPS: ClassVar[Steps] = {2: _with_label}
 
-    @classmethod
-    def from_dict(cls, document: Document) -> Self:
-        """Return the rule of a document from `to_dict`; raises ValueError if it describes none."""
-        rule = super().from_dict(document)
+    def __post_init__(self) -> None:
         # JSON has lists for pairs.
-        bands = [[(lower, action) for lower, action in band] for band in rule.bands]
-        return replace(rule, bands=bands)
+        vars(self)["bands"] = [[*map(tuple, band)] for band in self.bands]
 
     @property
     def identity(self) -> Document:
@@ -214,7 +210,7 @@ class ThresholdRule(StoredRule):
             Number of each row's group, 0 for a group-blind rule; −1 of a row without an answer.
         """
         actions = self._actions  # a class "human review" replaces deferral
-        # The type has room for `Selection.answers`, which adds the label of each deferred row in place.
+        # The type has room for `Selection.label_numbers`, which adds the label of each deferred row in place.
         numbers = np.full(len(values), -1, least_type(2 * len(actions)))
         for group, band in enumerate(self.bands):
             rows = np.flatnonzero(groups == group)

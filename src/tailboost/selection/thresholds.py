@@ -115,7 +115,7 @@ class Thresholds(Family):
         )
         self.edges = edges_of(scores, data, self.most)
         n_bins = len(self.edges) - 1
-        in_bin = bins_between(self.edges[1:], scores)
+        in_bin = np.searchsorted(self.edges[1:], scores, side="right")
 
         # A merged row has the weight of the rows of a bin and stratum, and their mean costs. The weights are
         # the same for each action, so without costs one action is enough.
@@ -250,7 +250,7 @@ class Thresholds(Family):
             axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
         rules = np.tile(rule, (*map(len, taken), 1, 1))
-        for (place, side), cuts in zip(move, np.meshgrid(*taken, indexing="ij"), strict=True):
+        for (place, side), cuts in zip(move, np.ix_(*taken), strict=True):
             rules[..., place, side] = cuts
         is_ordered = np.all(rules[..., 0] <= rules[..., last], axis=-1)
         return Line(axes, lambda *numbers: Reached(rules[numbers]), is_ordered)
@@ -289,29 +289,15 @@ class Thresholds(Family):
         inner = self.edges[1:-1]
         for number, edges in enumerate(self.decimals(np.tile(inner, (self.n_places, 1)))):
             here = place == number
-            bins[here] = bins_between(edges, scores[here])
+            bins[here] = np.searchsorted(edges, scores[here], side="right")
         return bins
 
 
-def bins_between(edges: Floats, scores: Floats) -> Ints:
-    """Return how many of ascending edges are at most each score, shape (n,).
-
-    The edges are sought among the ordered scores, in a third of the time of a search for each score.
-    """
-    order = np.argsort(scores)
-    first = np.searchsorted(scores, edges, sorter=order)  # score at or above each edge
-    bins = np.empty_like(order)
-    bins[order] = np.bincount(first, minlength=len(scores) + 1)[:-1].cumsum()
-    return bins
-
-
 def edges_of(scores: Floats, data: Counts, most: int) -> Floats:
-    """Return the possible thresholds: the least score, ``most`` ranks of the scores of each label, and ∞."""
+    """Return the possible thresholds: ``most`` ranks of the scores of each label, the least first, and ∞."""
     y = data.strata.y[data.stratum]
-    ranks = np.linspace(0.0, 1.0, most)
-    edges = [np.array([scores.min(), np.inf])]
-    for label in (FIRST, SECOND):
+    edges = [np.array([np.inf])]
+    for label in np.unique(y):
         own = np.sort(scores[y == label])
-        if len(own):
-            edges.append(own[np.rint(ranks * (len(own) - 1)).astype(int)])
+        edges.append(own[np.rint(np.linspace(0.0, 1.0, most) * (len(own) - 1)).astype(int)])
     return np.unique(np.concatenate(edges))
