@@ -249,8 +249,10 @@ def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
 def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch):
     """Of rules on one score, and within tightened limits: binomial tests of all tried rules by hand."""
     tried, failed = [], 0
-    own_pass, own_bounds = LimitTests.passes_on, sequence.tested_bounds
-    monkeypatch.setattr(LimitTests, "passes_on", lambda *given: tried.append(given[1]) or own_pass(*given))
+    own_counts, own_bounds = LimitTests.counts_of_votes, sequence.tested_bounds
+    monkeypatch.setattr(
+        LimitTests, "counts_of_votes", lambda *given: tried.append(given[1]) or own_counts(*given)
+    )
     monkeypatch.setattr(
         sequence, "tested_bounds", lambda *given: tried.append(given[1]) or own_bounds(*given)
     )

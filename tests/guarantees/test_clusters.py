@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees import certify, chain, sequence
+from tailboost.guarantees import chain, rate_bounds, sequence
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rows import Rows
@@ -209,8 +209,8 @@ def test_pairs_are_tested_where_no_cluster_is_in_two_groups(is_across, monkeypat
     assert (found[0] is None) == is_across
     given = Rows.read(y=y, groups={"g": g}, clusters=cluster)
     answered = Fresh.of_answers((p[:, 0] > 0.5).astype(int), given, [limits[0].rate])
-    bound = certify.tested_bounds(limits, answered, 0.05)[-1]
-    assert (bound.method == certify.PAIRS) == (not is_across)
+    bound = rate_bounds.tested_bounds(limits, answered, 0.05)[-1]
+    assert (bound.method == rate_bounds.PAIRS) == (not is_across)
 
 
 @pytest.mark.filterwarnings("ignore")

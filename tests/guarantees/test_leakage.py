@@ -11,8 +11,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost import rates
@@ -57,8 +55,8 @@ def noise(n, seed):
     return r.normal(size=(n, 4)), r.integers(0, 2, n)
 
 
-def forest(X, y, estimator=None):
-    trees = estimator or RandomForestClassifier(10, random_state=0)
+def forest(X, y):
+    trees = RandomForestClassifier(10, random_state=0)
     return tb.RobustMixtureClassifier([("forest", trees)], cv=0.3, random_state=0).fit(X, y)
 
 
@@ -83,23 +81,13 @@ def test_copies_that_somebody_made_hide_no_training_row(how):
     assert tb.certify(mix, *noise(300, 2)).bounds[0].upper > 0.5
 
 
-def frozen_by(how, inner):
-    """Return an estimator with a frozen fitted mixture."""
-    if how == "calibrated":
-        return CalibratedClassifierCV(FrozenEstimator(inner))
-    return FrozenEstimator(inner if how == "alone" else Pipeline([("scale", SCALER), ("mix", inner)]))
-
-
-SCALER = StandardScaler().fit(X[:600])
-
-
 @pytest.mark.filterwarnings("ignore:.*the bound is not met:UserWarning")
 @pytest.mark.parametrize("how", ["alone", "calibrated"])
 def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
     inner = tb.RobustMixtureClassifier(PAIRS, random_state=0)
-    of = SCALER.transform(X) if how == "in a pipeline" else X
-    inner.fit(of[:600], y[:600], X_val=of[600:900], y_val=y[600:900])
-    models = [("inner", frozen_by(how, inner))]
+    inner.fit(X[:600], y[:600], X_val=X[600:900], y_val=y[600:900])
+    frozen = FrozenEstimator(inner)
+    models = [("inner", frozen if how == "alone" else CalibratedClassifierCV(frozen))]
     for rows in (slice(0, 600), slice(600, 900)):
         with pytest.warns(tb.ResubstitutionWarning, match="training rows"):
             mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[rows], y[rows])

@@ -68,13 +68,17 @@ def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_
 def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
     """Of all rules tried: binomial tests by hand, of each group at half of the level, up to a failure."""
     tried = []
-    own_pass = LimitTests.passes_on
+    own_counts, own_passes = LimitTests.counts_of_votes, LimitTests.passes
 
-    def passes(test, fresh, *given):
-        tried.append((test, fresh, own_pass(test, fresh, *given)))
-        return tried[-1][2]
+    def passes(*given):
+        verdict = own_passes(*given)
+        tried[-1].extend(verdict)
+        return verdict
 
-    monkeypatch.setattr(LimitTests, "passes_on", passes)
+    monkeypatch.setattr(
+        LimitTests, "counts_of_votes", lambda *given: tried.append([*given]) or own_counts(*given)
+    )
+    monkeypatch.setattr(LimitTests, "passes", passes)
     limits = {1: "precision(1, by=g) >= .5", 0: "precision(0, by=g) >= .7"}
     n_between = n_ends = n_without = 0
     for seed in range(12):
@@ -119,7 +123,7 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
         with suppress(tb.NotCertifiedError):
             tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits)
         case, rules = cases.pop(), chains.pop()
-        of_ranks = ~chain.drawn_to_test(case.fresh, chain.TESTING)
+        of_ranks = ~chain.drawn_to_test(case.fresh, chain.ROWS_FOR_DEFERRAL)
         is_ill = (case.fresh.answered.strata.y[case.fresh.answered.stratum] == 1) & of_ranks
 
         def allowed(n, share):

@@ -12,16 +12,18 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.certify import joint_bounds, tested_bounds as bounds_in_tests
 from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.rate_bounds import joint_bounds, tested_bounds as bounds_in_tests
 from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
+from tailboost.rows import Votes
 from tailboost.rows.ledger import Records
 from tailboost.selection.door import Decided, Decision, Known, answering, read_answers
 from tailboost.selection.rule import ThresholdRule
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
+EACH_VOTES = Votes(None, np.zeros(0), same_everywhere=False)
 WITHIN_SUBGROUPS = [name for name in KINDS if name not in ("representation", "tail", "shift")]
 
 
@@ -176,7 +178,7 @@ def failures(setting, n, times, delta):
     wrong = passed = 0
     for seed in range(times):
         y, a, groups = drawn(n, seed, p, weight)
-        answered = Fresh(answered_in_groups(y, a, groups))
+        answered = Fresh(answered_in_groups(y, a, groups), EACH_VOTES)
         fails = False
         for bound in joint_bounds(rates.as_statistics(stated), answered, delta):
             true = truth.get(bound.subgroup)
@@ -320,7 +322,7 @@ def passing_failures(n, times, delta):
     ]
     for seed in range(times):
         y, a, groups, passed = passing(n, seed)
-        answered = Fresh(answered_in_groups(y, a, groups, passed))
+        answered = Fresh(answered_in_groups(y, a, groups, passed), EACH_VOTES)
         wrong += not all(
             b.lower - 1e-12 <= truth[b.rate.kind][b.subgroup] <= b.upper + 1e-12
             for b in joint_bounds(rates.as_statistics(stated), answered, delta)

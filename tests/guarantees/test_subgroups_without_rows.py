@@ -91,10 +91,7 @@ def test_a_group_without_positives_in_the_selection_gets_a_rank_of_the_fresh_row
 def test_bounds_without_rows_are_those_that_hold_for_every_rate():
     assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1.0
     assert [float(end) for end in clopper_pearson_interval(0.0, 0.0)] == [0.0, 1.0]
-    for bound in (0.01, 0.5, 0.99):
-        assert most_reached(0, bound, 0.05) == -1
-        of_pairs = [rates.bounds.pair_p_value((0, 0), rows, gap=bound) for rows in ((0, 50), (50, 0))]
-        assert min(of_pairs) > 0.05
+    assert {int(most_reached(0, bound, 0.05)) for bound in (0.01, 0.5, 0.99)} == {-1}
     X, y = np.random.default_rng(0).random((230, 1)), np.arange(230) % 2
     rule = tb.tune(tb.Scores(0, 1), X[:200], y[:200], groups=["a", "b"] * 100)
     given = {"groups": ["a"] * 30, "rates": [rates.error(by=(None, "class"))]}  # a column without a name

@@ -30,9 +30,10 @@ from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
 from tailboost.guarantees.certificates import Certificate, Price
 from tailboost.guarantees.certified_bound import CONSTANT
-from tailboost.guarantees.certify import bounds_of, certificate_of, tested_bounds
+from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
+from tailboost.guarantees.rate_bounds import bounds_of, tested_bounds
 from tailboost.rates import Limit, Statistic, checked_limits
 from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
 from tailboost.selection.direction import FELL
@@ -182,7 +183,7 @@ def calibrate(
     selection = parts.selection
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)
-    share = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voting)
+    share = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
@@ -342,7 +343,7 @@ def prices(
     are on these rows.
     """
     counts = fresh.answered
-    votes = fresh.voting
+    votes = fresh.voters
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # also the action of deferral, which is no error
 

@@ -1,4 +1,6 @@
 """Certificates of rates on fresh rows, a theorem for each procedure of `calibrate`, plans, the monitor.
 
-Begin with `fresh`: the rows that all of them read.
+Read `fresh`, `certified_bound`, `exact_tests`, `tail` and `rate_bounds`; then `one_score` and the procedures
+`sequence`, `ranks`, `gaps`, `chain`; then `certificates` and `certify`, `bets` and `monitor`. `few_rows` and
+`planning` stand beside. `evidence` is what `tailboost.classifiers` keep of a rule.
 """

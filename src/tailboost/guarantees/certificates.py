@@ -209,8 +209,8 @@ class Certificate:
 
     def cells(self) -> Cells:
         """Return the table of bounds."""
-        is_above = all(bound.sense == "≤" for bound in self.bounds)
-        head = "at most" if is_above else "bound"
+        are_upper = all(bound.sense == "≤" for bound in self.bounds)
+        head = "at most" if are_upper else "bound"
         heads = ["rate", "of", "limit", "rows", "estimate", head, "deferred", "result", ""]
         rows = [
             [
@@ -219,7 +219,7 @@ class Certificate:
                 bound.limit,
                 f"{bound.n:,}",
                 bound.estimate_text,
-                bound.bound_text.removeprefix("≤ " if is_above else ""),
+                bound.bound_text.removeprefix("≤ " if are_upper else ""),
                 bound.deferred_text,
                 CERTIFIED_WORDS[bound.certified] if self.certified is False else "",
                 bound.reason,

@@ -108,7 +108,7 @@ class CertifiedBound:
         taken as proportional to 1/√n; of rates from 0 to 1 those of arcsin √rate, whose noise hardly depends
         on the rate: for limits on misses the result is 1 to 2.3 times the exact number.
         """
-        if self.certified is not False or not self.room or self.room < 0 or not self.n:
+        if self.certified is not False or (self.room or 0.0) <= 0.0 or not self.n:
             return None
         assert self.estimate is not None
         bound = self.lower if self.sense == "≥" else self.upper

@@ -1,20 +1,16 @@
-"""Bounds on a classifier's rates on new rows, from fresh rows: joint ones, and those of tests of limits.
+"""`certify`: a classifier's rates on new rows, with bounds that hold together, from fresh rows.
 
-The mean of a subgroup has a bound (`upper_bound`). From it follow the bounds of a rate or limit
-(`bounds_of`), and bounds that hold together (`joint_bounds`), or each test a limit (`tested_bounds`).
+`tailboost.guarantees.rate_bounds` has the bounds. Here rows are read, and sentences state the assumptions.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import numpy as np
-
 from tailboost.core import (
     Column,
     Groups,
     Model,
-    Name,
     Stated,
     Table,
     check_indexes,
@@ -22,34 +18,21 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.certified_bound import CONSTANT, CertifiedBound
-from tailboost.guarantees.exact_tests import all_pairs_pass
+from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.guarantees.fresh import CostRange, Fresh
-from tailboost.guarantees.tail import UPPER, worst_mean
+from tailboost.guarantees.rate_bounds import joint_bounds
 from tailboost.rates import (
     EACH,
-    GROUP,
     Limit,
-    Rate,
-    Sample,
     Statistic,
     as_statistics,
     checked_limits,
-    deferred as deferred_rate,
     error,
     largest,
 )
-from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
-from tailboost.rows import HUMAN_REVIEW, EqualRows, Rows, group_columns
+from tailboost.rows import EqualRows, Rows, group_columns
 from tailboost.selection.door import Decided, answering
 
-EXACT = "Clopper–Pearson"
-BETTING = "betting"
-PAIRS = "exact test of pairs"
-# Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/RATIO_LEVELS.
-RATIO_LEVELS = 1000
-# Least distance of the printed bound from the limit after a failed test of pairs.
-VISIBLE = 1e-4
 ASSUMED = (
     "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
     "of one person, no later shift), and no row was used to train or select the model."
@@ -106,8 +89,8 @@ def certify(
     """Return confidence bounds on a classifier's rates on new rows, from fresh rows.
 
     All bounds hold together with the stated confidence, for any classifier, population and number of rows.
-    Shares of rows have Clopper–Pearson bounds, other means betting bounds. The error probability
-    ``1 − confidence`` is divided evenly among the bounds (union bound).
+    Shares of rows and means of two values have Clopper–Pearson bounds, other means betting bounds. The error
+    probability ``1 − confidence`` is divided evenly among the bounds (union bound).
 
     Parameters
     ----------
@@ -121,8 +104,8 @@ def certify(
         Limits on rates, each bounded on its side. By default the limits of the model's fit.
     rates : list of Rate or str, optional
         Further rates, bounded on both sides in each subgroup; a `rates.tail` or `rates.shift` from
-        above. Without rates and limits errors are bounded
-        from above: of all rows, and by class, group and cell.
+        above. Without rates and limits errors are bounded from above: of all rows, and by class, group and
+        cell. These kinds divide the error probability evenly, and then the bounds of each kind.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups.
     clusters : array-like of shape (n,), optional
@@ -153,7 +136,8 @@ def certify(
     Raises
     ------
     LeakageError
-        If rows equal rows of the fit, unless rows are equal by nature.
+        If rows equal those of the fit, the selection, an earlier calibration or ``training_rows``, or one
+        another, more often than ``equal_rows`` explains. A whole table that was used before is never fresh.
     ValueError
         If an argument is not as described.
 
@@ -178,7 +162,7 @@ def certify(
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {equal_rows!r}")
 
     # What is to be bounded.
-    if rates is None and limits is None and decided is not None:
+    if decided and rates is None and limits is None:
         limits = decided.limits
     stated = as_statistics(rates or ())
     for each in stated:
@@ -194,7 +178,7 @@ def certify(
     # The rows with an answer to each.
     check_indexes(X=X, y=y, model=model, deferred=deferred)
     groups = group_columns(groups, "groups", X)
-    if decided is not None:
+    if decided:  # with the names of the rule's columns; no row is scored yet
         groups = decided.score(X, groups).groups
     rows = Rows.read(X, y, groups, costs=costs, clusters=clusters)
     if decided is None:
@@ -219,8 +203,7 @@ def certify(
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
     bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
-    certificate = certificate_of(fresh, bounds, confidence)
-    return replace(certificate, model=None if decided is None else model)
+    return replace(certificate_of(fresh, bounds, confidence), model=model if decided else None)
 
 
 def _decided(model: Model, X: Table) -> Decided | None:
@@ -257,7 +240,7 @@ def certificate_of(
         assumption = BY_CLUSTERS.format(fresh.votes.n_clusters)
     deferred = None
     if fresh.answered.strata.defers:
-        deferred = float(fresh.is_deferred[fresh.voting].mean())
+        deferred = float(fresh.is_deferred[fresh.voters].mean())
         assumption += (
             f" {fresh.is_deferred.sum():,} of the {len(fresh):,} rows are deferred. A deferred "
             "row is no error and no miss, and stays among the rows of a class or group; the "
@@ -273,7 +256,9 @@ def certificate_of(
         freshness = COMPARED.format(100 * compared.shared)
     if not compared.complete:
         freshness = f"{freshness} {UNKNOWN_TRAINING_ROWS}".strip()
-    notes = [assumption, *filter(None, [freshness])]
+    notes = [assumption]
+    if freshness:
+        notes.append(freshness)
     if fresh.identity.unknown:
         notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
     if any(bound.rate.loss for bound in bounds):
@@ -285,8 +270,8 @@ def certificate_of(
         tuple(notes),
         compared=compared.complete,
         deferred=deferred,
-        rule=fresh.rule.digest,
-        columns=tuple(fresh.rule.groups),
+        rule=fresh.decision.digest,
+        columns=tuple(fresh.decision.groups),
         n_clusters=fresh.votes.n_clusters,
         equal_rows=compared.equal_rows,
         copies=compared.copies,
@@ -294,200 +279,3 @@ def certificate_of(
         used=fresh.used,
         identity=fresh.identity.digest,
     )
-
-
-# -- bounds on means ---------------------------------------------------------------------------------------
-
-
-def upper_bound(rate: Rate, sample: Sample, level: float, method: str) -> float:
-    """Return an upper bound on the rate of a subgroup: on a mean, the ratio of an F score, a tail or a shift.
-
-    Shares of rows have Clopper–Pearson bounds, other means betting bounds. A tail or shift of losses of two
-    values is a rising function of their mean.
-    """
-    scaled = sample.scaled()  # the bounds are for numbers in [0, 1]
-    if method == EXACT:
-        bound = clopper_pearson_upper(round(scaled.sum()), len(scaled), level)
-        if rate.loss:
-            bound = worst_mean(rate, [0.0, 1.0], [1.0 - bound, bound])
-    elif rate.loss:
-        bound = UPPER[rate.kind](scaled, rate.level, level)  # at its tail mass, or divergence
-    elif (sample.among == 1.0).all():
-        bound = betting_upper(scaled, level)
-    else:
-        bound = ratio_upper(sample, level)
-    return sample.low + (sample.high - sample.low) * bound
-
-
-def ratio_upper(sample: Sample, level: float) -> float:
-    """Return an upper bound on a scaled ratio E top / E bottom, 0 ≤ top ≤ bottom ≤ 1.
-
-    If the ratio is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t:
-    this is tested. The bound is the smallest t of a grid with a rejection at t and at all larger t. It fails
-    only if the test rejects at the largest t of the grid up to the true ratio.
-    """
-    bound = 1.0
-    for k in range(RATIO_LEVELS - 1, 0, -1):
-        t = k / RATIO_LEVELS
-        if betting_p_value(sample.scaled(t), t, level) > level:
-            break
-        bound = t
-    return bound
-
-
-def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
-    """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
-
-    Without a level nothing but possible values bounds a rate, and what an answer keeps by construction.
-    """
-    rate = stated.rate
-    samples = fresh.samples(rate)
-    sides = stated.sides
-    targets = np.full(len(samples), np.nan)
-    if isinstance(stated, Limit) and not stated.compares:
-        targets = stated.levels([sample.name for sample in samples])
-    method = method_for(rate, fresh)
-    deferred = shares_deferred(rate, fresh) if fresh.answered.strata.defers else {}
-    bounds = []
-    for sample, target in zip(samples, targets.tolist(), strict=True):
-        estimate = None
-        lower = sample.low
-        upper = sample.high
-        n = len(sample.rows)
-        if n:
-            estimate = worst_mean(rate, sample.values) if rate.loss else sample.mean
-        if n and level is not None and lower < upper:
-            # low + high, which is still ``upper``, less an upper bound on the complement.
-            if "≥" in sides:
-                lower += upper - upper_bound(rate, sample.mirrored, level, method)
-            if "≤" in sides:
-                upper = upper_bound(rate, sample, level, method)
-        bound = CertifiedBound(
-            rate,
-            sample.name,
-            sense=sides if len(sides) == 1 else "",
-            target=None if np.isnan(target) else target,
-            estimate=estimate,
-            lower=lower,
-            upper=upper,
-            n=n,
-            method=method if n else "no rows",
-            in_percent=isinstance(stated, Limit) and stated.in_percent,
-            deferred=deferred.get(sample.name),
-        )
-        if bound.target is not None and kept_by_construction(bound, fresh):
-            bound = bound.at_target(CONSTANT)
-        bounds.append(bound)
-    if isinstance(stated, Limit) and stated.compares:
-        stated.refuse_negative(samples[0].low)
-        bounds.append(compared_bound(stated, bounds))
-    return bounds
-
-
-def compared_bound(limit: Limit, bounds: Sequence[CertifiedBound]) -> CertifiedBound:
-    """Return the bound on a gap or ratio that follows from bounds on both sides of each subgroup."""
-    lower, upper = limit.interval(*np.array([(each.lower, each.upper) for each in bounds]).T)
-    means = np.array([bound.estimate for bound in bounds], np.float64)  # NaN without rows
-    return CertifiedBound(
-        limit.rate,
-        limit.form,
-        sense=limit.sense,
-        target=limit.bound,
-        estimate=None if np.isnan(means).any() else limit.value(means),
-        lower=lower,
-        upper=upper,
-        n=min(bound.n for bound in bounds),
-        method=f"bounds of {len(bounds)} subgroups",
-        subgroups=tuple(bound.subgroup for bound in bounds),
-        in_percent=limit.in_percent,
-    )
-
-
-def method_for(rate: Rate, fresh: Fresh) -> str:
-    """Return the method of bounds on a rate: exact for numbers of rows, and for means of two values."""
-    mean = rate.loss or rate
-    if mean.matrix is None:
-        has_two_values = mean.quantity == "share"
-    else:
-        costs, _ = mean.tables(fresh.answered.strata)
-        has_two_values = len(np.unique(costs)) <= 2
-    # The expected loss of drawn answers may have any value.
-    return EXACT if has_two_values and not (rate.loss and fresh.drawn is not None) else BETTING
-
-
-def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:
-    """Return the share of deferred rows by subgroup with rows; empty if a rate shows it, or no row is."""
-    if "mask" in rate.needs or not fresh.is_deferred.any():
-        return {}
-    samples = fresh.samples(deferred_rate(by=rate.by))
-    return {sample.name: sample.mean for sample in samples if len(sample.rows)}
-
-
-def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[CertifiedBound]:
-    """Return bounds for a test of each limit at the whole level; they do not hold together.
-
-    If all limits must hold, each is tested at the level: all pass although one is broken with a probability
-    of at most the level. The same holds for the pairs of subgroups of a gap or ratio. A pair of counts of
-    independent rows has an exact test; otherwise bounds on both sides share the level.
-    """
-    bounds = []
-    for limit in limits:
-        bounds += bounds_of(limit, fresh, level / len(limit.sides))
-        samples = fresh.samples(limit.rate)
-        if limit.compares and limit.rate.quantity == "share" and fresh.are_apart(samples):
-            counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
-            compared = bounds[-1]
-            if all_pairs_pass(counts, limit.factor_and_gap, level):
-                bounds[-1] = compared.at_target(PAIRS)
-            else:  # beyond the limit, as printed
-                bounds[-1] = replace(
-                    compared,
-                    lower=min(compared.lower, limit.bound - VISIBLE),
-                    upper=max(compared.upper, limit.bound + VISIBLE),
-                    method=PAIRS,
-                )
-    return bounds
-
-
-def joint_bounds(
-    expressions: Sequence[Statistic], fresh: Fresh, level: float
-) -> list[CertifiedBound]:
-    """Return bounds on rates on new rows that hold together with a probability of at least 1 − level.
-
-    The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
-    rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
-    each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
-    """
-    on_means = {
-        (each.rate, sample.name, side)
-        for each in expressions
-        for sample in fresh.samples(each.rate)
-        for side in each.sides
-        if len(sample.rows)
-    }
-    level_of_each = level / max(1, len(on_means))
-    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
-
-
-def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
-    """Return whether the rule's possible answers in a subgroup cannot break its limit.
-
-    A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
-    precision of this label, because no row counts.
-    """
-    rate = bound.rate
-    written = fresh.rule.written
-    if written is None or rate.loss or rate.kind in ("representation", "cost"):
-        return False
-    column = rate.by
-    group = bound.subgroup
-    # Of any column: pairs of column and group, or groups of a column without a name.
-    if column == GROUP:
-        column, group = group if isinstance(group, tuple) else (None, group)
-    possible = written.actions_in(column, group)
-    counted, among = rate.tables(fresh.answered.strata)
-    answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
-    may_count = (among > 0) & np.array([answer in possible for answer in answers])
-    values = counted[may_count] / among[may_count]
-    keeps = values >= bound.target if bound.sense == "≥" else values <= bound.target
-    return bool(keeps.all())

@@ -17,20 +17,19 @@ from tailboost.guarantees.exact_tests import LimitedShare, most_reached
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
 from tailboost.guarantees.ranks import AT_RANKS, n_stops, stops_of
-from tailboost.guarantees.sequence import parts_of
 from tailboost.rows import random_numbers
 from tailboost.selection.thresholds import DEFERRED, FIRST
 
 METHOD = "ranks and a test"
 ALONG = "The other limits were tested along a chain of rules fixed before these rows were used."
-NONE = "no thresholds within the ranks of some limits keep the others"
-# Part of the level for the tests beside ranks; beside ranks of rules that defer.
-PART = 0.2
-PART_OF_DEFERRAL = 0.5
+NO_RULE_PASSES = "no thresholds within the ranks of some limits keep the others"
+# Parts of the level beside ranks: for tests of rules without deferral, and for those of deferral.
+PART_FOR_TESTS = 0.2
+PART_FOR_DEFERRAL = 0.5
 # The fraction of the fresh rows that test deferral.
-TESTING = 0.3
+ROWS_FOR_DEFERRAL = 0.3
 # At this level a test only asks that the rate of the rows is about within the limit.
-WITHIN = 0.5
+LEVEL_OF_ESTIMATE = 0.5
 # Of two cuts for each answer: the one with fewer rows of this answer.
 FEWER = (np.minimum, np.maximum)
 
@@ -41,9 +40,8 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     All limits are on shares of one answer among fixed rows.
     """
     for test, of_fresh in zip(case.selecting.tests, case.certifying.tests, strict=True):
-        if test.limit.compares or not (test.shares and of_fresh.shares):
-            return None
-        if test.has_ranks != of_fresh.has_ranks:
+        is_of_shares = test.shares and of_fresh.shares
+        if test.limit.compares or not is_of_shares or test.has_ranks != of_fresh.has_ranks:
             return None
     has_ranks = np.array([test.has_ranks for test in case.selecting.tests])
     procedure = beside_deferral if case.selecting.defers else beside_tests
@@ -82,20 +80,24 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
         return None
     # 1. The stops.
     ranked = certifying.shares_of(has_ranks)
-    level_of_stop = (1.0 - PART) * level / n_stops(ranked)
+    level_of_stop = (1.0 - PART_FOR_TESTS) * level / n_stops(ranked)
     below = certifying.below(ranked)
-    largest, least = stops_of(ranked, below, certifying.n_places, level_of_stop).T
+    largest, least = stops_of(
+        ranked, below, certifying.n_places, certifying.end, level_of_stop
+    ).T
     # 2. The chain.
     prices = np.unique([*selecting.chances.ravel(), 0.0, 2.0])
-    rules = one_cut(selecting.at_prices(prices).clip(least, largest))
+    chain = one_cut(selecting.at_prices(prices).clip(least, largest))
     # 3. The tests.
-    passes = certifying.passes(compress(certifying.tests, is_tested), rules, PART * level)
+    passes = certifying.passes(
+        compress(certifying.tests, is_tested), chain, PART_FOR_TESTS * level
+    )
     if (least > largest).any() or not passes.any():
         # Along the chain more rows get the first label, and fewer the second.
-        likeliest = rules[0 if tested[0].answer == FIRST else -1]
-        return Refused(case.rule(likeliest), PART * level, NONE)
-    losses = np.where(passes, selecting.loss(rules), np.inf)
-    return Certified(case.rule(rules[losses.argmin()]), METHOD, f"{AT_RANKS} {ALONG}")
+        likeliest = chain[0 if tested[0].answer == FIRST else -1]
+        return Refused(case.rule(likeliest), PART_FOR_TESTS * level, NO_RULE_PASSES)
+    losses = np.where(passes, selecting.loss(chain), np.inf)
+    return Certified(case.rule(chain[losses.argmin()]), METHOD, f"{AT_RANKS} {ALONG}")
 
 
 # -- rules that defer ------------------------------------------------------------------------------------
@@ -150,8 +152,8 @@ def beside_deferral(
     level_of_deferral = fraction = 0.0
     if on_deferral.any():
         words += f" {ALONG}"
-        level_of_deferral = PART_OF_DEFERRAL * level
-        fraction = TESTING
+        level_of_deferral = PART_FOR_DEFERRAL * level
+        fraction = ROWS_FOR_DEFERRAL
     is_testing = drawn_to_test(case.fresh, fraction)
     with_ranks = case.counted(~is_testing)
     testing = case.counted(is_testing)
@@ -160,16 +162,16 @@ def beside_deferral(
     # 2. Its stops: (a) of the proof.
     alone = with_ranks.shares_of(has_ranks & ~on_deferral)
     together = with_ranks.shares_of(~has_ranks & ~on_deferral)
-    rules = stopped(free, with_ranks, alone, together, level - level_of_deferral)
+    chain = stopped(free, with_ranks, alone, together, level - level_of_deferral)
     # 3. The tests: (b) of the proof.
-    parts = parts_of(case.selecting)
+    parts = case.selecting.parts
     level_of_test = level_of_deferral / len(parts)
-    chosen = rules[-1].copy()
+    chosen = chain[-1].copy()
     for places in parts:
-        of_part = rules[:, places]
+        of_part = chain[:, places]
         passes = passing(of_part, case.certifying.at(places), testing.at(places), level_of_test)
         if not passes.any():
-            return Refused(case.rule(rules[-1]), level_of_test, NONE)
+            return Refused(case.rule(chain[-1]), level_of_test, NO_RULE_PASSES)
         losses = np.where(passes, case.selecting.at(places).loss(of_part), np.inf)
         chosen[places] = of_part[losses.argmin()]
     return Certified(case.rule(chosen), METHOD, words)
@@ -192,19 +194,19 @@ def chain_of(selecting: CountTable) -> Ints:
 
 def stopped(
     free: Ints,
-    rows: CountTable,
+    table: CountTable,
     alone: list[LimitedShare],
     together: list[LimitedShare],
     level: float,
 ) -> Ints:
-    """Return the free chain with the stops of shares at ranks of some rows, (K, m, 2).
+    """Return the free chain with the stops of shares at ranks of the rows of a table, (K, m, 2).
 
     The shares are those of limits on rows of one threshold, and those of limits on rows of several.
     """
     level_of_stop = level / (n_stops(alone) + len(together))
-    stops = stops_of(alone, rows.below(alone), rows.n_places, level_of_stop)
-    answered = rows.answered(free)
-    for share, n_rows in zip(together, rows.below(together)[:, -1], strict=True):
+    stops = stops_of(alone, table.below(alone), table.n_places, table.end, level_of_stop)
+    answered = table.answered(free)
+    for share, n_rows in zip(together, table.below(together)[:, -1], strict=True):
         here = share.places
         answer = share.answer
         wrong = answered[:, share.strata, answer].sum(axis=1)
@@ -219,8 +221,8 @@ def stopped(
     return np.stack([first_cuts, np.maximum(first_cuts, second_cuts)], axis=2)
 
 
-def passing(rules: Ints, certifying: CountTable, testing: CountTable, level: float) -> Mask:
+def passing(chain: Ints, certifying: CountTable, testing: CountTable, level: float) -> Mask:
     """Return which rules are about within limits on all fresh rows, and pass the tests of deferral, (K,)."""
     on_deferral = [test for test in testing.tests if test.wrong[..., DEFERRED].any()]
-    are_within = certifying.passes(certifying.tests, rules, WITHIN)
-    return are_within & testing.passes(on_deferral, rules, level)
+    are_within = certifying.passes(certifying.tests, chain, LEVEL_OF_ESTIMATE)
+    return are_within & testing.passes(on_deferral, chain, level)

@@ -124,8 +124,6 @@ class LimitTests:
         1 for strata and answers that count against the limit in each of T subgroups, and among which.
     allowed : ndarray of shape (T,)
         The largest allowed share of wrong rows. Not read if shares are compared.
-    strata : ndarray of bool, shape (T, S)
-        The strata with rows that may count.
     places : ndarray of bool, shape (T, m)
         The places whose thresholds answer the subgroup: the one that it names, otherwise all. So a subgroup
         that names no place has all, also where no given row is of it.
@@ -135,7 +133,6 @@ class LimitTests:
     wrong: Floats
     among: Floats
     allowed: Floats
-    strata: Mask
     places: Mask
 
     @staticmethod
@@ -166,15 +163,15 @@ class LimitTests:
         limited = of_subgroup.any(axis=1) & ~np.isnan(allowed)
         tests = PairTests if limit.compares else LimitTests
         return tests(
-            limit,
-            wrong[limited],
-            among[limited],
-            allowed[limited],
-            strata=of_subgroup[limited],
-            places=answering[limited],
+            limit, wrong[limited], among[limited], allowed[limited], answering[limited]
         )
 
     # -- which rows they read --------------------------------------------------------------------------
+
+    @property
+    def strata(self) -> Mask:
+        """The strata with rows that may count, shape (T, S)."""
+        return self.among.max(axis=2) > 0
 
     def at(self, places: Ints) -> Self:
         """Return the tests of the subgroups that some places answer."""
@@ -184,7 +181,6 @@ class LimitTests:
             wrong=self.wrong[own],
             among=self.among[own],
             allowed=self.allowed[own],
-            strata=self.strata[own],
             places=self.places[own][:, places],
         )
 
@@ -213,6 +209,8 @@ class LimitTests:
     def kept(self, possible: Floats) -> Mask:
         """Return which tests rules pass by construction, (K, T): no possible answer is wrong.
 
+        `tailboost.guarantees.rate_bounds.kept_by_construction` reads a written rule in place of cuts.
+
         ``possible`` is 1 for the answers that a rule can give in each place, whatever the score of a row,
         shape (K, m, 3).
         """
@@ -226,25 +224,27 @@ class LimitTests:
         return _sums(answered, self.wrong), _sums(answered, self.among)
 
     def passes(self, n_wrong: Floats, n_rows: Floats, possible: Floats, level: float) -> Mask:
-        """Return which rules pass all tests at a level, shape (K,), by numbers of rows of shape (K, T).
+        """Return which rules pass all tests at a level, shape (K,): by construction, or by numbers of rows.
+
+        The numbers have the shape (K, T), and are those of `counts` or `counts_of_votes`.
 
         A claim about several subgroups needs no correction: if it is false, one of them breaks its limit, and
         this test alone errs with a probability of at most the level (intersection–union, Berger 1982).
         """
-        is_passed = self.kept(possible) | self.passed(n_wrong, n_rows, level)
+        is_passed = self.kept(possible) | self.by_numbers(n_wrong, n_rows, level)
         return np.asarray(is_passed.all(axis=1))
 
-    def passes_on(self, fresh: Fresh, possible: Floats, level: float) -> bool:
-        """Return whether the rule of fresh answers passes all tests; a cluster has one vote in each."""
+    def counts_of_votes(self, fresh: Fresh) -> tuple[Floats, Floats]:
+        """Return wrong and all fresh rows by subgroup, (1, T) each; a cluster has one vote in each."""
         answers = fresh.answered.stratum, fresh.answered.actions
         numbers = []
         for wrong, among in zip(self.wrong, self.among, strict=True):
             rows = fresh.votes.among(np.flatnonzero(among[answers]))
             numbers.append((wrong[answers][rows].sum(), len(rows)))
-        n_wrong, n_rows = np.array(numbers).T[:, None]  # (1, T) each: of a single rule
-        return bool(self.passes(n_wrong, n_rows, possible, level)[0])
+        n_wrong, n_rows = np.array(numbers).T[:, None]
+        return n_wrong, n_rows
 
-    def passed(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
+    def by_numbers(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
         """Return which tests rules pass by their numbers of rows, (K, T)."""
         return (n_rows > 0) & (n_wrong <= self.most_wrong(n_rows.astype(np.intp), level))
 
@@ -296,7 +296,7 @@ class PairTests(LimitTests):
         are_1 = LimitTests.kept(complements, possible).all(axis=1)
         return np.asarray(are_0 | are_1)[:, None]
 
-    def passed(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
+    def by_numbers(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
         """Return which rules pass the exact tests of all pairs, (K, 1)."""
         counts = np.stack([n_wrong, n_rows], axis=2).astype(np.intp).tolist()
         return np.array(

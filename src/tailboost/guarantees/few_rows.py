@@ -39,7 +39,7 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
     passes with no n for which this is above the level. Other limits need a row in each limited subgroup.
     """
     # A rule by group, or one that defers, may keep a limit with one answer, without a test.
-    may_keep = fresh.rule.by_group or fresh.answered.strata.defers
+    may_keep = fresh.decision.by_group or fresh.answered.strata.defers
     lacks = []
     for limit in limits:
         rate = limit.rate
@@ -70,17 +70,17 @@ def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
     if fresh.n_units < needed:
         return True
     strata = fresh.answered.strata
-    # A kind of subgroups: the labels whose rows count, and what divides these rows.
+    # A kind of subgroups: whether rows of each class count, and what divides these rows.
     kinds = set()
     for limit in limits:
         _, among = limit.rate.tables(strata)
         is_across = limit.rate.kind == "representation"
         kinds.add((tuple(among.max(axis=1)), None if is_across else limit.rate.by))
-    labels, divisions = zip(*kinds, strict=True)
+    counted_by_class, divisions = zip(*kinds, strict=True)
     if fresh.votes.clusters is not None:  # only an undivided kind, alone, shares no cluster
         return divisions == (None,)
     # Groups of two columns overlap.
     if len(strata.columns) > 1 and not {GROUP, CELL}.isdisjoint(divisions):
         return False
     # Subgroups of one kind are disjoint, those of two kinds if no label counts in both.
-    return bool(np.count_nonzero(labels, axis=0).max() <= 1)
+    return bool(np.count_nonzero(counted_by_class, axis=0).max() <= 1)

@@ -129,7 +129,7 @@ class Fresh:
         The rows, to recognise them later. Empty for an array of answers.
     compared : Compared
         How the rows were compared with one another and with known rows.
-    rule : Decision
+    decision : Decision
         The rule that has answered, if it is known.
     scored : Scored or None
         The rows with their scores; None for an array of answers.
@@ -138,10 +138,10 @@ class Fresh:
     """
 
     answered: Counts
-    votes: Votes = Votes(None, np.zeros(0), same_everywhere=False)
+    votes: Votes
     used: Seen = Seen.of(np.zeros(0, np.uint64))
     compared: Compared = Compared()
-    rule: Decision = NO_RULE
+    decision: Decision = NO_RULE
     scored: Scored | None = None
     identity: Identity = NOTHING
 
@@ -149,7 +149,7 @@ class Fresh:
         return len(self.answered.stratum)
 
     @property
-    def voting(self) -> Ints:
+    def voters(self) -> Ints:
         """The numbers of the rows with a vote among all."""
         return self.votes.among(np.arange(len(self)))
 
@@ -195,9 +195,11 @@ class Fresh:
     def by(self, selection: Selection) -> Self:
         """Return the same rows with the answers of another selection of the same candidates."""
         actions = selection.label_numbers(self.outputs).clip(max=self.answered.strata.n_classes)
-        answered = replace(self.answered, actions=actions)
-        rule = replace(self.rule, written=selection.written, defers=selection.defers)
-        return replace(self, answered=answered, rule=rule)
+        return replace(
+            self,
+            answered=replace(self.answered, actions=actions),
+            decision=replace(self.decision, written=selection.written),
+        )
 
     # -- the doors -------------------------------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class Fresh:
         Raises
         ------
         LeakageError
-            If the model knows the rows from its fit.
+            If `Compared.of` refuses the rows.
         ValueError
             If an argument is not as described.
         """
@@ -337,7 +339,7 @@ def _stratified(rows: Rows, rule: Decision, classes: Labels, cost_range: CostRan
 
 
 def _in_form_of(rows: Table, training_rows: Table) -> Table:
-    """Return training rows with the columns of fresh ones, in their order; raise ValueError for others."""
+    """Return training rows to be read with the columns of fresh ones; raise ValueError for others."""
     names = columns_of(rows)
     table = as_table(training_rows, names or None)
     if table.shape[1:] != rows.shape[1:] or (names and columns_of(table) not in ([], names)):

@@ -191,7 +191,7 @@ class Monitor:
     """
 
     rule: Model
-    certificate: Certificate | Any = None
+    certificate: Any = None
     # Of each bound, in the order of the certificate.
     bets: tuple[Bets, ...] = field(default=(), repr=False)
     batches: list[MonitoredBatch] = field(default_factory=list)
@@ -200,7 +200,7 @@ class Monitor:
     # Without ids: the rows of each batch.
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # also after each batch, by `replace`
         decided = answering(self.rule)
         certificate: Any = self.certificate or decided.certificate
         if certificate is None:
@@ -280,7 +280,8 @@ class Monitor:
         ids = self.ids
         seen = self.seen
         if rows.id is None:
-            seen = self._seen_after(Seen.of(scored.given(), name), has_label)
+            by_scores = bool(decided.known[0].score_labels)
+            seen = self._seen_after(Seen.of(scored.given(), name), has_label, by_scores)
         else:
             hashes = hashes_of_names(label_column(rows.id, "id"))
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)
@@ -303,7 +304,7 @@ class Monitor:
         )
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
-    def _seen_after(self, rows: Seen, has_label: Mask) -> tuple[Seen, ...]:
+    def _seen_after(self, rows: Seen, has_label: Mask, by_scores: bool) -> tuple[Seen, ...]:
         """Return all `seen` after a batch without ids: this is its only look. Warn of rows without a label.
 
         Raise LeakageError if another batch had rows of this one, ValueError if it had its name, or ids.
@@ -322,7 +323,6 @@ class Monitor:
                 f"y: {(~has_label).sum():,} of {len(has_label):,} rows have no label and are left out; "
                 "if their labels come later, give id= with each batch, also this one"
             )
-        by_scores = answering(self.rule).known[0].score_labels
         known = first_repeated(rows, self.seen, "natural" if by_scores else "copies")
         if known is not None and self.certificate.equal_rows != "natural":
             raise LeakageError(

@@ -38,8 +38,6 @@ class CountTable:
         The place of each stratum.
     losses : ndarray of shape (S, 3)
         The loss of each answer by stratum.
-    excess : ndarray of shape (S,)
-        The loss of the first label less that of the second.
     chances : ndarray of shape (m, V)
         Probability of the second label in each place and bin, on the selecting rows.
     tests : list of LimitTests
@@ -51,7 +49,6 @@ class CountTable:
     rows: Floats
     place: Ints
     losses: Floats
-    excess: Floats
     chances: Floats
     tests: list[LimitTests]
     defers: bool
@@ -74,9 +71,8 @@ class CountTable:
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
         if problem.objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
-        excess = losses[:, FIRST] - losses[:, SECOND]
         defers = family.data.strata.defers
-        return cls(rows, places.of_strata, losses, excess, family.chances, tests, defers)
+        return cls(rows, places.of_strata, losses, family.chances, tests, defers)
 
     @classmethod
     def selecting(cls, selection: Selection) -> Self | None:
@@ -95,6 +91,20 @@ class CountTable:
     def end(self) -> int:
         """V: a cut above all bins."""
         return self.rows.shape[1]
+
+    @property
+    def excess(self) -> Floats:
+        """The loss of the first label less that of the second, by stratum, shape (S,)."""
+        return self.losses[:, FIRST] - self.losses[:, SECOND]
+
+    @property
+    def parts(self) -> list[Ints]:
+        """The places whose rules are tested together: each one alone if each test is on one place."""
+        places = np.arange(self.n_places)
+        for test in self.tests:
+            if test.limit.compares or (test.places.sum(axis=1) > 1).any():
+                return [places]
+        return list(places[:, None])
 
     def shares_of(self, limits: Mask) -> list[LimitedShare]:
         """Return the shares of some limits."""
@@ -200,7 +210,7 @@ class OneScore:
         if family.sign < 0:  # a large table is not copied
             scores = -scores
         in_bin = family.bins(scores, fresh.outputs.groups)
-        rows = _counted(fresh, in_bin, fresh.voting, family.weights.shape[1])
+        rows = _counted(fresh, in_bin, fresh.voters, family.weights.shape[1])
         certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)
         if certifying is None:
             return None
@@ -213,8 +223,8 @@ class OneScore:
 
     def counted(self, used: Mask) -> CountTable:
         """Return some of the fresh rows with a vote, by stratum and bin."""
-        votes = self.fresh.voting
-        rows = _counted(self.fresh, self.bin, votes[used[votes]], self.certifying.end)
+        voters = self.fresh.voters
+        rows = _counted(self.fresh, self.bin, voters[used[voters]], self.certifying.end)
         return replace(self.certifying, rows=rows)
 
     def loss_at(self, place: int, thresholds: Floats) -> Floats:

@@ -59,9 +59,14 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
     stratum = case.fresh.answered.stratum
     ends = ends_between(case.scores)
     shares = [share for test in case.certifying.tests for share in test.shares]
-    voting = (case.fresh.votes.among(np.flatnonzero(share.strata[stratum])) for share in shares)
-    below = (n_below(case.scores[rows], ends) for rows in voting)
-    stops = stops_of(shares, below, case.family.n_places, level / n_stops(shares))
+    votes = case.fresh.votes
+    below = (
+        n_below(case.scores[votes.among(np.flatnonzero(share.strata[stratum]))], ends)
+        for share in shares
+    )
+    stops = stops_of(
+        shares, below, case.family.n_places, len(ends) - 1, level / n_stops(shares)
+    )
     if (stops[:, 1] > stops[:, 0]).any():
         return None
     # 2. The least loss between them.
@@ -85,15 +90,18 @@ def n_stops(shares: Sequence[LimitedShare]) -> int:
 
 
 def stops_of(
-    shares: Sequence[LimitedShare], below: Iterable[Ints], n_places: int, level: float
+    shares: Sequence[LimitedShare],
+    below: Iterable[Ints],
+    n_places: int,
+    end: int,
+    level: float,
 ) -> Ints:
     """Return the largest and the least cut of each place within the ranks of shares at a level each, (m, 2).
 
     They are the stops of the first and of the second label. ``below`` has the rows of each share below each
-    cut.
+    cut, ``end`` is the last cut.
     """
-    # Nothing is stopped yet: all cuts are below the largest one, to which 1 can still be added.
-    stops = np.tile([np.iinfo(np.intp).max - 1, 0], (n_places, 1))
+    stops = np.tile([end, 0], (n_places, 1))
     for share, counted in zip(shares, below, strict=True):
         (place,) = share.places
         n = counted[-1]

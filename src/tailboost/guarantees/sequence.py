@@ -39,9 +39,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from tailboost.core import Ints
-from tailboost.guarantees.certify import tested_bounds
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
+from tailboost.guarantees.rate_bounds import tested_bounds
 from tailboost.rates import RATIO, SIGNS, TINY, InfeasibleLimitsError, Limit
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import counted_rate
@@ -72,18 +72,19 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         if limit.rate.kind == "representation" and case.selecting.n_places > 1:
             return None
     # 1. The sequence of each part.
-    parts = parts_of(case.selecting)
+    parts = case.selecting.parts
     level_of_each = level / len(parts)
-    sequences = [
+    found = [
         sequence_of(case.selecting.at(places), case.ratio, level_of_each) for places in parts
     ]
-    if min(log_power for _, log_power in sequences) < log_ndtr(WORTHWHILE):
+    sequences, log_powers = zip(*found, strict=True)
+    if min(log_powers) < log_ndtr(WORTHWHILE):
         return None
     # 2. The tests.
-    likeliest = np.concatenate([rules[0] for rules, _ in sequences])
+    likeliest = np.concatenate([sequence[0] for sequence in sequences])
     cuts = likeliest.copy()
-    for places, (rules, _) in zip(parts, sequences, strict=True):
-        passing = list(takewhile(partial(passes, case, places, level_of_each), rules))
+    for places, sequence in zip(parts, sequences, strict=True):
+        passing = list(takewhile(partial(passes, case, places, level_of_each), sequence))
         if not passing:
             return Refused(case.rule(likeliest), level_of_each)
         cuts[places] = passing[-1]
@@ -91,23 +92,16 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     return Certified(case.rule(cuts), METHOD, f"{LAST}{of_groups}.")
 
 
-def passes(case: OneScore, places: Ints, level: float, rule: Ints) -> bool:
-    """Return whether a rule of some places, (m, 2), passes all tests of these places on the fresh rows."""
+def passes(case: OneScore, places: Ints, level: float, cuts: Ints) -> bool:
+    """Return whether the cuts of some places, (m, 2), pass all tests of these places on the fresh rows."""
     table = case.certifying.at(places)
-    cuts = np.zeros((case.certifying.n_places, 2), int)
-    cuts[places] = rule
-    answered = case.fresh.by(case.rule(cuts))
-    possible = table.possible(rule[None])
-    return all(test.passes_on(answered, possible, level) for test in table.tests)
-
-
-def parts_of(table: CountTable) -> list[Ints]:
-    """Return the places that have a sequence together: each one alone if each test is on one place."""
-    places = np.arange(table.n_places)
-    for test in table.tests:
-        if test.limit.compares or (test.places.sum(axis=1) > 1).any():
-            return [places]
-    return list(places[:, None])
+    everywhere = np.zeros((case.certifying.n_places, 2), int)
+    everywhere[places] = cuts
+    fresh = case.fresh.by(case.rule(everywhere))
+    possible = table.possible(cuts[None])
+    return all(
+        test.passes(*test.counts_of_votes(fresh), possible, level)[0] for test in table.tests
+    )
 
 
 # -- the search on the selecting rows ------------------------------------------------------------------------
@@ -120,22 +114,22 @@ def sequence_of(table: CountTable, ratio: float, level: float) -> tuple[Ints, fl
     those that pass with so large a predicted probability. At every second step all values of one cut after
     the other are tried.
     """
-    rules = starts(table)
-    log_powers = table.log_power(rules, ratio, level)
-    losses = table.loss(rules)
+    candidates = starts(table)
+    log_powers = table.log_power(candidates, ratio, level)
+    losses = table.loss(candidates)
     largest = log_powers.max()
     largest_unsure = log_powers[log_powers < 0.0].max(initial=-np.inf)  # of rules that may fail
     least_loss = np.inf
     ordered = []
     for number, step in enumerate([largest, *np.minimum(log_ndtr(STEPS), largest_unsure)]):
         best = np.where(log_powers >= step, losses, np.inf).argmin()
-        rule = rules[best]
+        cuts = candidates[best]
         loss = losses[best]
         if number % 2 == 0:  # it takes most of the time
-            rule, loss = descended(table, rule, loss, step, ratio, level)
+            cuts, loss = descended(table, cuts, loss, step, ratio, level)
         if loss < least_loss:  # a rule that is less likely to pass must have less loss
             least_loss = loss
-            ordered.append(rule)
+            ordered.append(cuts)
     return np.stack(ordered), float(largest)
 
 
@@ -149,33 +143,33 @@ def starts(table: CountTable) -> Ints:
             n_wrong, n_rows = test.counts(table.answered(one_cut(equal)))
             rates = (n_wrong / np.maximum(n_rows, 1e-12)) @ test.places  # by cut and place
             at_rates.append(np.abs(rates[None] - HUNDREDTHS[:, None, None]).argmin(axis=1))
-    rules = one_cut(np.unique(np.vstack([equal, at_prices, *at_rates]), axis=0))
+    without_deferral = one_cut(np.unique(np.vstack([equal, at_prices, *at_rates]), axis=0))
     if not table.defers:
-        return rules
+        return without_deferral
     # Rules that defer between the prices p and 1 − p, up to a half, and the one that defers all rows.
     at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(HUNDREDTHS) // 2 + 1]
-    return np.concatenate([rules, at_doubts, [[[0, table.end]] * table.n_places]])
+    return np.concatenate([without_deferral, at_doubts, [[[0, table.end]] * table.n_places]])
 
 
 def descended(
-    table: CountTable, rule: Ints, loss: float, step: float, ratio: float, level: float
+    table: CountTable, cuts: Ints, loss: float, step: float, ratio: float, level: float
 ) -> tuple[Ints, float]:
-    """Return a rule of less loss with a log-power of at least a step, and its loss, by moves of one cut."""
+    """Return cuts of less loss with a log-power of at least a step, and their loss, by moves of one cut."""
     sides = [[0], [1]] if table.defers else [[0, 1]]  # cuts that move together
     moves = [*product(range(table.n_places), sides)]
     values = np.arange(table.end + 1)
-    n_passes = min(PASSES, len(moves))  # a single move finds its best cut at once
-    for place, moving in moves * n_passes:
-        line = np.repeat(rule[None], len(values), axis=0)
+    # A single move finds its best cut at once.
+    for place, moving in moves * min(PASSES, len(moves)):
+        line = np.repeat(cuts[None], len(values), axis=0)
         line[:, place, moving] = values[:, None]
         line = line[line[:, place, 0] <= line[:, place, 1]]
         line = line[table.loss(line) < loss - 1e-12]
         line = line[table.log_power(line, ratio, level) >= step]
         if len(line):
             losses = table.loss(line)
-            rule = line[losses.argmin()]
+            cuts = line[losses.argmin()]
             loss = losses.min()
-    return rule, loss
+    return cuts, loss
 
 
 # -- other rules -------------------------------------------------------------------------------------------

@@ -41,13 +41,6 @@ def failures_of_means(name, n, repeats):
     return found
 
 
-@pytest.mark.parametrize("name", POPULATIONS)
-@pytest.mark.parametrize("n", [5, 30, 100])
-def test_means_few(name, n):
-    for count in failures_of_means(name, n, 30).values():
-        assert count <= allowed_failures(30)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.parametrize("n", SIZES)

@@ -1,0 +1,219 @@
+"""Bounds on rates on new rows from fresh rows: joint ones, and those of tests of limits.
+
+The mean of a subgroup has a bound (`upper_bound`). From it follow the bounds of a rate or limit
+(`bounds_of`), and bounds that hold together (`joint_bounds`), or each test a limit (`tested_bounds`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tailboost.core import Name
+from tailboost.guarantees.certified_bound import CONSTANT, CertifiedBound
+from tailboost.guarantees.exact_tests import all_pairs_pass
+from tailboost.guarantees.fresh import Fresh
+from tailboost.guarantees.tail import UPPER, worst_mean
+from tailboost.rates import GROUP, Limit, Rate, Sample, Statistic, deferred as deferred_rate
+from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
+from tailboost.rows import HUMAN_REVIEW
+
+EXACT = "Clopper–Pearson"
+BETTING = "betting"
+PAIRS = "exact test of pairs"
+# Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/RATIO_LEVELS.
+RATIO_LEVELS = 1000
+# Least distance of the printed bound from the limit after a failed test of pairs.
+VISIBLE = 1e-4
+
+
+def upper_bound(rate: Rate, sample: Sample, level: float, method: str) -> float:
+    """Return an upper bound on the rate of a subgroup: on a mean, the ratio of an F score, a tail or a shift.
+
+    ``method`` is that of `method_for`. A tail or shift of losses of two values is a rising function of their
+    mean.
+    """
+    scaled = sample.scaled()  # the bounds are for numbers in [0, 1]
+    if method == EXACT:
+        bound = clopper_pearson_upper(round(scaled.sum()), len(scaled), level)
+        if rate.loss:
+            bound = worst_mean(rate, [0.0, 1.0], [1.0 - bound, bound])
+    elif rate.loss:
+        bound = UPPER[rate.kind](scaled, rate.level, level)  # at its tail mass, or divergence
+    elif (sample.among == 1.0).all():
+        bound = betting_upper(scaled, level)
+    else:
+        bound = ratio_upper(sample, level)
+    return sample.low + (sample.high - sample.low) * bound
+
+
+def ratio_upper(sample: Sample, level: float) -> float:
+    """Return an upper bound on a scaled ratio E top / E bottom, 0 ≤ top ≤ bottom ≤ 1.
+
+    If the ratio is at least t, then ``top − t bottom + t``, which lies in [0, 1], has a mean of at least t:
+    this is tested. The bound is the smallest t of a grid with a rejection at t and at all larger t. It fails
+    only if the test rejects at the largest t of the grid up to the true ratio.
+    """
+    bound = 1.0
+    for k in range(RATIO_LEVELS - 1, 0, -1):
+        t = k / RATIO_LEVELS
+        if betting_p_value(sample.scaled(t), t, level) > level:
+            break
+        bound = t
+    return bound
+
+
+def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
+    """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
+
+    Without a level nothing but possible values bounds a rate, and what an answer keeps by construction.
+    """
+    rate = stated.rate
+    samples = fresh.samples(rate)
+    sides = stated.sides
+    targets = np.full(len(samples), np.nan)
+    if isinstance(stated, Limit) and not stated.compares:
+        targets = stated.levels([sample.name for sample in samples])
+    method = method_for(rate, fresh)
+    deferred = shares_deferred(rate, fresh)
+    bounds = []
+    for sample, target in zip(samples, targets.tolist(), strict=True):
+        estimate = None
+        lower, upper = low, high = sample.low, sample.high
+        n = len(sample.rows)
+        if n:
+            estimate = worst_mean(rate, sample.values) if rate.loss else sample.mean
+        if n and level is not None and low < high:
+            if "≥" in sides:  # by an upper bound on the complement
+                lower = low + (high - upper_bound(rate, sample.mirrored, level, method))
+            if "≤" in sides:
+                upper = upper_bound(rate, sample, level, method)
+        bound = CertifiedBound(
+            rate,
+            sample.name,
+            sense=sides if len(sides) == 1 else "",
+            target=None if np.isnan(target) else target,
+            estimate=estimate,
+            lower=lower,
+            upper=upper,
+            n=n,
+            method=method if n else "no rows",
+            in_percent=isinstance(stated, Limit) and stated.in_percent,
+            deferred=deferred.get(sample.name),
+        )
+        if bound.target is not None and kept_by_construction(bound, fresh):
+            bound = bound.at_target(CONSTANT)
+        bounds.append(bound)
+    if isinstance(stated, Limit) and stated.compares:
+        stated.refuse_negative(samples[0].low)
+        bounds.append(compared_bound(stated, bounds))
+    return bounds
+
+
+def compared_bound(limit: Limit, bounds: Sequence[CertifiedBound]) -> CertifiedBound:
+    """Return the bound on a gap or ratio that follows from bounds on both sides of each subgroup."""
+    lower, upper = limit.interval(*np.array([(each.lower, each.upper) for each in bounds]).T)
+    means = np.array([bound.estimate for bound in bounds], np.float64)  # NaN without rows
+    return CertifiedBound(
+        limit.rate,
+        limit.form,
+        sense=limit.sense,
+        target=limit.bound,
+        estimate=None if np.isnan(means).any() else limit.value(means),
+        lower=lower,
+        upper=upper,
+        n=min(bound.n for bound in bounds),
+        method=f"bounds of {len(bounds)} subgroups",
+        subgroups=tuple(bound.subgroup for bound in bounds),
+        in_percent=limit.in_percent,
+    )
+
+
+def method_for(rate: Rate, fresh: Fresh) -> str:
+    """Return the method of bounds on a rate: exact for numbers of rows, and for means of two values."""
+    mean = rate.loss or rate
+    if mean.matrix is None:
+        has_two_values = mean.quantity == "share"
+    else:
+        costs, _ = mean.tables(fresh.answered.strata)
+        has_two_values = len(np.unique(costs)) <= 2
+    # The expected loss of drawn answers may have any value.
+    return EXACT if has_two_values and not (rate.loss and fresh.drawn is not None) else BETTING
+
+
+def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:
+    """Return the share of deferred rows by subgroup with rows; empty if a rate shows it, or no row is."""
+    if "mask" in rate.needs or not fresh.is_deferred.any():
+        return {}
+    samples = fresh.samples(deferred_rate(by=rate.by))
+    return {sample.name: sample.mean for sample in samples if len(sample.rows)}
+
+
+def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[CertifiedBound]:
+    """Return bounds for a test of each limit at the whole level; they do not hold together.
+
+    If all limits must hold, each is tested at the level: all pass although one is broken with a probability
+    of at most the level. The same holds for the pairs of subgroups of a gap or ratio. A pair of counts of
+    independent rows has an exact test; otherwise bounds on both sides share the level.
+    """
+    bounds = []
+    for limit in limits:
+        bounds += bounds_of(limit, fresh, level / len(limit.sides))
+        samples = fresh.samples(limit.rate)
+        if limit.compares and limit.rate.quantity == "share" and fresh.are_apart(samples):
+            counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
+            compared = bounds[-1]
+            if all_pairs_pass(counts, limit.factor_and_gap, level):
+                bounds[-1] = compared.at_target(PAIRS)
+            else:  # beyond the limit, as printed
+                bounds[-1] = replace(
+                    compared,
+                    lower=min(compared.lower, limit.bound - VISIBLE),
+                    upper=max(compared.upper, limit.bound + VISIBLE),
+                    method=PAIRS,
+                )
+    return bounds
+
+
+def joint_bounds(
+    expressions: Sequence[Statistic], fresh: Fresh, level: float
+) -> list[CertifiedBound]:
+    """Return bounds on rates on new rows that hold together with a probability of at least 1 − level.
+
+    The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
+    rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
+    each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
+    """
+    on_means = {
+        (each.rate, sample.name, side)
+        for each in expressions
+        for sample in fresh.samples(each.rate)
+        for side in each.sides
+        if len(sample.rows)
+    }
+    level_of_each = level / max(1, len(on_means))
+    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
+
+
+def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
+    """Return whether the rule's possible answers in a subgroup cannot break its limit.
+
+    A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
+    precision of this label, because no row counts.
+    """
+    rate = bound.rate
+    written = fresh.decision.written
+    if written is None or rate.loss or rate.kind in ("representation", "cost"):
+        return False
+    column = rate.by
+    group = bound.subgroup
+    # Of any column: pairs of column and group, or groups of a column without a name.
+    if column == GROUP:
+        column, group = group if isinstance(group, tuple) else (None, group)
+    possible = written.actions_in(column, group)
+    counted, among = rate.tables(fresh.answered.strata)
+    answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
+    may_count = (among > 0) & np.array([answer in possible for answer in answers])
+    values = counted[may_count] / among[may_count]
+    keeps = values >= bound.target if bound.sense == "≥" else values <= bound.target
+    return bool(keeps.all())
