@@ -4,22 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
+import tailboost as tb
 from tailboost.guarantees.exact_tests import most_reached
 from tailboost.guarantees.gaps import QUADRATURE_ERROR, probability_within
-
-
-@pytest.mark.parametrize(
-    ("n", "bound", "level"), [(1, 0.5, 0.05), (58, 0.05, 0.05), (59, 0.05, 0.05), (700, 0.25, 0.01)]
-)
-def test_most_reached_is_the_largest_count_in_the_binomial_tail(n, bound, level):
-    k = most_reached(n, bound, level)
-    assert k == max([-1, *np.flatnonzero(binom.cdf(np.arange(n + 1), n, bound) <= level)])
 
 
 def test_a_bound_of_one_is_kept_by_all_rows_and_a_bound_of_zero_by_none():
     assert most_reached(10, 1.0, 0.05) == 10
     assert most_reached(10, 0.0, 0.05) == -1
-    assert most_reached(0, 0.3, 0.05) == -1
 
 
 def test_the_counts_of_many_sizes_are_the_largest_in_the_binomial_tail():
@@ -30,6 +22,20 @@ def test_the_counts_of_many_sizes_are_the_largest_in_the_binomial_tail():
         level = float(10 ** rng.uniform(-9, -0.01))
         expected = [int((binom.cdf(np.arange(n), n, bound) <= level).sum()) - 1 for n in sizes]
         assert most_reached(sizes, bound, level).tolist() == expected
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 4])
+@pytest.mark.parametrize("limit", ["selected(1) <= 60%", "false_alarm(1) <= 60%", "selected(1) >= 10%"])
+def test_ranks_are_of_two_labels_and_otherwise_three_tenths_of_the_rows_select(limit, n_labels):
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(n_labels), 1500)
+    y = (P.cumsum(axis=1) < rng.random((1500, 1))).sum(axis=1)
+    names = list(range(n_labels))
+    scores = tb.Scores(1, 1) if n_labels == 2 else tb.Scores(names, names)
+    certificate = tb.calibrate(scores, P, y, limits=[limit]).certificate_
+    n_selecting = 1500 - certificate.n_rows
+    assert (certificate.bounds[0].method == "ranks") == (n_selecting == 0) == (n_labels == 2)
+    assert n_labels == 2 or 1e-4 < binom.cdf(n_selecting, 1500, 0.3) < 1 - 1e-4
 
 
 def simulated(least, most, sizes, draws, rng):

@@ -137,11 +137,11 @@ class LimitTests:
 
     @staticmethod
     def of(limit: Limit, strata: Strata, places: Places) -> LimitTests | None:
-        """Return the tests of a limit; None for more than three answers, and rows that do not count whole."""
+        """Return the tests of a limit; None for more than two labels, and rows that do not count whole."""
         terms = limit.rate.terms(strata)
         wrong = terms.top
         among = terms.bottom
-        if strata.n_actions > 3 or not np.isin([wrong, among], [0.0, 1.0]).all():
+        if strata.n_classes > 2 or not np.isin([wrong, among], [0.0, 1.0]).all():
             return None
         if not (limit.sense == "≤" or limit.compares):  # at least: the other rows are wrong
             wrong = among - wrong
