@@ -60,6 +60,19 @@ def test_an_alarm_once_raised_stays(rule):
     assert "largest evidence" in str(monitor)
 
 
+@pytest.mark.parametrize(
+    ("limit", "n"),
+    [("cost([[2, 2], [2, 2]]) <= 2", 500), ("error <= 100%", 500), ("gap(error(by=sex)) <= 100%", 100)],
+)
+def test_rows_are_counted_against_a_bound_that_no_row_can_break(limit, n, rule):
+    (X, y, groups), (A, a, of_a) = rows(500, 5), rows(600, 6)
+    groups = groups.assign(sex=np.repeat(["f", "m"], [100, 400]))
+    proof = tb.certify(rule, A, a, groups=of_a, limits=[limit])
+    monitor = tb.Monitor(rule, proof).add(X, y, groups=groups)
+    assert monitor.batches[0].errors[-1][0] == n
+    assert "no rows" not in str(monitor)
+
+
 def test_recheck_is_a_monitor_with_one_batch(rule):
     once = rule.certificate_.recheck(**batch(500, 5))
     added = tb.Monitor(rule).add(**batch(500, 5))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import field, replace
 from itertools import permutations
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,8 @@ from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.rates import GAP, Sample, Statistic
 from tailboost.rates.bounds import POWERS
 
-# Cap of wealths, and of their logarithms: JSON has no infinity.
-LARGEST_WEALTH = 1e300
+# Cap of the printed evidence, and in place of an infinite logarithm of a wealth: JSON has no infinity.
+LARGEST = 1e300
 
 
 @frozen_value
@@ -44,7 +44,7 @@ class Wealth:
 
     bound: float  # in [0, 1]: the tested bound
     # Log wealth in play by stake.
-    log_wealths: tuple[float, ...] = (-LARGEST_WEALTH,) * len(POWERS)
+    log_wealths: tuple[float, ...] = (-LARGEST,) * len(POWERS)
     batches: int = 0  # batches so far
 
     def add(self, losses: ArrayLike) -> Self:
@@ -60,7 +60,7 @@ class Wealth:
                 logs = logs + np.log1p(POWERS[:, None] * (values / self.bound - 1.0)) @ counts
         elif values[-1] > 0.0:  # impossible under a bound of 0
             logs = np.full(len(POWERS), np.inf)
-        logs = logs.clip(-LARGEST_WEALTH, LARGEST_WEALTH)
+        logs = logs.clip(-LARGEST, LARGEST)
         return replace(self, log_wealths=tuple(logs.tolist()), batches=j)
 
     @property
@@ -86,11 +86,9 @@ class Bets:
 
     def add(self, samples: Sequence[Sample]) -> Self:
         """Return the bets after one more batch, with the rows of each subgroup in random order."""
-        if any(sample.high <= sample.low for sample in samples):
-            return self  # a rate with one possible value breaks no bound
         new = bets_of(self.bound, samples)
-        before = self.wealths or [Wealth(bet.bound) for bet in new]
-        after = [each.add(bet.numbers) for each, bet in zip(before, new, strict=True)]
+        before = self.wealths or [start for start, _ in new]
+        after = [each.add(numbers) for each, (_, numbers) in zip(before, new, strict=True)]
         sums = [(len(each.rows), each.among.sum(), each.values.sum()) for each in samples]
         return replace(self, wealths=tuple(after), sums=self.sums + sums)
 
@@ -98,7 +96,7 @@ class Bets:
     def value(self) -> float:
         """The evidence: the mean wealth of the bets, from 1, which is a fair game under the bound."""
         values = [each.value for each in self.wealths] or [1.0]
-        return min(float(np.mean(values)), LARGEST_WEALTH)
+        return min(float(np.mean(values)), LARGEST)
 
     @property
     def n(self) -> int:
@@ -121,11 +119,8 @@ class Bets:
         return replace(self, sums=self.sums - before.sums)
 
 
-class Bet(NamedTuple):
-    """A bet that numbers in [0, 1], shape (n,), have a mean above a bound."""
-
-    numbers: Floats
-    bound: float
+#: The wealth at the start of a bet, with the bound, and the numbers of a batch in [0, 1], shape (n,).
+Bet = tuple[Wealth, Floats]
 
 
 def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
@@ -133,8 +128,11 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
 
     A rate is tested from each bounded side. A gap or ratio is tested by ordered pairs of subgroups: each row
     of the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
-    the difference of the rates. ``samples`` are in random order.
+    the difference of the rates. ``samples`` are in random order. There are no bets against a bound that no
+    row can break, as that on a rate with one possible value.
     """
+    if samples[0].high <= samples[0].low:
+        return []
     if bound.subgroups:
         return [_bet_apart(bound, *pair) for pair in permutations(samples, 2)]
     (sample,) = samples
@@ -143,13 +141,13 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
         bets.append(_bet_above(bound.upper, sample))
     if bound.sense != "≤":  # an upper bound on the complement
         bets.append(_bet_above(sample.low + sample.high - bound.lower, sample.mirrored))
-    return [bet for bet in bets if bet.bound < 1.0]  # 1 cannot be broken
+    return [bet for bet in bets if bet[0].bound < 1.0]
 
 
 def _bet_above(bound: float, sample: Sample) -> Bet:
     """Return a bet that a rate exceeds an upper bound."""
     t = (bound - sample.low) / (sample.high - sample.low)
-    return Bet(sample.scaled(t), t)
+    return Wealth(t), sample.scaled(t)
 
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:
@@ -159,7 +157,7 @@ def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:
     least = factor * first.low - first.high
     width = (1.0 + factor) * (first.high - first.low)
     differences = factor * _block_means(first.values, n) - _block_means(second.values, n)
-    return Bet((differences - least) / width, min(1.0, (gap - least) / width))
+    return Wealth(min(1.0, (gap - least) / width)), (differences - least) / width
 
 
 def _block_means(values: Floats, n: int) -> Floats:
