@@ -280,8 +280,7 @@ class Monitor:
         ids = self.ids
         seen = self.seen
         if rows.id is None:
-            by_scores = bool(decided.known[0].score_labels)
-            seen = self._seen_after(Seen.of(scored.given(), name), has_label, by_scores)
+            seen = self._seen_after(Seen.of(scored.given(), name), has_label, decided)
         else:
             hashes = hashes_of_names(label_column(rows.id, "id"))
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)
@@ -304,7 +303,7 @@ class Monitor:
         )
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
 
-    def _seen_after(self, rows: Seen, has_label: Mask, by_scores: bool) -> tuple[Seen, ...]:
+    def _seen_after(self, rows: Seen, has_label: Mask, decided: Decided) -> tuple[Seen, ...]:
         """Return all `seen` after a batch without ids: this is its only look. Warn of rows without a label.
 
         Raise LeakageError if another batch had rows of this one, ValueError if it had its name, or ids.
@@ -323,7 +322,8 @@ class Monitor:
                 f"y: {(~has_label).sum():,} of {len(has_label):,} rows have no label and are left out; "
                 "if their labels come later, give id= with each batch, also this one"
             )
-        known = first_repeated(rows, self.seen, "natural" if by_scores else "copies")
+        are_scores = decided.known[0].score_labels
+        known = first_repeated(rows, self.seen, "natural" if are_scores else "copies")
         if known is not None and self.certificate.equal_rows != "natural":
             raise LeakageError(
                 f"X: rows of this batch equal rows of batch {known.use!r}. If they are "
@@ -372,10 +372,11 @@ class Monitor:
         used = self.certificate.used
         if used is not None and fresh.used.repeats(used, equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
+        of_rate = {rate: fresh.samples(rate) for rate in rates}  # once for all bounds of a rate
         bets = []
         for before in self.bets:
             bound = before.bound
-            samples = {sample.name: sample for sample in fresh.samples(bound.rate)}
+            samples = {sample.name: sample for sample in of_rate[bound.rate]}
             absent = next(iter(samples.values())).taken([])  # a subgroup may have no row here
             named = [samples.get(each, absent) for each in bound.subgroups or (bound.subgroup,)]
             if not fresh.are_apart(named):
@@ -470,8 +471,9 @@ class Monitor:
             "bound. If all bounds are true and the rows are independent draws, any alarm ever "
             f"has a probability of at most {allowed}."
         )
-        table = text_table(*self.cells(), left=(0, 1))
-        return "\n".join([self.verdict, "", table, "", meaning])
+        return "\n".join(
+            [self.verdict, "", text_table(*self.cells(), left=(0, 1)), "", meaning]
+        )
 
     # -- state ---------------------------------------------------------------------------------------
 

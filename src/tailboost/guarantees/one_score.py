@@ -71,8 +71,9 @@ class CountTable:
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
         if problem.objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
-        defers = family.data.strata.defers
-        return cls(rows, places.of_strata, losses, family.chances, tests, defers)
+        return cls(
+            rows, places.of_strata, losses, family.chances, tests, family.data.strata.defers
+        )
 
     @classmethod
     def selecting(cls, selection: Selection) -> Self | None:

@@ -196,7 +196,7 @@ def joint_bounds(
 
 
 def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
-    """Return whether the rule's possible answers in a subgroup cannot break its limit.
+    """Return whether the rule's possible answers in a subgroup cannot break its limit, as `LimitTests.kept`.
 
     A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
     precision of this label, because no row counts.
