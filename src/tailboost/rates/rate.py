@@ -172,16 +172,14 @@ class Rate(Limitable):
         """
         matrix = (self.loss or self).matrix
         answers = {answer for _, answer in self.among} - {None}
-        may_defer = self.better != "≥" and HUMAN_REVIEW in [
-            answer for _, answer in self.counted
-        ]
+        defers = self.better != "≥" and HUMAN_REVIEW in [answer for _, answer in self.counted]
         if matrix:  # the last column is the cost of deferral
-            may_defer = len(matrix[0]) > len(matrix)
+            defers = len(matrix[0]) > len(matrix)
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
-            "deferral": may_defer,
-            "mask": may_defer or HUMAN_REVIEW in answers or len(answers) > 1,
+            "deferral": defers,
+            "mask": defers or HUMAN_REVIEW in answers or len(answers) > 1,
         }
         return tuple(name for name, needed in is_needed.items() if needed)
 
