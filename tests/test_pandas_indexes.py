@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.core.frames import check_indexes
+from tailboost.core import check_indexes
 from tailboost.learners import HistTreeClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")

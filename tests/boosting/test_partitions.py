@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import tailboost as tb
 from tailboost import published
-from tailboost.core.frames import streamed
+from tailboost.core import streamed
 
 pytest.importorskip("xgboost")
 dask = pytest.importorskip("dask", reason="needs the extra dask")
@@ -181,7 +181,7 @@ def test_a_table_with_other_rows_in_a_later_pass_is_refused():
     assert [len(part) for part in counted] == [200, 100]
     shorter, _ = streamed(cut(frame[:-1], [200]))
     with pytest.raises(RuntimeError, match="300 rows"):
-        list(type(counted)(shorter.parts, used=counted.used, n_rows=N))
+        list(type(counted)(shorter.parts, used=counted.used, n_given=N))
 
 
 @pytest.mark.parametrize("learner", ["stump", "erm", "forest", "xgboost"])

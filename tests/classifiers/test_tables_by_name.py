@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import metrics, rates
-from tailboost.core.checks import in_class_order
+from tailboost.core import in_class_order
 
 RNG = np.random.default_rng(0)
 N = 500

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from tailboost.core import checks as _checks, ranges
+import tailboost as tb
+from tailboost import core
+from tailboost.core import ranges
 
 pd = pytest.importorskip("pandas")
 
@@ -11,15 +14,8 @@ pd = pytest.importorskip("pandas")
 def test_numbers_and_the_ends_of_their_range():
     assert ranges.check_number(np.float32(0.5), "x", ranges.SHARE) == 0.5
     assert ranges.check_number(0, "x", ranges.NON_NEGATIVE) == 0.0
-    for value, within in [
-        (0, ranges.TO_ONE),
-        (1, ranges.SHARE),
-        (1, ranges.BELOW_ONE),
-        (0, ranges.ALPHA),
-        (-1, ranges.NON_NEGATIVE),
-        (np.inf, ranges.POSITIVE),
-        (np.nan, ranges.POSITIVE),
-    ]:
+    one, positive = [(0, ranges.TO_ONE), (1, ranges.SHARE), (1, ranges.BELOW_ONE)], ranges.POSITIVE
+    for value, within in [*one, (-1, ranges.NON_NEGATIVE), (np.inf, positive), (np.nan, positive)]:
         with pytest.raises(ValueError, match="got"):
             ranges.check_number(value, "x", within)
     for value in (None, True, np.True_, "0.5", b"0.5", 1j):
@@ -28,9 +24,9 @@ def test_numbers_and_the_ends_of_their_range():
 
 
 def test_weights():
-    np.testing.assert_array_equal(_checks.check_weights(None, 3), [1, 1, 1])
-    np.testing.assert_array_equal(_checks.check_weights(2, 3), [2, 2, 2])
-    np.testing.assert_array_equal(_checks.check_weights(pd.Series([0, 1, 2], index=[5, 6, 7]), 3), [0, 1, 2])
+    np.testing.assert_array_equal(core.check_weights(None, 3), [1, 1, 1])
+    np.testing.assert_array_equal(core.check_weights(2, 3), [2, 2, 2])
+    np.testing.assert_array_equal(core.check_weights(pd.Series([0, 1, 2], index=[5, 6, 7]), 3), [0, 1, 2])
 
 
 @pytest.mark.parametrize(
@@ -39,29 +35,29 @@ def test_weights():
 )
 def test_bad_weights(weights):
     with pytest.raises(ValueError, match="weight_val"):
-        _checks.check_weights(weights, 3, "weight_val")
+        core.check_weights(weights, 3, "weight_val")
 
 
 @pytest.mark.parametrize("known", [["a", "b", "c"], ["c", "a", "b"], [3, 1, 2], [False, True], [-1.5, 2.5]])
 def test_positions_are_those_of_known_labels_in_any_order(known):
     values = np.array(known)[np.random.default_rng(0).integers(len(known), size=50)]
-    place = _checks.positions(values, known, "y")
+    place = core.positions(values, known, "y")
     assert place.dtype == np.intp
     np.testing.assert_array_equal(np.array(known)[place], values)
     with pytest.raises(ValueError, match="y_val"):  # among labels that are not known
-        _checks.positions([9, 1, 0, 9], [1, 2], "y_val")
+        core.positions([9, 1, 0, 9], [1, 2], "y_val")
 
 
 @pytest.mark.parametrize(("known", "missing"), [("a", None), ("a", np.nan), ("a", pd.NA), (0.5, np.inf)])
 @pytest.mark.parametrize("make", [list, lambda values: np.array(values, dtype=object), pd.Series])
 def test_missing_labels_have_one_wording(make, known, missing):
     with pytest.raises(ValueError, match="contains"):
-        _checks.label_column(make([known, missing, known]), "groups")
+        core.label_column(make([known, missing, known]), "groups")
 
 
 def test_label_columns():
-    assert _checks.label_column(np.array(["a", "b"], dtype=object), "y").dtype.kind == "U"
-    assert _checks.label_column(np.array([1, 2.5, True], dtype=object), "y").dtype == np.float64
+    assert core.label_column(np.array(["a", "b"], dtype=object), "y").dtype.kind == "U"
+    assert core.label_column(np.array([1, 2.5, True], dtype=object), "y").dtype == np.float64
     for values, message in [
         ([], "no rows"),
         (np.ones((2, 2)), "1d array"),
@@ -69,32 +65,24 @@ def test_label_columns():
         (np.array([1j, 2]), "dtype complex128"),
     ]:
         with pytest.raises(ValueError, match=message):
-            _checks.label_column(values, "y")
+            core.label_column(values, "y")
 
 
 def test_values_of_another_kind_are_not_known():
     """Text and numbers have no order: no value is the same as another, and none stops the search."""
     for values, known in [(["0", 1], [0, 1, 2]), ([0, 1], ["0", "1"]), ([0, "b"], ["a", "b"])]:
         with pytest.raises(ValueError, match="groups"):
-            _checks.positions(np.array(values, dtype=object), np.array(known, dtype=object), "groups")
+            core.positions(np.array(values, dtype=object), np.array(known, dtype=object), "groups")
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        [3, -1, 3, 7],
-        np.array([-100, 100, 100, -128], dtype=np.int8).repeat(99),
-        np.array([2**64 - 1, 2**64 - 3, 2**64 - 1], dtype=np.uint64),
-        np.array([0, 2**63], dtype=np.uint64),
-        ["b", "a", "b"],
-        [0.5, -0.5, 0.5],
-        [True, False],
-        np.array([], dtype=np.intp),
-    ],
-)
+WHOLE = [np.array(each, np.uint64) for each in ([2**64 - 1, 2**64 - 3, 2**64 - 1], [0, 2**63], [])]
+WHOLE += [np.array([-100, 100, 100, -128], np.int8).repeat(99), [3, -1, 3, 7]]
+
+
+@pytest.mark.parametrize("values", [*WHOLE, ["b", "a", "b"], [0.5, -0.5, 0.5], [True, False]])
 def test_distinct_values_and_places_are_those_of_numpy(values):
     values = np.asarray(values)
-    names, places = _checks.distinct_and_numbers(values)
+    names, places = core.distinct_and_numbers(values)
     expected_names, expected_places = np.unique(values, return_inverse=True)
     assert names.dtype == values.dtype
     assert places.dtype == np.intp
@@ -104,7 +92,7 @@ def test_distinct_values_and_places_are_those_of_numpy(values):
 
 def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
     monkeypatch.setattr(np, "unique", None)
-    names, places = _checks.distinct_and_numbers(np.array([7, 5, 7, 5]))
+    names, places = core.distinct_and_numbers(np.array([7, 5, 7, 5]))
     assert names.tolist() == [5, 7]
     assert places.tolist() == [1, 0, 1, 0]
 
@@ -117,21 +105,51 @@ def test_columns_of_categories_and_text_are_read_by_their_distinct_values(dtype,
         pytest.skip("pandas before 3 has text as objects")
     with monkeypatch.context() as patch:
         patch.setattr(pd.Series, "__array__", None)  # one object for each row
-        labels = _checks.label_column(column, "groups")
+        labels = core.label_column(column, "groups")
     assert labels.dtype.kind == "U"
     assert labels.tolist() == texts
     with pytest.raises(ValueError, match="contains"):
-        _checks.label_column(column.where(column != "a"), "groups")
+        core.label_column(column.where(column != "a"), "groups")
+
+
+@pytest.mark.parametrize("kind", ["category", object, float, "Float64"])
+def test_a_message_counts_rows_and_ends_with_its_remedy(kind):
+    """Also of categories, where an infinite one stands in several rows."""
+    column = pd.Series([1.0, 2.0, 2.0, 2.0, np.inf, 3.0, np.inf]).astype(kind)
+    with pytest.raises(ValueError, match=r"2 of 7 entries .* row 4, .*; leave them out$"):
+        core.coded(column, "sites", "leave them out")
+    scores = pd.DataFrame({"s": np.linspace(0.1, 0.9, 7)})
+    with pytest.raises(ValueError, match=r"2 of 7 entries .* row 4, .* make them a group"):
+        tb.tune(tb.Scores("s", 1), scores, np.arange(7) % 2, groups=column.to_frame("site"))
+    with pytest.raises(ValueError, match=r"y contains .* 2 of 7 entries .* row 4, .*; drop"):
+        tb.AdaLPBoostClassifier().fit(scores, column)
+
+
+@pytest.mark.parametrize("answers", [np.array([]), [], pd.Series([]), np.array(5), 5, np.float64(5)])
+def test_answers_for_no_row_and_one_number_are_too_few(answers):
+    for X in (np.ones((3, 2)), [[0.1]] * 3, {"a": [1, 2, 3]}, pd.DataFrame({"a": [1, 2, 3]})):
+        with pytest.raises(ValueError, match=r"^predict has (0 rows|1 row), the table has 3($|: a model)"):
+            core.check_answers(answers, X, "predict")
+
+
+@pytest.mark.parametrize("number", [5, np.array(5), np.float64(5), np.array("a")])
+def test_a_number_is_one_row(number):
+    table, y = pd.DataFrame({"a": np.arange(40.0)}), np.repeat([0, 1], 20)
+    assert core.n_rows_of(number) == core.n_rows_of({"a": number}) == core.n_rows_of([number]) == 1
+    assert core.n_rows_of(sp.csr_array((4, 2))) == core.n_rows_of(sp.dok_array((4, 2))) == 4
+    for groups in (number, {"a": number}):
+        with pytest.raises(ValueError, match=r"groups.*(1 row|1d)"):
+            tb.GroupDROBoostClassifier().fit(table, y, groups=groups)
 
 
 def test_numbers_as_categories_keep_their_type():
     for values in ([3, 1, 3], np.array([0.5, 0.25], dtype=np.float32), [True, False]):
         expected = np.asarray(values)
-        labels = _checks.label_column(pd.Series(expected).astype("category"), "y")
+        labels = core.label_column(pd.Series(expected).astype("category"), "y")
         assert labels.dtype == expected.dtype
         assert labels.tolist() == expected.tolist()
     with pytest.raises(ValueError, match="kind"):
-        _checks.label_column(pd.Series([1, "a"], dtype="category"), "y")
+        core.label_column(pd.Series([1, "a"], dtype="category"), "y")
 
 
 def test_intervals_of_pandas_are_their_names():
@@ -139,14 +157,14 @@ def test_intervals_of_pandas_are_their_names():
     bands = pd.cut(ages, [17, 30, 45])
     names = ["(30, 45]", "(17, 30]", "(30, 45]", "(17, 30]"]
     for column in (bands, bands.array):
-        assert _checks.label_column(column, "groups").tolist() == names
+        assert core.label_column(column, "groups").tolist() == names
     decades = pd.cut(ages, [0, 9.5, 100])  # not in the order of text
-    assert _checks.with_interval_names(decades).cat.categories.tolist() == ["(0.0, 9.5]", "(9.5, 100.0]"]
-    assert _checks.with_interval_names(ages) is ages
+    assert core.with_interval_names(decades).cat.categories.tolist() == ["(0.0, 9.5]", "(9.5, 100.0]"]
+    assert core.with_interval_names(ages) is ages
 
 
 def test_dates_as_groups_have_a_cure_that_works():
     days = pd.Series(pd.date_range("2025-06-01", periods=600))
     with pytest.raises(ValueError, match="such"):
-        _checks.label_column(days, "groups")
-    assert np.unique(_checks.label_column(days.dt.year, "groups")).tolist() == [2025, 2026, 2027]
+        core.label_column(days, "groups")
+    assert np.unique(core.label_column(days.dt.year, "groups")).tolist() == [2025, 2026, 2027]

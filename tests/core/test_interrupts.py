@@ -32,10 +32,12 @@ def test_a_swallowed_interrupt_is_noticed():
     assert interrupted()  # also afterwards
 
 
-def test_an_interrupt_is_still_a_keyboard_interrupt():
+def test_an_interrupt_is_still_a_keyboard_interrupt_and_what_was_there_before_is_there_again():
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), noticing_interrupts() as interrupted:
         interrupt()
     assert interrupted()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_within_another_both_notice():
@@ -49,33 +51,23 @@ def test_within_another_both_notice():
         assert not later()
 
 
-@pytest.mark.parametrize("guard", [noticing_interrupts])
-def test_what_was_there_before_is_there_again(guard):
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), guard():
-        interrupt()
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-@pytest.mark.parametrize("guard", [noticing_interrupts])
-def test_ignored_stays_ignored(guard):
+def test_ignored_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with guard() as interrupted:
+        with noticing_interrupts() as interrupted:
             os.kill(os.getpid(), signal.SIGINT)
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-        assert interrupted is None or not interrupted()
+        assert not interrupted()
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("guard", [noticing_interrupts])
-def test_nothing_happens_in_other_threads(guard):
+def test_nothing_happens_in_other_threads():
     said = []
 
     def work():
-        with guard() as interrupted:
-            said.append(interrupted() if interrupted else False)
+        with noticing_interrupts() as interrupted:
+            said.append(interrupted())
 
     thread = threading.Thread(target=work)
     thread.start()

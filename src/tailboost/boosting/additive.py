@@ -21,10 +21,10 @@ from tailboost.core import (
     UnitLosses,
     check_length,
     frozen_value,
+    parameters,
     positions,
     warn_user,
 )
-from tailboost.core.ranges import parameters
 from tailboost.learners.foreign import class_scores, predict_models
 
 # Shorter steps count as none: at chance, and at a kink, rounding gives a tiny one.

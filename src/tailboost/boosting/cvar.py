@@ -16,8 +16,7 @@ import numpy as np
 from tailboost.boosting.game import Bound, Game, Player, Units, tilted
 from tailboost.boosting.learning import ROUNDS_OR_AUTO, RowBoosting
 from tailboost.boosting.mixtures import MixtureClassifier
-from tailboost.core import Floats, Model, Seed, UnitLosses, frozen_value
-from tailboost.core.ranges import parameters
+from tailboost.core import Floats, Model, Seed, UnitLosses, frozen_value, parameters
 from tailboost.learners import HistBoostClassifier
 from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
 

@@ -28,9 +28,9 @@ from tailboost.core import (
     check_weights,
     frozen_value,
     n_rows_of,
+    parameters,
     positions,
 )
-from tailboost.core.ranges import parameters
 from tailboost.solvers.worst_case import of_checked
 
 

@@ -31,10 +31,10 @@ from tailboost.core import (
     check_indexes,
     fitting_apart,
     frozen_value,
-    part_of,
     positions,
     row_weights,
     streamed,
+    take,
 )
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE
 from tailboost.learners import HistTreeClassifier
@@ -53,7 +53,7 @@ class Rows(NamedTuple):
 
     def part(self, mask: Mask) -> Rows:
         """Return the rows of a mask."""
-        return Rows(part_of(self.X, mask), self.y[mask], self.weight[mask], self.used[mask])
+        return Rows(take(self.X, mask), self.y[mask], self.weight[mask], self.used[mask])
 
 
 @frozen_value
@@ -234,7 +234,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
             X = X.counted()
         X, labels, place, weight = check_labelled_rows(self, X, y, sample_weight, reset=reset)
         if isinstance(X, Partitions):
-            check_indexes(X=X.index, y=y, sample_weight=sample_weight)
+            check_indexes(X=X.index_frame, y=y, sample_weight=sample_weight)
         weight = row_weights(weight, len(weight))
         used = np.flatnonzero(weight)
         if reset:
@@ -249,7 +249,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} boosts {self._learner()!r}, for two labels; "
                 "AdaLPBoostClassifier of estimator='tree' is for more"
             )
-        return Rows(part_of(X, used), numbers, weight[used], used)
+        return Rows(take(X, used), numbers, weight[used], used)
 
     @abstractmethod
     def _run(self, learn: Learner) -> None:

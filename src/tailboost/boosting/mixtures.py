@@ -29,9 +29,10 @@ from tailboost.core import (
     Table,
     check_length,
     n_rows_of,
+    parameters,
     warn_user,
 )
-from tailboost.core.ranges import TO_ONE, parameters
+from tailboost.core.ranges import TO_ONE
 from tailboost.learners.foreign import class_scores, predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps, closed_step, sums
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import Learner
-from tailboost.core import Floats, frozen_value
-from tailboost.core.ranges import NON_NEGATIVE, parameters
+from tailboost.core import Floats, frozen_value, parameters
+from tailboost.core.ranges import NON_NEGATIVE
 from tailboost.learners import StumpClassifier
 from tailboost.solvers import soft_margin_weights
 

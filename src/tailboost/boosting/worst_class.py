@@ -26,9 +26,9 @@ from tailboost.core import (
     fitting_apart,
     label_column,
     n_rows_of,
+    parameters,
     streamed,
 )
-from tailboost.core.ranges import parameters
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.solvers import minimize_cvar_mixture
 

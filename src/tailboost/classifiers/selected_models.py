@@ -34,10 +34,10 @@ from tailboost.core import (
     Stated,
     Table,
     fitting_apart,
+    parameters,
     positions,
     unpack,
 )
-from tailboost.core.ranges import parameters
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import Scores

@@ -27,9 +27,10 @@ from tailboost.core import (
     Stated,
     Table,
     check_costs,
+    parameters,
     warn_user,
 )
-from tailboost.core.ranges import UNIT, parameters
+from tailboost.core.ranges import UNIT
 from tailboost.guarantees.evidence import Evidence
 from tailboost.rows import (
     FEWEST_TRAINED,

@@ -1,28 +1,28 @@
-"""Checks of labels, numbers, weights, probabilities and costs, each with one sentence.
+"""Checks of numbers, weights, probabilities, costs and tables, and of rows in several of them.
 
-A message has the name of the argument, the expected value and the actual one.
+A message begins with the name of the argument, and says what is expected and what was given.
 """
 
-from numbers import Real
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Array, Column, Floats, Ints, Labels, Table
-from tailboost.core.frames import as_pandas
-from tailboost.core.words import did_you_mean, joined
+from tailboost.core.array_types import Array, Column, Floats, Labels, Table
+from tailboost.core.frames import columns_of, n_rows_of, refuse_unread
+from tailboost.core.labels import in_class_order
+from tailboost.core.words import how_many
 
-# The most names in a message.
-NAMES_SHOWN = 20
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
 LARGEST_MEAN_WEIGHT = 1e9
 # Significant bits of weights, fewer than the 53 of float64 and more than the 24 of float32.
-WEIGHT_BITS = 32
-# Rounding of probabilities: some learners compute in float32.
-PROBABILITY_ROUNDING = 1e-3
-# Tolerance of the mean of weights scaled to mean 1.
-WEIGHT_ROUNDING = 1e-9
+_WEIGHT_BITS = 32
+# Rounding of probabilities that this process has computed: some learners do so in float32. `ROUNDED` is that
+# of given scores.
+_PROBABILITY_ROUNDING = 1e-3
+# Tolerance of a mean of 1: a mean within it is not scaled.
+_WEIGHT_ROUNDING = 1e-9
 
 
 # -- numbers and weights ---------------------------------------------------------------------------
@@ -39,7 +39,6 @@ def finite(values: ArrayLike, name: str) -> Floats:
             allow_nd=True,
             ensure_min_samples=0,
             ensure_min_features=0,
-            input_name=name,
         )
         return checked.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
@@ -67,178 +66,28 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
     """Return sample weights as numbers of rows, shape (n,): a row of weight 2 counts as two rows.
 
-    Weights count rows if their mean is from 1 to `LARGEST_MEAN_WEIGHT`. Others are relative, and are scaled
-    to mean 1: 1/n, 1e-300 and 1e300 for all rows mean 1. Weights have 32 significant bits, so the rounding
-    errors of a common factor decide no ties between splits.
+    Weights count rows if the mean of those above 0 is from 1 to `LARGEST_MEAN_WEIGHT`. Others are relative,
+    and are scaled until this mean is 1: 1/n, 1e-300 and 1e300 for all rows mean 1. Weights have 32
+    significant bits, so the rounding errors of a common factor decide no ties between splits. For None the
+    array is read-only.
     """
     if weights is None:
         return np.broadcast_to(1.0, n)  # takes no memory
     checked = check_weights(weights, n, name)
-    largest = float(checked.max())
+    largest = checked.max()
     relative = checked / largest  # no sum of these overflows
-    mean = float(relative[relative > 0].mean())
-    if not 1 - WEIGHT_ROUNDING <= mean * largest <= LARGEST_MEAN_WEIGHT:
+    mean = relative[relative > 0].mean()
+    if not 1 - _WEIGHT_ROUNDING <= mean * largest <= LARGEST_MEAN_WEIGHT:
         checked = relative / mean
     mantissa, exponent = np.frexp(checked)  # a weight is mantissa · 2^exponent
-    return np.ldexp(np.rint(np.ldexp(mantissa, WEIGHT_BITS)), exponent - WEIGHT_BITS)
-
-
-# -- columns: labels, groups, clusters -------------------------------------------------------------
-
-
-def is_missing(value: object) -> bool:
-    """Return whether a value is None, NaN or pandas' NA."""
-    if value is None or type(value).__name__ == "NAType":
-        return True
-    return isinstance(value, Real) and bool(value != value)
-
-
-def label_column(values: Any, name: str) -> Labels:
-    """Return labels as an array of numbers or of text, shape (n,), see `coded`."""
-    names, number_of_row = coded(values, name)
-    return names[number_of_row]
-
-
-def coded(
-    values: Any,
-    name: str,
-    remedy: str = "drop their rows or give them a value",
-    *,
-    target: bool = False,
-) -> tuple[Labels, Ints]:
-    """Return the distinct entries of a column of labels or groups, ascending, and the number of each row's.
-
-    The entries are numbers or text; intervals of pandas are text. The labels of a fit, the ``target``, may
-    have the shape (n, 1), for which scikit-learn warns, and have no blank text. The message about missing
-    entries ends with the ``remedy``.
-
-    Raises
-    ------
-    ValueError
-        If the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
-    """
-    values = with_interval_names(values)
-    # Of a million rows categories and text of pandas take .02 seconds, objects .1.
-    if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
-        code_of_row, distinct = values.factorize()
-        if code_of_row.min(initial=0) >= 0:  # −1 is a missing entry, which is refused below
-            names, number_of_code = coded(np.asarray(distinct), name, target=target)
-            return names, number_of_code[code_of_row]
-
-    # The column as an array of one dimension; NumPy would turn 1 beside "a" into "1".
-    array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
-    if target and array.ndim > 1:
-        from sklearn.utils import column_or_1d  # a rule of a file answers without it
-
-        array = column_or_1d(array, warn=True)
-    if array.ndim != 1:
-        raise ValueError(
-            f"{name} must be a 1d array, got the shape {array.shape}: give the column itself"
-        )
-    if not array.size:
-        raise ValueError(f"{name} has no rows (0 samples)")
-
-    # Entries of any type are reduced to the distinct ones; an array of numbers keeps an entry for each row.
-    entries = array
-    entry_of_row: Any = slice(None)
-    missing = np.zeros(array.shape, bool)
-    n_kinds = 1
-    if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
-        given = array.tolist()
-        try:
-            number_of = {entry: j for j, entry in enumerate(dict.fromkeys(given))}
-            entries = np.array([*number_of])
-            (_,) = entries.shape  # entries that are tuples make a table
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must have a number or text in each row") from None
-        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))
-        missing = np.array([*map(is_missing, number_of)])
-        n_kinds = len({isinstance(entry, str) for entry in number_of})
-    if entries.dtype.kind == "f":
-        missing = ~np.isfinite(entries)
-
-    missing = missing[entry_of_row]
-    if missing.any():
-        raise ValueError(
-            f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
-            f"missing or infinite (first in row {missing.argmax()}, counted from 0); {remedy}"
-        )
-    if n_kinds > 1:
-        raise ValueError(f"{name} mixes text with other values: give values of one kind")
-    if entries.dtype.kind not in "biufU":
-        raise ValueError(
-            f"{name} must hold text or numbers, such as years for dates, got dtype "
-            f"{entries.dtype}. Complex data not supported"
-        )
-
-    names, number_of_entry = distinct_and_numbers(entries)
-    if target and names.dtype.kind == "U" and not np.char.strip(names).all():
-        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
-    return names, number_of_entry[entry_of_row]
-
-
-def distinct_and_numbers(values: Array) -> tuple[Array, Ints]:
-    """Return the distinct values, ascending, and the number of each value among them, shape (n,).
-
-    Whole numbers in a short range are counted: a million take 4 ms, and `numpy.unique` needs 80 to 200.
-    """
-    if values.dtype.kind in "iu" and values.size:
-        low = values.min()
-        if int(values.max()) - int(low) < values.size:
-            # In this type differences do not overflow.
-            offset = values.astype(np.intp) - low.astype(np.intp)
-            occurs = np.bincount(offset) > 0
-            names = low + np.flatnonzero(occurs).astype(values.dtype)
-            return names, (np.cumsum(occurs) - 1)[offset]
-    return np.unique(values, return_inverse=True)
-
-
-def least_type(n: int) -> Any:
-    """Return the least type of integers from −1 to n: for few labels or groups a row takes one byte."""
-    return np.min_scalar_type(-1 - n)
-
-
-def positions(
-    values: Column, known: Any, name: str, fault: str = "labels not seen in fit"
-) -> Ints:
-    """Return the position of each label or group among the known ones, shape (n,).
-
-    ``known`` has distinct values in any order.
-
-    Raises
-    ------
-    ValueError
-        If a value is unknown: "{name} holds {fault}: [...]; known are …".
-    """
-    known_values = np.asarray(known).tolist()
-    number_of = {value: number for number, value in enumerate(known_values)}
-    entries = np.asarray(values).tolist()
-    unknown = sorted(set(entries) - number_of.keys(), key=str)
-    if unknown:
-        raise ValueError(
-            f"{name} holds {fault}: {unknown[:5]}; "
-            f"{did_you_mean(str(unknown[0]), map(str, known_values))}known are "
-            f"{joined(list(map(repr, known_values)), NAMES_SHOWN)}"
-        )
-    return np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
-
-
-def with_interval_names(column: Any) -> Any:
-    """Return a column of pandas' intervals, as of `pandas.cut`, as text: "(30, 45]". Others unchanged.
-
-    Ordered categories keep their order.
-    """
-    categories: Any = getattr(getattr(column, "dtype", None), "categories", ())
-    if len(categories) and type(categories[0]).__name__ == "Interval":
-        return getattr(column, "cat", column).rename_categories(str)
-    return column
+    return np.ldexp(np.rint(np.ldexp(mantissa, _WEIGHT_BITS)), exponent - _WEIGHT_BITS)
 
 
 # -- probabilities and costs -----------------------------------------------------------------------
 
 
 def check_probabilities(
-    y_proba: ArrayLike, name: str = "y_proba", tolerance: float = PROBABILITY_ROUNDING
+    y_proba: ArrayLike, name: str = "y_proba", tolerance: float = _PROBABILITY_ROUNDING
 ) -> Floats:
     """Return rows of probabilities, shape (n, K); one column is the second of two classes.
 
@@ -261,41 +110,6 @@ def check_probabilities(
     return probabilities
 
 
-def in_class_order(table: Table, name: str, classes: Labels) -> Any:
-    """Return a table with a column for each of the K classes, shape (n, K), in the order of the classes.
-
-    The columns of a data frame are matched to the labels by name; a number may be a name as text. Columns
-    with the default names 0, 1, … that are not the labels are in the order of the classes. Arrays and a
-    single column, the values of the second of two classes, are returned unchanged. Messages call the table
-    ``name``.
-    """
-    table = as_pandas(table)
-    names = classes.tolist()
-    key = _key if len({*map(_key, names)}) == len(names) else str
-    labels = list(map(key, names))
-    if not hasattr(table, "columns"):
-        if key(getattr(table, "name", None)) == labels[0]:
-            raise ValueError(
-                f"{name} is the column of the class {labels[0]}: give that of {labels[-1]}"
-            )
-        return table
-    columns = list(map(key, table.columns))
-    if sorted(columns) != sorted(labels):
-        if hasattr(table.columns, "step"):  # a RangeIndex: default names
-            return np.asarray(table)
-        raise ValueError(
-            f"{name} must have a column for each class {labels[:20]}, got the columns "
-            f"{columns[:20]}; if these are in the order of the classes, give an array"
-        )
-    return np.asarray(table)[:, [columns.index(label) for label in labels]]
-
-
-def _key(name: Any) -> str:
-    """Return the name of a class, the same for 1, 1.0, True and "1"."""
-    text = str(name).removesuffix(".0")
-    return {"True": "1", "False": "0"}.get(text, text)
-
-
 def check_costs(costs: Table, n: int, classes: Labels, name: str = "costs") -> Floats | None:
     """Return the cost of each answer for each row, shape (n, K), in the order of the classes; None for None.
 
@@ -312,10 +126,76 @@ def check_costs(costs: Table, n: int, classes: Labels, name: str = "costs") -> F
     return checked
 
 
-def plain(value: Any) -> Any:
-    """Return a label or a subgroup's name with plain Python numbers; also for tuples."""
-    if isinstance(value, tuple):
-        return tuple(map(plain, value))
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def check_table(frame: Table) -> None:
+    """Raise ValueError unless a data frame is a table with rows, columns, and different names of these."""
+    if frame.ndim != 2:
+        raise ValueError(
+            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a "
+            "data frame give X.iloc[[i]], for one column X[[name]]"
+        )
+    repeated = frame.columns[frame.columns.duplicated()].tolist()
+    if repeated:
+        raise ValueError(
+            f"X has more than one column called {repeated[0]!r}; names must differ"
+        )
+    if not frame.size:
+        raise ValueError(f"X has no rows or no columns: its shape is {frame.shape}")
+
+
+def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
+    """Raise unless there is one entry for each of the n rows of ``of``."""
+    if n_rows_of(values) != n:
+        raise ValueError(f"{name} has {how_many(n_rows_of(values), 'row')}, {of} has {n:,}")
+
+
+def check_answers(answers: Array, X: Table, name: str) -> None:
+    """Raise unless a model has given one answer for each row of a table."""
+    n = n_rows_of(answers)
+    if n != n_rows_of(X):
+        cure = ""
+        titles = columns_of(X)
+        if titles and n == len(titles):  # as a vectoriser iterates over a data frame
+            cure = f": a model of texts reads the column itself, X[{titles[0]!r}]"
+        raise ValueError(
+            f"{name} has {how_many(n, 'row')}, the table has {n_rows_of(X):,}{cure}"
+        )
+
+
+def check_indexes(**of_rows: Any) -> None:
+    """Raise if pandas objects about the same rows have different indexes: rows are matched by position.
+
+    Labels, groups and weights that are not in memory, and masked ones, are refused here (`refuse_unread`).
+    Arguments without an index, and of another length, are left to other checks. Entries of a dict are
+    compared one by one; the first index is the reference of the others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tailboost.core.checks import check_indexes
+    >>> X, y = pd.DataFrame({"age": [30, 40]}, index=[7, 3]), pd.Series([0, 1], index=[3, 7])
+    >>> check_indexes(X=X, y=y)
+    Traceback (most recent call last):
+    ...
+    ValueError: y and X have different pandas indexes. Give y.loc[X.index] to match the rows, or \
+y.to_numpy() if they are in the same order
+    """
+    first = ""
+    reference: Any = None
+    for argument, values in of_rows.items():
+        columns = {argument: values}
+        if isinstance(values, Mapping):
+            columns = {f"{argument}[{key!r}]": column for key, column in values.items()}
+        for name, column in columns.items():
+            refuse_unread(column, name)
+            if not hasattr(column, "iloc"):
+                continue
+            if not first:
+                first, reference = name, column.index
+            if len(column) == len(reference) and not column.index.equals(reference):
+                raise ValueError(
+                    f"{name} and {first} have different pandas indexes. Give {name}.loc[{first}.index] to "
+                    f"match the rows, or {name}.to_numpy() if they are in the same order"
+                )

@@ -1,12 +1,28 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and the documents in them: their formats and versions."""
 
 import os
+import platform
 import shutil
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 
-from tailboost.core.array_types import FilePath
+from tailboost.core.array_types import Document, FilePath
+
+_PACKAGES = [
+    "tailboost",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pandas",
+    "xgboost",
+    "xgboost-cpu",
+    "lightgbm",
+]
+#: From the format of a document to the function that makes the next format of it.
+Steps = Mapping[int, Callable[[Document], Document]]
 
 
 def write_output(path: FilePath, content: str | bytes) -> None:
@@ -39,3 +55,45 @@ def write_output(path: FilePath, content: str | bytes) -> None:
         raise OSError(
             error.errno, f"the file cannot be written ({reason})", str(path)
         ) from error
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed packages among `_PACKAGES`."""
+    installed = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            installed[package] = metadata.version(package)
+    return installed
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn errors in the form of a document into ValueErrors that name it."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, OverflowError) as failure:
+        raise ValueError(
+            f"this is no {what}: a part is missing or has another form"
+        ) from failure
+    except ValueError as failure:
+        raise ValueError(f"this is no {what}: {failure}") from failure
+
+
+def migrated(document: Document, own: int, steps: Steps, what: str, cure: str) -> Document:
+    """Return a document in the format ``own``, by steps from the format in which it was written.
+
+    ``what`` names the document, and ``cure`` says what to do with one from which no steps lead here.
+
+    Raises
+    ------
+    ValueError
+        If no steps lead from the format of the document to the own one.
+    """
+    while document["format"] in steps:
+        document = steps[document["format"]](document)
+    form = document["format"]
+    if form != own:
+        if isinstance(form, int) and form > own:
+            cure = "upgrade tailboost, because a newer version wrote it"
+        raise ValueError(f"{what} has format {str(form)[:20]}, not {own}; {cure}")
+    return document

@@ -2,18 +2,18 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
 from tailboost.core.array_types import Array, Column, Table
-from tailboost.core.frozen import frozen_object
+from tailboost.core.data_classes import frozen_object
 
 # Values that are refused, told by a method that only their type has: what a message says of them.
-UNREAD = {
+_UNREAD = {
     "compute": "a collection of Dask, whose rows are not in memory: pass its compute(), or see the "
     "page 'Large tables' of the documentation",
     "collect": "a LazyFrame of polars, whose rows are not in memory: pass its collect()",
@@ -32,7 +32,7 @@ def refuse_unread(values: Any, name: str) -> None:
     """Raise TypeError for values whose rows are not in memory, and for masked arrays."""
     if isinstance(values, list) and values:  # one of partitions
         refuse_unread(values[0], name)
-    for method, words in UNREAD.items():
+    for method, words in _UNREAD.items():
         if hasattr(type(values), method):
             raise TypeError(f"{name} is {words}")
 
@@ -102,32 +102,39 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
     if not hasattr(dataset, "__len__") or not len(dataset):
         raise ValueError(f"the {type(dataset).__name__} has no length or no rows")
     items: Sequence[Any] = [dataset[i] for i in range(len(dataset))]
-    labels: Sequence[Any] = ()
+    labels = None
     if isinstance(items[0], (tuple, list)):
         items, *others = zip(*items, strict=True)
         if others:
-            labels = [np.asarray(label).item() for label in others[0]]
+            labels = np.array([np.asarray(label).item() for label in others[0]])
     rows = np.stack([*map(np.asarray, items)])
     if hasattr(items[0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
         rows = np.moveaxis(rows, 1, -1)
-    return rows, np.array(labels) if labels else None
+    return rows, labels
 
 
 def n_rows_of(X: Table) -> int:
-    """Return the number of rows of a table, or of a dict of columns."""
-    if hasattr(X, "shape"):
-        return int(X.shape[0])
+    """Return the number of rows of a table, or of a dict of columns; a number is one row."""
+    if getattr(X, "shape", ()):
+        return X.shape[0]
     if isinstance(X, Mapping):
         X = next(iter(X.values()), ())
-    return len(X if hasattr(X, "__len__") else np.atleast_1d(np.asarray(X)))
+    with suppress(TypeError):  # a number has no length, nor has an array without dimensions
+        return len(X)
+    return len(np.atleast_1d(np.asarray(X)))
 
 
 def take(X: Table, rows: Array) -> Any:
-    """Return rows of a table or of a dict of columns, by numbers or a mask (n,); None for None."""
+    """Return rows of a table or of a dict of columns, by numbers or a mask (n,); None for None.
+
+    Numbers of rows of counted `Partitions` ascend.
+    """
     from sklearn.utils import _safe_indexing  # a rule of a file answers without it
 
     if X is None:
         return None
+    if isinstance(X, Partitions):
+        return replace(X, used=X.used[rows])
     if hasattr(X, "tocsr"):
         X = X.tocsr()  # some formats have no row indexing
     if isinstance(X, Mapping):
@@ -137,80 +144,6 @@ def take(X: Table, rows: Array) -> Any:
     return _safe_indexing(X, rows)
 
 
-def check_table(frame: Table) -> None:
-    """Raise ValueError unless a data frame is a table with rows, columns, and different names of these."""
-    if frame.ndim != 2:
-        raise ValueError(
-            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a "
-            "data frame give X.iloc[[i]], for one column X[[name]]"
-        )
-    repeated = frame.columns[frame.columns.duplicated()].tolist()
-    if repeated:
-        raise ValueError(
-            f"X has more than one column called {repeated[0]!r}; names must differ"
-        )
-    if not frame.size:
-        raise ValueError(f"X has no rows or no columns: its shape is {frame.shape}")
-
-
-# -- rows of several tables --------------------------------------------------------------------------------
-
-
-def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
-    """Raise unless there is one entry for each of the n rows of ``of``."""
-    if n_rows_of(values) != n:
-        raise ValueError(f"{name} has {n_rows_of(values):,} rows, {of} has {n:,}")
-
-
-def check_answers(answers: Array, X: Table, name: str) -> None:
-    """Raise unless a model has given one answer for each row of a table."""
-    n = n_rows_of(answers)
-    if n != n_rows_of(X):
-        cure = ""
-        titles = columns_of(X)
-        if n == len(titles):  # as a vectoriser iterates over a data frame
-            cure = f": a model of texts reads the column itself, X[{titles[0]!r}]"
-        raise ValueError(f"{name} has {n:,} rows, the table has {n_rows_of(X):,}{cure}")
-
-
-def check_indexes(**of_rows: Any) -> None:
-    """Raise if pandas objects about the same rows have different indexes: rows are matched by position.
-
-    Raise also if rows are not in memory.
-
-    Arguments without an index, and of another length, are left to other checks. Entries of a dict are
-    compared one by one; the first index is the reference of the others.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from tailboost.core.frames import check_indexes
-    >>> X, y = pd.DataFrame({"age": [30, 40]}, index=[7, 3]), pd.Series([0, 1], index=[3, 7])
-    >>> check_indexes(X=X, y=y)
-    Traceback (most recent call last):
-    ...
-    ValueError: y and X have different pandas indexes. Give y.loc[X.index] to match the rows, or \
-y.to_numpy() if they are in the same order
-    """
-    first = ""
-    reference: Any = None
-    for argument, values in of_rows.items():
-        columns = {argument: values}
-        if isinstance(values, Mapping):
-            columns = {f"{argument}[{key!r}]": column for key, column in values.items()}
-        for name, column in columns.items():
-            refuse_unread(column, name)
-            if not hasattr(column, "iloc"):
-                continue
-            if reference is None:
-                first, reference = name, column.index
-            if len(column) == len(reference) and not column.index.equals(reference):
-                raise ValueError(
-                    f"{name} and {first} have different pandas indexes. Give {name}.loc[{first}.index] to "
-                    f"match the rows, or {name}.to_numpy() if they are in the same order"
-                )
-
-
 # -- larger than memory ------------------------------------------------------------------------------------
 
 
@@ -218,29 +151,33 @@ y.to_numpy() if they are in the same order
 class Partitions:
     """Rows of a table larger than memory: a pass over them has one partition at a time in memory.
 
+    A table is counted by its first pass (`counted`). Only then rows can be left out (`take`), and each
+    later pass must give as many rows.
+
     Attributes
     ----------
     parts : sequence of callable
         Functions that compute the data frame or array of a partition.
     read : callable
-        What is done with it.
+        What is done with each partition, see `then`.
     used : ndarray of int, shape (n,)
-        The rows by their numbers in the table, ascending, once it is counted; before, all rows are read.
-    n_rows, n_columns : int
-        Size of the counted table, before 0.
-    distinct : dict
-        The different values of each column of a counted data frame, of columns of numbers none.
-    index : data frame or None
+        The numbers in the table, ascending, of the rows that passes give. Before the count all are given.
+    n_given, n_columns : int
+        The rows of the table, with those that are left out, and its columns; 0 before the count.
+    distinct : dict or None
+        The values of each column of a counted data frame, once for each partition; no values of a column of
+        numbers.
+    index_frame : data frame or None
         A data frame without columns, with the index of a counted table; None if it does not name each row.
     """
 
     parts: Sequence[Callable[[], Any]]
-    read: Callable[[Any], Any] = as_pandas
+    read: Callable[[Any], Any] = lambda part: part
     used: Any = ()
-    n_rows: int = 0
+    n_given: int = 0
     n_columns: int = 0
     distinct: Any = None
-    index: Any = None
+    index_frame: Any = None
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the partitions with rows, after ``read``.
@@ -261,13 +198,15 @@ class Partitions:
                 raise RuntimeError(
                     f"partition {number} of X cannot be read: {error!r}"
                 ) from error
-            if self.n_rows:
+            if self.n_given:
                 inside = slice(*np.searchsorted(self.used, [start, end]))
                 part = take(part, self.used[inside] - start)
             if len(part):
                 yield self.read(part)
-        if end != (self.n_rows or end):
-            raise RuntimeError(f"X had {self.n_rows:,} rows in the first pass, and now {end:,}")
+        if end != (self.n_given or end):
+            raise RuntimeError(
+                f"X had {self.n_given:,} rows in the first pass, and now {end:,}"
+            )
         if not end:
             raise ValueError("X has no rows")
 
@@ -282,29 +221,31 @@ class Partitions:
 
     def counted(self) -> Self:
         """Return the partitions with number, index and distinct values of their rows, after a pass."""
+        from pandas import concat
+
         n_rows = 0
+        n_columns = 0
         parts_of: dict[Any, list[Any]] = {}
         indexes = []
         for part in self:
             n_rows += len(part)
+            n_columns = part.shape[1]
             if not hasattr(part, "iloc"):  # an array
                 continue
             indexes.append(part.iloc[:, :0])
             for name, column in part.items():
                 few = column[:0] if column.dtype.kind in "biuf" else column.drop_duplicates()
                 parts_of.setdefault(name, []).append(few)
-        concat = import_module("pandas").concat
-        distinct = {name: concat(columns) for name, columns in parts_of.items()}
-        index = concat(indexes) if indexes else None
-        if index is not None and not index.index.is_unique:  # each partition may count from 0
-            index = None
+        index_frame: Any = concat(indexes) if indexes else None
+        if indexes and not index_frame.index.is_unique:  # each partition may count from 0
+            index_frame = None
         return replace(
             self,
             used=np.arange(n_rows),
-            n_rows=n_rows,
-            n_columns=part.shape[1],
-            distinct=distinct,
-            index=index,
+            n_given=n_rows,
+            n_columns=n_columns,
+            distinct={name: concat(columns) for name, columns in parts_of.items()},
+            index_frame=index_frame,
         )
 
 
@@ -314,18 +255,11 @@ def streamed(X: Table, y: Column = None) -> tuple[Any, Any]:
     The partitions of a data set are its files.
     """
     if hasattr(type(X), "get_fragments"):
-        return Partitions(
-            [partial(file.to_table, schema=X.schema) for file in X.get_fragments()]
-        ), y
-    if hasattr(type(X), "npartitions") and getattr(X, "ndim", 0) == 2:
+        parts = [partial(file.to_table, schema=X.schema) for file in X.get_fragments()]
+    elif hasattr(type(X), "npartitions") and getattr(X, "ndim", 0) == 2:
         if hasattr(X, "rechunk"):  # an array may have blocks of columns
             X = X.rechunk({1: -1})
-        return Partitions([block.compute for block in np.ravel(X.to_delayed())]), y
-    return unpack(X, y)
-
-
-def part_of(X: Table, rows: Array) -> Any:
-    """Return rows of a table, by ascending numbers or a mask."""
-    if isinstance(X, Partitions):
-        return replace(X, used=X.used[rows])
-    return take(X, rows)
+        parts = [block.compute for block in np.ravel(X.to_delayed())]
+    else:
+        return unpack(X, y)
+    return Partitions(parts), y

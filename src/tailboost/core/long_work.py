@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 # How attributes begin that scikit-learn keeps about an estimator, and not about a fit.
-OF_SKLEARN = (
+_OF_SKLEARN = (
     "_metadata_request",
     "_sklearn_output_config",
     "_skl_",
     "_callback_fit_ctx",
     "_parent_callback",
 )
-E = TypeVar("E")
+_E = TypeVar("_E")
 
 # -- Ctrl-C --------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ def noticing_interrupts() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def fitting_apart(estimator: E) -> Iterator[E]:
+def fitting_apart(estimator: _E) -> Iterator[_E]:
     """Yield an unfitted copy; at the end of the block the estimator takes its state, in one assignment.
 
     The copy has the same parameter objects and no results of a fit. Results are private attributes, and
@@ -86,7 +86,7 @@ def fitting_apart(estimator: E) -> Iterator[E]:
     copy = object.__new__(type(estimator))
     for name, value in vars(estimator).items():
         is_result = name.startswith("_") or name.endswith("_")
-        if name.startswith(OF_SKLEARN) or not is_result:
+        if name.startswith(_OF_SKLEARN) or not is_result:
             copy.__dict__[name] = value
     yield copy
     estimator.__dict__ = copy.__dict__

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Array, Column, Floats
-from tailboost.core.checks import is_missing
-from tailboost.core.frozen import frozen_value
+from tailboost.core.data_classes import frozen_value
+from tailboost.core.labels import is_missing
 
-# Probabilities may be outside [0, 1] by rounding of this size.
+# Given probabilities may be outside [0, 1] by rounding of this size, as in text of two decimals.
 ROUNDED = 1e-2
 # Largest size of other scores. Differences and slopes between such scores are finite.
 MOST = 1e200
 # Numbers from 1e-14 to 1e6 have 6 to 9 digits after multiplication by a power of 10 that is exact, from 1 to
 # 1e22.
-MOST_DIGITS_BEFORE = 5
-MOST_ZEROS_BEHIND = 14
+_MOST_DIGITS_BEFORE = 5
+_MOST_ZEROS_BEHIND = 14
 # The most decimals of a floating-point number.
-MOST_DECIMALS = 309
+_MOST_DECIMALS = 309
 NARROW = (np.float16, np.float32)  # types with fewer digits than Python's numbers
 
 
@@ -33,7 +33,7 @@ class ScoreKind:
         The name as in ``kind=``, and the name of several scores.
     lower, upper : float
         The range.
-    least, most : float
+    accepted_from, accepted_to : float
         The smallest and largest accepted numbers: an excess over the range is taken for rounding.
     """
 
@@ -41,8 +41,8 @@ class ScoreKind:
     plural: str
     lower: float
     upper: float
-    least: float
-    most: float
+    accepted_from: float
+    accepted_to: float
 
     def contains(self, value: Any) -> bool:
         """Whether a value is a number within the range, and neither text nor a boolean."""
@@ -108,7 +108,7 @@ class ScoreKind:
                 "the table, counted from 0; drop them, state the score of such rows by missing=, "
                 "or their answer by default= of predict"
             )
-        if ((values < self.least) | (values > self.most)).any():
+        if ((values < self.accepted_from) | (values > self.accepted_to)).any():
             raise ValueError(
                 f"{owner}: values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are "
                 f"no {self.plural} between {self.lower:g} and {self.upper:g}; other scores "
@@ -178,8 +178,8 @@ def shortest_decimals(numbers: Array) -> Floats:
             rounded = np.rint(exact * power) / power
             is_same = rounded.astype(numbers.dtype) == numbers
             decimals[is_same] = rounded[is_same]
-    # The power of ten of such numbers is rounded itself, so their text decides; it is slower.
-    others = (magnitude > MOST_DIGITS_BEFORE) | (magnitude < -MOST_ZEROS_BEHIND)
+    # The power of ten of such numbers is rounded itself, so their text decides, which takes 8 times as long.
+    others = (magnitude > _MOST_DIGITS_BEFORE) | (magnitude < -_MOST_ZEROS_BEHIND)
     others &= np.isfinite(magnitude)
     decimals[others] = numbers[others].astype(str).astype(float)
     return decimals
@@ -200,7 +200,7 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
     result = high.astype(float)
     is_open = low < high
     largest = np.abs([low, high]).max(initial=1.0)
-    for digits in range(-int(np.log10(largest)) - 1, MOST_DECIMALS):
+    for digits in range(-int(np.log10(largest)) - 1, _MOST_DECIMALS):
         with np.errstate(over="ignore", invalid="ignore"):
             decimal = np.round(middle, digits) + 0.0  # + 0.0 makes −0.0 a 0.0
         inside = is_open & (low < decimal) & (decimal < high)

@@ -1,16 +1,14 @@
-"""Tables for notebooks and consoles, and limits with their verdicts, as tables and drawings show them."""
+"""Tables for notebooks and consoles, and the lines of limits in them and in drawings.
+
+Verdicts are given elsewhere: by `selection.table` on selecting rows, by certificates on fresh ones.
+"""
 
 from collections.abc import Collection, Sequence
 from html import escape
 from itertools import compress
 
-from tailboost.core.frozen import frozen_value
+from tailboost.core.data_classes import frozen_value
 
-CERTIFIED = "certified"
-NOT_CERTIFIED = "not certified"
-KEPT = "kept on these rows"
-BROKEN = "broken on these rows"
-NO_ROWS = "no rows"
 #: The heads of a table, and the cells of its rows.
 Cells = tuple[list[str], list[list[str]]]
 

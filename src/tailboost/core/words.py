@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 # Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
-ROWS_OF_DIGITS = (2_500, 250_000)
-MOST_DIGITS = 6
+_ROWS_OF_DIGITS = (2_500, 250_000)
+_MOST_DIGITS = 6
 # Larger than the rounding error of confusion counts and printed digits.
 ROUNDING = 1e-9
-# Most columns named by a message.
-COLUMNS_NAMED = 5
+# The most names in a message, and in `listed`; `joined` names one more if it is the last.
+NAMES_SHOWN = 20
+_LISTED = 5
 
 
 def text(value: Any) -> str:
@@ -45,8 +46,8 @@ def how_many(n: int, one: str, several: str = "") -> str:
 
 
 def listed(names: Sequence[object]) -> str:
-    """Return the first names in quotes, and the number of the others; a single other one is named."""
-    return joined([repr(str(name)[:40]) for name in names], COLUMNS_NAMED)
+    """Return the first five names in quotes, as `joined`; of each name the first 40 characters."""
+    return joined([repr(str(name)[:40]) for name in names], _LISTED)
 
 
 def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
@@ -78,7 +79,7 @@ def points_words(lead: float, noise: float | None) -> str:
     if noise is None:
         return f"{100.0 * lead:z.1f} points".replace("-", "−")
     low = rounded_away(100.0 * (lead - 1.96 * noise), 1, above=False)
-    high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True) + 0.0  # no −0
+    high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True)
     start = "at most" if low <= 0.0 <= high else f"{low:.1f} to"
     return f"{start} {high:.1f} points".replace("-", "−")
 
@@ -115,19 +116,16 @@ def rate_words(
     if above is None and abs(value) > 1.0:
         return f"{value:.4g}"
 
-    def side(number: float) -> float:
-        """Return 1 above the limit, −1 below it, and 0 at it.
+    limit = math.nan if beside is None else beside
 
-        An upper bound below the limit, or a lower one above it, says nothing of it: 0, too.
-        """
-        room = 0.0 if beside is None else number - beside
-        if abs(room) <= ROUNDING or above not in (None, room > 0.0):
-            return 0.0
-        return math.copysign(1.0, room)
+    def side(number: float) -> tuple[bool, bool]:
+        """Return whether the number is above the limit, or below; a bound, whether it is beyond it."""
+        is_above = above is not False and number > limit + ROUNDING
+        return is_above, above is not True and number < limit - ROUNDING
 
-    digits = 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
+    digits = 2 + sum(n_rows >= least for least in _ROWS_OF_DIGITS)
     shown = rounded_away(value, digits, above)
-    while digits < MOST_DIGITS and side(shown) != side(value):
+    while digits < _MOST_DIGITS and side(shown) != side(value):
         digits += 1
         shown = rounded_away(value, digits, above)
     return f"{100.0 * shown:z.{digits - 2}f} %" if in_percent else f"{shown:z.{digits}f}"

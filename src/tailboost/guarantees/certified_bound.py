@@ -7,8 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core import (
-    CERTIFIED,
-    NOT_CERTIFIED,
     Document,
     LimitLine,
     Name,
@@ -24,7 +22,7 @@ ERROR = error()
 CONSTANT = "one answer"  # method of a limit without a test
 # Room by margin of a test at 5 % with which it passes with a probability of .8: 1 + Φ⁻¹(.8) / Φ⁻¹(.95).
 OF_POWER = 1.512
-CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
+CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
 
 
 @frozen_value

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 
-from tailboost.core import Constraints, Floats, Mask, Table, frozen_object
-from tailboost.core.ranges import parameters
+from tailboost.core import Constraints, Floats, Mask, Table, frozen_object, parameters
 from tailboost.learners.table import (
     FittedModel,
     OpenSession,

@@ -28,9 +28,10 @@ from tailboost.core import (
     Seed,
     Table,
     frozen_object,
+    parameters,
     warn_user,
 )
-from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE, parameters
+from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE
 from tailboost.learners.forest import ForestSession
 from tailboost.learners.table import FittedModel, OpenSession, TableClassifier, TableReader
 from tailboost.learners.threads import count_threads, predict_in_blocks

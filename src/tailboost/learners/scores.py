@@ -26,11 +26,11 @@ from tailboost.core import (
     check_probabilities,
     coded,
     in_class_order,
+    parameters,
     plain,
     score_kind,
     warn_user,
 )
-from tailboost.core.ranges import parameters
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001

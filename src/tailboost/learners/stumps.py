@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils import Tags, check_array
 
-from tailboost.core import Constraints, Floats, Ints, Table, frozen_object
-from tailboost.core.ranges import NON_NEGATIVE, parameters
+from tailboost.core import Constraints, Floats, Ints, Table, frozen_object, parameters
+from tailboost.core.ranges import NON_NEGATIVE
 from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]

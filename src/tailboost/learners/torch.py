@@ -25,10 +25,11 @@ from tailboost.core import (
     Table,
     frozen_object,
     frozen_value,
+    parameters,
     read_dataset,
     warn_user,
 )
-from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, parameters
+from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE
 from tailboost.learners.table import FittedModel, OpenSession, ProbabilityClassifier, seed_of
 
 try:

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tailboost.core import (
-    BROKEN,
-    KEPT,
-    NO_ROWS,
     Document,
     Floats,
     LimitLine,
@@ -37,6 +34,9 @@ ROWS_OF_INTERVAL = 10
 # Standard error of rates on new rows about the counted ones, in those of the interval: a variance of 1 is the
 # noise of the counts, .25 the selection on the same rows.
 OVERDISPERSION = np.sqrt(1.25)
+# Words of verdicts on the selecting rows.
+KEPT = "kept on these rows"
+NO_ROWS = "no rows"
 INTERVAL = "95 % interval"
 HEADINGS = ("rate", "subgroup", "estimate", INTERVAL, "rows", "limit", KEPT)
 SELECTED = "The rule was selected on these rows: for limits that hold, calibrate on fresh rows."
@@ -279,7 +279,7 @@ class RateTable:
                 numbers += f", {INTERVAL} {interval}"
             elif rows:
                 numbers += f" of {rows} rows"
-            verdict = {True: KEPT, False: BROKEN, None: NO_ROWS}[line.met]
+            verdict = {True: KEPT, False: "broken on these rows", None: NO_ROWS}[line.met]
             value, low, high = map(number_or_none, (line.value, line.low, line.high))
             name = f"{rate}: {unit}"
             lines.append(

@@ -50,7 +50,7 @@ def {name}(score, group=None):
         score = float(str(score))
     if isinstance(score, (bool, str)):
         raise TypeError(f'the score {{score!r}} is no number')
-    if score is None or not {kind.least!r} <= score <= {kind.most!r}:
+    if score is None or not {kind.accepted_from!r} <= score <= {kind.accepted_to!r}:
         raise ValueError(f'the score {{score!r}} is none of the {kind.plural}')
     ranges = {ranges!r}
     if group not in ranges:
@@ -249,7 +249,7 @@ class ThresholdRule(StoredRule):
         """
         kind, missing = SCORE_KINDS[self.kind], self.missing
         read: Callable[[Any], float] = float
-        highest, lowest = kind.most, kind.least
+        highest, lowest = kind.accepted_to, kind.accepted_from
         if label != self.label:
             if label not in self.classes:
                 raise ValueError(

@@ -20,11 +20,6 @@ from tailboost.learners import HistBoostClassifier
 
 RNG = np.random.default_rng(0)
 N = 600
-MADE = {
-    "mixture": lambda: tb.RobustMixtureClassifier(
-        [("trees", HistBoostClassifier(n_estimators=10, max_depth=2))], random_state=0
-    )
-}
 NUMBERS = pd.DataFrame(RNG.normal(size=(N, 3)), columns=list("abc"))
 Y = (NUMBERS.a + 0.3 * RNG.normal(size=N) > 0).astype(int).to_numpy()
 CODES = pd.DataFrame(
@@ -33,9 +28,10 @@ CODES = pd.DataFrame(
 LABELS = ((CODES.k.astype(int) == 20) ^ (RNG.random(N) < 0.05)).astype(int).to_numpy()
 
 
-@pytest.fixture(params=MADE)
-def made(request):
-    return MADE[request.param]
+def made():
+    return tb.RobustMixtureClassifier(
+        [("trees", HistBoostClassifier(n_estimators=10, max_depth=2))], random_state=0
+    )
 
 
 def quietly(call):
@@ -49,7 +45,7 @@ def same(model, X, want):
     return np.array_equal(quietly(lambda: model.predict(X)), want)
 
 
-def test_numbers_that_came_as_objects_are_numbers(made):
+def test_numbers_that_came_as_objects_are_numbers():
     want = made().fit(NUMBERS, Y).predict(NUMBERS)
     spellings = {
         "objects": NUMBERS.astype(object),
@@ -62,7 +58,7 @@ def test_numbers_that_came_as_objects_are_numbers(made):
             assert same(model, again, want[: len(again)]), how
 
 
-def test_codes_stay_categories(made):
+def test_codes_stay_categories():
     """Text with few numbers, codes with leading zeros, and categorical columns."""
     some = RNG.integers(100, 180, N)
     for values in (
@@ -76,7 +72,7 @@ def test_codes_stay_categories(made):
         assert same(model, frame.assign(a=np.asarray(values).astype(str)), said)
 
 
-def test_a_category_is_its_spelling(made):
+def test_a_category_is_its_spelling():
     model = made().fit(CODES, LABELS)
     want = model.predict(CODES)
     kinds = {
@@ -89,7 +85,7 @@ def test_a_category_is_its_spelling(made):
         assert same(model, CODES.assign(k=column).iloc[:1], want[:1]), how
 
 
-def test_columns_with_no_value_known_are_refused(made):
+def test_columns_with_no_value_known_are_refused():
     model = made().fit(CODES, LABELS)
     for column, values in {
         "t": [CODES.t.str.upper(), CODES.t.str.encode("utf8"), (CODES.t == "u").astype(int)],
@@ -101,13 +97,13 @@ def test_columns_with_no_value_known_are_refused(made):
                 model.predict(CODES.assign(**{column: other}))
 
 
-def test_dates_are_no_numbers(made):
+def test_dates_are_no_numbers():
     model = made().fit(NUMBERS, Y)
     with pytest.raises(ValueError, match="column"):
         model.predict(NUMBERS.assign(b=pd.Timestamp(2020, 1, 1)))
 
 
-def test_many_new_categories_are_told_and_few_are_not(made):
+def test_many_new_categories_are_told_and_few_are_not():
     model = made().fit(CODES, LABELS)
     few, many = CODES.copy(), CODES.copy()
     few.loc[:10, "t"], many.loc[:100, "t"] = "w", "w"
@@ -119,20 +115,20 @@ def test_many_new_categories_are_told_and_few_are_not(made):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-def test_an_array_is_not_taken_for_codes(made):
+def test_an_array_is_not_taken_for_codes():
     model = made().fit(CODES[["k", "b"]], LABELS)
     codes = CODES[["k", "b"]].astype(float).to_numpy()
     with pytest.raises(ValueError, match="categories"):
         model.predict(codes)
 
 
-def test_names_of_which_there_are_many_are_not_compared(made):
+def test_names_of_which_there_are_many_are_not_compared():
     names = np.array([f"client {i}" for i in range(N)])
     model = quietly(lambda: made().fit(NUMBERS.assign(a=names), Y))
     quietly(lambda: model.predict(NUMBERS.assign(a=np.char.add(names, "!"))))
 
 
-def test_one_row_and_one_name(made):
+def test_one_row_and_one_name():
     model = made().fit(NUMBERS, Y)
     begins_with_text = NUMBERS.astype(object).assign(a="text")
     for table in (NUMBERS, begins_with_text):
@@ -148,12 +144,12 @@ def test_one_row_and_one_name(made):
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_unknown_numbers_are_shown_as_plain_values():
     X = pd.DataFrame({"city": ["Rome", "Oslo"] * 20})
-    clf = MADE["mixture"]().fit(X, [0, 1] * 20)
+    clf = made().fit(X, [0, 1] * 20)
     with pytest.raises(ValueError, match="such"):
         clf.predict(pd.DataFrame({"city": [1] * 40}))
 
 
-def test_a_column_of_lists_is_named(made):
+def test_a_column_of_lists_is_named():
     lists = NUMBERS.assign(tags=[["a", "b"]] * N)
     named = "column 'tags'"
     for fit in (made().fit, HistBoostClassifier(n_estimators=2).fit):
@@ -177,9 +173,9 @@ def test_numbers_as_text_are_refused_by_name(how):
     """As categories they would lose their order; each cure of the message works as it stands."""
     text = TEXTS[how](NUMBERS["a"].round(3).astype(str))
     X = NUMBERS.assign(a=text)
-    for made in (MADE["mixture"], lambda: tb.AdaLPBoostClassifier(n_estimators=3)):
+    for make in (made, lambda: tb.AdaLPBoostClassifier(n_estimators=3)):
         with pytest.raises(ValueError, match="column 'a' has numbers as text") as refused:
-            made().fit(X, Y)
+            make().fit(X, Y)
     number, code = re.findall(r"by (.+?\))(?:,|$)", str(refused.value).replace(", errors", "; errors"))
     as_number = eval(number.replace("; errors", ", errors"), {"pd": pd, "X": X})
     is_number = as_number.notna()

@@ -98,11 +98,8 @@ def dense():
     fresh = rng.normal(size=(200, 4)) * (rng.random((200, 4)) < 0.8)
     fresh = fresh[np.count_nonzero(fresh, axis=1) > 0]
     y = (fresh @ [1, -1, 0.5, -0.5] > 0.1).astype(int)
-    return (
-        fresh,
-        y,
-        done(tb.RobustMixtureClassifier(random_state=0).fit(sp.csr_matrix(Z), Y), Z, sp.csr_matrix(fresh), y),
-    )
+    clf = tb.RobustMixtureClassifier(random_state=0).fit(sp.csr_matrix(Z), Y)
+    return fresh, y, done(clf, Z, sp.csr_matrix(fresh), y)
 
 
 def done(clf, trained, X, y):

@@ -17,19 +17,8 @@ INF, NAN = float("inf"), float("nan")
 HOSTILE = ['"""; global HIT; HIT = 1; """', "a'b", 'a"b', "a\nb", "{0}", "'; DROP TABLE t; --", "<b>&", "%s"]
 BACKSLASHES = ["a\\", "\\'; DROP TABLE t; -- ", "a\0b"]
 # Values at the ends of the ranges and far outside, as scores of each kind.
-ENDS = [
-    0.0,
-    -0.0,
-    1.0,
-    -0.01,
-    1.01,
-    np.nextafter(1.01, 2),
-    101.0,
-    np.nextafter(101.0, 102),
-    np.nextafter(-0.01, -1),
-    0.5,
-    5e-324,
-]
+BEYOND = [np.nextafter(1.01, 2), np.nextafter(101.0, 102), np.nextafter(-0.01, -1)]
+ENDS = [0.0, -0.0, 1.0, -0.01, 1.01, 101.0, 0.5, 5e-324, *BEYOND]
 FAR = [87.0, -3.0, 1e3, 1e200, -1e200, np.nextafter(1e200, INF), -1.7e308, 1.7e308, INF, -INF, NAN]
 
 
@@ -40,11 +29,7 @@ def rule(kind, ends, missing=None, groups=None, labels=("no", "yes")):
 
 
 RULES = {
-    "probability": [
-        rule("probability", [0.25, 0.5]),
-        rule("probability", [1.0]),
-        rule("probability", [5e-324]),
-    ],
+    "probability": [rule("probability", ends) for ends in ([0.25, 0.5], [1.0], [5e-324])],
     "percent": [rule("percent", [25.0, 87.0]), rule("percent", [100.0], missing=50.0)],
     "logit": [rule("logit", [-3.0, 0.5]), rule("logit", [1e200])],
     "number": [rule("number", [0.0, 87.0]), rule("number", [1e3], missing=-3.0)],
@@ -198,24 +183,13 @@ def test_the_entry_that_is_no_number_is_named():
         score_kind("number").checked(given, "p", None)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"format": 1},
-        {"kind": "rank"},
-        {"kind": None},
-        {"missing": 87.0},
-        {"missing": "0.5"},
-        {"missing": True},
-        {"classes": ["no", None]},
-        {"bands": [[[None, "no"], [INF, "yes"]]]},
-        {"bands": [[[None, "no"], ["0.5", "yes"]]]},
-        {"bands": [[[None, "no"], [1.5, "yes"]]]},
-        {"bands": [[[None, "no"], [0.0, "yes"]]]},
-        {"bands": [[[None, "no"], [0.5, "yes"], [0.5, "no"]]]},
-    ],
-    ids=str,
-)
+BANDS = [*([[None, "no"], [end, "yes"]] for end in (INF, "0.5", 1.5, 0.0))]
+CHANGES = [{"bands": [band]} for band in [*BANDS, [[None, "no"], [0.5, "yes"], [0.5, "no"]]]]
+CHANGES += [{"format": 1}, {"kind": "rank"}, {"kind": None}, {"classes": ["no", None]}]
+CHANGES += [{"missing": score} for score in (87.0, "0.5", True)]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_a_document_outside_the_range_of_its_kind_is_refused(change):
     document = rule("probability", [0.5]).to_dict()
     assert ThresholdRule.from_dict(document)
