@@ -314,7 +314,7 @@ def test_draws_follow_the_shares_and_ids_repeat_them():
     assert np.abs(frequency - shares).max() < 0.15
     ids = np.arange(1000, 1000 + len(X))
     first = clf.predict_randomized(X, ids)
-    refused(lambda: clf.predict_randomized(X, ids[:1]), "ids has 1 rows")
+    refused(lambda: clf.predict_randomized(X, ids[:1]), "ids has 1 row,")
     np.testing.assert_array_equal(first[::-1], clf.predict_randomized(X[::-1], ids[::-1]))
     by_key = np.array([clf.predict_randomized(X, ids, random_state=key) for key in range(300)])
     assert np.abs((by_key[:, :, None] == clf.classes_).mean(axis=0) - shares).max() < 0.15

@@ -114,7 +114,7 @@ def test_unknown_or_too_few_labels_are_named():
     for measure in (lambda y: published.profile_likelihood(clf, X, y), lambda y: clf.margins(X, y)):
         with pytest.raises(ValueError, match=r"y holds labels .*\[7\]"):
             measure(np.where(y == 1, 7, y))
-        with pytest.raises(ValueError, match="y has 1 rows"):
+        with pytest.raises(ValueError, match="y has 1 row,"):
             measure(y[:1])
 
 

@@ -183,7 +183,7 @@ def test_groups_come_in_any_form():
         assert rule.predict([0.5, 0.5], groups=given).tolist() == ["yes", "no"]
     for given, words in [
         (pd.DataFrame({"a": [1, 1], "b": [1, 1]}), "one column"),
-        (["de"], "groups has 1 rows"),
+        (["de"], "groups has 1 row,"),
         ("de", "groups"),
         (["it", "de"], r"\['it'\]; known are 'de', 'en'"),
     ]:
