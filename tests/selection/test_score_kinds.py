@@ -98,12 +98,6 @@ def test_text_is_no_score(rule, text, declared):
     assert in_sql(rule, [text], declared) == [None]
 
 
-def test_float32_is_compared_as_float64():
-    edge = float(np.float32(0.3)) + 1e-12
-    strict = rule("probability", [edge])
-    assert decide(strict)(np.float32(0.3)) == strict.predict(np.array([0.3], np.float32))[0] == "no"
-
-
 @pytest.mark.parametrize("kind", SCORE_KINDS)
 def test_scores_refuse_what_their_rule_refuses(kind):
     rng = np.random.default_rng(0)

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -330,10 +331,12 @@ BY_HAND = ThresholdRule(
 FORMS = ["predict", "json", "file", "python", "sql"]
 #: Forms in which a row without score has None, not NaN.
 WITH_NONE = ["python", "sql"]
+#: Forms in which a refused row has None: an expression raises no error.
+WITH_NULL = ["sql"]
 
 
 def answers_in(form, rule, scores, groups, tmp_path):
-    """Return the answers to rows by one form of a rule; None for refused rows in SQL."""
+    """Return the answers to rows by one form of a rule; None for refused rows of a form in `WITH_NULL`."""
     if form == "python":
         names = {}
         exec(rule.to_python(), names)
@@ -353,18 +356,10 @@ def answers_in(form, rule, scores, groups, tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_score_at_a_threshold_is_in_the_range_above_it(form, tmp_path):
-    rows = [
-        ("a", np.nextafter(THIRD, 0), "no"),
-        ("a", THIRD, "yes"),
-        ("b", np.nextafter(TENTHS, 0), "no"),
-        ("b", TENTHS, "human review"),
-        ("b", np.nextafter(LAST, 0), "human review"),
-        ("b", LAST, "yes"),
-        ("c", np.nextafter(LAST, 0), "yes"),
-        ("c", LAST, "no"),
-    ]
-    groups, scores, expected = zip(*rows, strict=True)
-    assert answers_in(form, BY_HAND, list(map(float, scores)), list(groups), tmp_path) == list(expected)
+    ends = [("a", THIRD, "no", "yes"), ("b", TENTHS, "no", "human review")]
+    for group, end, *answers in [*ends, ("b", LAST, "human review", "yes"), ("c", LAST, "yes", "no")]:
+        scores = [float(np.nextafter(end, 0)), end]
+        assert answers_in(form, BY_HAND, scores, [group] * 2, tmp_path) == answers
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -409,13 +404,15 @@ def test_python_gives_a_nan_the_stated_score():
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_without_a_stated_one_a_row_without_score_is_refused(form, tmp_path):
+def test_rows_without_a_score_or_outside_the_range_and_of_no_known_group_are_refused(form, tmp_path):
     lacking = None if form in WITH_NONE else np.nan
-    if form == "sql":
-        rows = [lacking, -0.1, 1.1, 0.9], ["a", "b", "c", "x"]
-        assert answers_in(form, BY_HAND, *rows, tmp_path) == [None] * 4
-        return
-    refused(lambda: answers_in(form, BY_HAND, [lacking], ["a"], tmp_path), "score")
+    rows = [(lacking, "a", "score"), (-0.1, "b", "probab"), (1.1, "c", "probab"), (0.9, "x", "group")]
+    for score, group, fault in rows:
+        given = form, BY_HAND, [score], [group], tmp_path
+        if form in WITH_NULL:
+            assert answers_in(*given) == [None]
+        else:
+            refused(partial(answers_in, *given), fault)
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "b"]])

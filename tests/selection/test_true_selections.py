@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Counts
+from tailboost.rates.rate import KINDS
 from tailboost.selection.door import answering
 
 DRAWS, FRESH, LEAST_P = 60, 20_000, 0.001
@@ -120,6 +121,10 @@ SETTINGS = {
     "two models": limited(MISS <= 0.25, kind="models"),
     "cross-fitted": limited(MISS <= 0.25, kind="fitted"),
 }
+
+
+def test_every_kind_of_rate_has_a_setting():
+    assert set(KINDS) <= set(SETTINGS)
 
 
 def false_share(missed, stated):
