@@ -17,6 +17,7 @@ REFERENCE = {
         "DROBoostClassifier VadaBoostClassifier EBBoostClassifier SoftMarginBoostClassifier "
         "GroupDROBoostClassifier AdaBoostClassifier AverageBoostClassifier OCOBoostClassifier GameClassifier "
         "AdditiveClassifier Player Additive Bound",
+        "Players": "tailboost.boosting: Hedge LP Game Units",
         "Algorithms as published": "tailboost.published: all",
         "Weak learners": "tailboost.learners: all",
         "Nets": "tailboost.torch: all",
