@@ -1,4 +1,4 @@
-"""Names of array types for annotations."""
+"""Names of types for annotations: arrays, arguments of users, documents."""
 
 import os
 from collections.abc import Hashable, Sequence

@@ -34,11 +34,7 @@ def finite(values: ArrayLike, name: str) -> Floats:
 
     try:
         checked = check_array(
-            values,
-            ensure_2d=False,
-            allow_nd=True,
-            ensure_min_samples=0,
-            ensure_min_features=0,
+            values, ensure_2d=False, allow_nd=True, ensure_min_samples=0, ensure_min_features=0
         )
         return checked.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:

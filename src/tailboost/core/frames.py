@@ -255,11 +255,11 @@ def streamed(X: Table, y: Column = None) -> tuple[Any, Any]:
     The partitions of a data set are its files.
     """
     if hasattr(type(X), "get_fragments"):
-        parts = [partial(file.to_table, schema=X.schema) for file in X.get_fragments()]
-    elif hasattr(type(X), "npartitions") and getattr(X, "ndim", 0) == 2:
+        return Partitions(
+            [partial(file.to_table, schema=X.schema) for file in X.get_fragments()]
+        ), y
+    if hasattr(type(X), "npartitions") and getattr(X, "ndim", 0) == 2:
         if hasattr(X, "rechunk"):  # an array may have blocks of columns
             X = X.rechunk({1: -1})
-        parts = [block.compute for block in np.ravel(X.to_delayed())]
-    else:
-        return unpack(X, y)
-    return Partitions(parts), y
+        return Partitions([block.compute for block in np.ravel(X.to_delayed())]), y
+    return unpack(X, y)

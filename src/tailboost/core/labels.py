@@ -1,6 +1,6 @@
 """Columns of labels and groups: their distinct entries, and the number of each row's.
 
-Entries are numbers or text of one kind. A column with others is refused, with the first row of the fault.
+Entries are numbers, or text. Other columns are refused, and missing entries with their number and first row.
 """
 
 from numbers import Real
@@ -57,13 +57,13 @@ def coded(
         If the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
     """
     values = with_interval_names(values)
-    entry_of_row: Any = slice(None)  # an array of numbers has an entry for each row
+    code_of_row: Any = slice(None)
     # Of a million rows categories and text of pandas take .02 seconds, objects .1.
     if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
         codes, distinct = values.factorize()
         if codes.min(initial=0) >= 0:  # −1 is a missing entry, which is refused below
             values = np.asarray(distinct)
-            entry_of_row = codes
+            code_of_row = codes
 
     # One dimension; NumPy would turn 1 beside "a" into "1".
     array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
@@ -79,7 +79,8 @@ def coded(
         raise ValueError(f"{name} has no rows (0 samples)")
 
     entries = array
-    missing = np.zeros(array.shape, bool)
+    entry_of_row: Any = slice(None)  # an array of numbers has an entry for each row
+    missing: Any = np.False_
     n_kinds = 1
     if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
         given = array.tolist()
@@ -89,15 +90,14 @@ def coded(
             (_,) = entries.shape  # entries that are tuples make a table
         except (TypeError, ValueError):
             raise ValueError(f"{name} must have a number or text in each row") from None
-        numbers = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))
-        entry_of_row = numbers[entry_of_row]
+        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))
         missing = np.array([*map(is_missing, number_of)])
         n_kinds = len({isinstance(entry, str) for entry in number_of})
     if entries.dtype.kind == "f":
         missing = ~np.isfinite(entries)
 
-    missing = missing[entry_of_row]
     if missing.any():
+        missing = missing[entry_of_row][code_of_row]
         raise ValueError(
             f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
             f"missing or infinite (first in row {missing.argmax()}, counted from 0); {remedy}"
@@ -113,7 +113,7 @@ def coded(
     names, number_of_entry = distinct_and_numbers(entries)
     if target and names.dtype.kind == "U" and not np.char.strip(names).all():
         raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
-    return names, number_of_entry[entry_of_row]
+    return names, number_of_entry[entry_of_row][code_of_row]
 
 
 def distinct_and_numbers(values: Array) -> tuple[Array, Ints]:
