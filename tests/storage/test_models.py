@@ -1,5 +1,9 @@
 """Model files by skops: what is stored, what is refused, and that files are written whole or not at all."""
 
+import ast
+import json
+import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -40,9 +44,9 @@ X_FIT, X_NEW, Y_FIT, Y_NEW = X[::2], X[1::2], Y[::2], Y[1::2]
 BOOSTING = [name for name in dir(tb) if name.endswith("BoostClassifier")]
 
 
-def stored(model, tmp_path, **trusted):
+def stored(model, tmp_path):
     tb.save_model(model, tmp_path / "m.model")
-    return tb.load_model(tmp_path / "m.model", **trusted)
+    return tb.load_model(tmp_path / "m.model")
 
 
 @pytest.mark.parametrize("name", BOOSTING)
@@ -238,15 +242,44 @@ def test_other_and_damaged_files_are_refused_by_name(tmp_path):
         assert len(answers) == len(X_NEW)
 
 
-def test_another_version_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("saved_with", "is_named"),
+    [
+        ({"scikit-learn": "0.1"}, True),
+        ({"xgboost": "3.0"}, False),  # the same version, with or without the part for GPUs
+        ({"xgboost-cpu": "3.0"}, False),
+        ({"xgboost": "0.1"}, True),
+        ({"xgboost-cpu": "0.1"}, True),
+        ({"lightgbm": "0.1"}, True),
+        ({"pandas": "0.1"}, False),
+    ],
+)
+@pytest.mark.parametrize("installed", ["xgboost", "xgboost-cpu"])
+def test_another_version_of_what_predicts_is_named(saved_with, is_named, installed, tmp_path, monkeypatch):
     path, other = tmp_path / "m.model", tmp_path / "o.model"
     tb.save_model(LogisticRegression().fit(X_FIT, Y_FIT), path)
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
         for name in old.namelist():
             content = old.read(name)
             if name == "tailboost.json":
-                content = content.replace(b'"scikit-learn": "', b'"scikit-learn": "0.')
-                content = content.replace(b'"xgboost"', b'"not installed"')
+                content = json.dumps({"notes": {}, "versions": saved_with})
             new.writestr(name, content)
-    with pytest.warns(tb.exceptions.ModelVersionWarning, match="scikit-learn"):
+    monkeypatch.setattr("tailboost.storage.models.versions", lambda: {installed: "3.0", "lightgbm": "4.0"})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         tb.load_model(other)
+    assert [next(iter(saved_with)) in str(each.message) for each in caught] == [True] * is_named
+
+
+def test_a_refusal_names_all_types_however_many(tmp_path):
+    """So they can be copied from it; each is read back once they are trusted."""
+    kinds = [type("Step" + "x" * 90 + str(i), (StandardScaler,), {"__module__": __name__}) for i in range(8)]
+    vars(sys.modules[__name__]).update({kind.__name__: kind for kind in kinds})
+    model = make_pipeline(*(kind() for kind in kinds), LogisticRegression()).fit(X_FIT, Y_FIT)
+    names = [f"{__name__}.{kind.__name__}" for kind in kinds]
+    tb.save_model(model, tmp_path / "m.model", trusted=names)
+    with pytest.raises(ValueError, match="trusted=") as refused:
+        tb.load_model(tmp_path / "m.model")
+    named = ast.literal_eval(str(refused.value).partition("trusted=")[2])
+    again = tb.load_model(tmp_path / "m.model", trusted=named)
+    assert (again.predict(X_NEW) == model.predict(X_NEW)).all()

@@ -117,6 +117,13 @@ def test_a_file_whose_rule_reads_otherwise_is_an_error(rule_files, tmp_path, edi
         tb.load_rule(tmp_path / "edited.json")
 
 
+@pytest.mark.parametrize(("of", "cure"), [(8, "upgrade"), (6, "tune again"), ("x", "tune again")])
+def test_a_file_of_another_format_is_named_before_its_rule_is_read(tmp_path, of, cure):
+    (tmp_path / "rule.json").write_text(json.dumps({"format": of, "rule": {"of": "another form"}}))
+    with pytest.raises(ValueError, match=f"format.*{cure}"):
+        tb.load_rule(tmp_path / "rule.json")
+
+
 def test_the_limits_of_a_certified_rule_are_those_of_its_certificate(tmp_path):
     """Also where a procedure selects within tighter ones, and after an edit of the file."""
     rng = np.random.default_rng(0)

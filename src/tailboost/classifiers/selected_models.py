@@ -14,12 +14,11 @@ labels, columns and groups.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.curve import Curve
@@ -34,20 +33,14 @@ from tailboost.core import (
     Stated,
     Table,
     fitting_apart,
-    parameters,
-    positions,
     unpack,
 )
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.evidence import Evidence
-from tailboost.learners.scores import Scores
 from tailboost.rates import Limit
-from tailboost.rows import GroupNames, Records, Rows, Seen
+from tailboost.rows import Rows, Seen
 from tailboost.selection.door import known_within
 from tailboost.selection.outputs import Models
-from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.selection.search import problem_of
-from tailboost.selection.selection import Engine, Selection, StoredSelection
+from tailboost.selection.selection import Engine, Selection
 
 
 def tune(
@@ -347,43 +340,6 @@ class TunedClassifier(SelectingClassifier):
             *(attempt.rows for attempt in certificate.attempts)
         )
         new.evidence_ = replace(new.evidence_, records=records, certificate=certificate)
-        return new
-
-    # -- rules of files --------------------------------------------------------------------------------
-
-    @classmethod
-    def _of_file(
-        cls,
-        rule: ThresholdRule | Rule,
-        scores: Scores,
-        names: GroupNames,
-        records: Records,
-        certificate: Certificate | None,
-        notes: Mapping[str, Any],
-        **params: Any,
-    ) -> Self:
-        """Return the classifier of a rule on columns of scores, without selection data."""
-        name = str(scores.columns)
-        new = cls([(name, scores)], **params)
-        new.classes_ = np.asarray(rule.classes)
-        new._group_names = names
-        scores = scores.known(rule.classes)
-        weights = {name: 1.0}
-        offset = np.zeros(len(rule.classes))
-        if isinstance(rule, Rule):
-            weights = rule.weights
-            offset = np.array(rule.offsets)
-        models = Models(
-            [*weights],
-            len(offset),
-            [FrozenEstimator(scores)],
-            [positions(scores.classes_, new.classes_, "labels")],
-            np.array([*weights.values()]),
-            offset,
-        )
-        groups_read = rule.groups, new.by_group or None
-        selection = StoredSelection(rule, models, problem_of(new), groups_read, notes)
-        new.evidence_ = Evidence(selection, records, certificate)
         return new
 
 

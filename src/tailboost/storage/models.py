@@ -20,9 +20,9 @@ from tailboost.core import (
     write_output,
 )
 
-NOTES = "tailboost.json"
+RECORD_FILE = "tailboost.json"  # its name in the archive of a model file
 # Classes of other libraries that hold plain numbers.
-TRUSTED = frozenset({
+TRUSTED = {
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
     "xgboost.sklearn.XGBRFClassifier",
@@ -41,7 +41,9 @@ TRUSTED = frozenset({
     "sklearn.feature_selection._univariate_selection.f_classif",
     "sklearn.metrics._classification.balanced_accuracy_score",
     "sklearn.utils.validation.check_array",
-})  # fmt: skip
+}
+# Packages whose versions decide what a model predicts; XGBoost has a second one, without the part for GPUs.
+COMPARED = ("tailboost", "scikit-learn", "xgboost", "xgboost-cpu", "lightgbm")
 
 
 def save_model(
@@ -113,8 +115,28 @@ def save_model(
     except Exception as error:
         raise TypeError(f"load_model would refuse the file of this model: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
-        archive.writestr(NOTES, json.dumps(record))
+        archive.writestr(RECORD_FILE, json.dumps(record))
     write_output(path, content.getvalue())
+
+
+def read_notes(path: FilePath) -> Document:
+    """Return ``versions`` and ``notes`` of a model file, without loading the model.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is no model file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            document = json.loads(archive.read(RECORD_FILE))
+        return {part: dict(document[part]) for part in ("versions", "notes")}
+    except FileNotFoundError:
+        raise
+    except Exception:  # zipfile raises what a damaged file meets
+        raise ValueError(f"{str(path)!r} is no model file of tailboost") from None
 
 
 def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
@@ -152,13 +174,15 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     written_by = read_notes(path)["versions"]
     try:
         model = _model_of(Path(path).read_bytes(), trusted)
+    except UntrustedTypesError as refusal:
+        raise ValueError(f"{str(path)!r} is refused: {refusal}") from None
     except Exception as error:  # skops raises what a damaged file meets
         raise ValueError(f"{str(path)!r} is refused: {error!r:.400}") from error
+    now = {name.removesuffix("-cpu"): version for name, version in versions().items()}
     changed = [
         f"{name} {version}"
         for name, version in written_by.items()
-        if name in ("tailboost", "scikit-learn", "xgboost", "lightgbm")
-        and version != versions().get(name)
+        if name in COMPARED and version != now.get(name.removesuffix("-cpu"))
     ]
     if changed:
         warn_user(
@@ -168,15 +192,19 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     return model
 
 
+class UntrustedTypesError(ValueError):
+    """A model file has types that are not trusted; the message names all of them."""
+
+
 def _model_of(content: bytes, trusted: Collection[str]) -> Model:
-    """Return the model of a file; raise ValueError if it has types that are not trusted."""
+    """Return the model of a file; raise `UntrustedTypesError`, or what skops meets in a damaged file."""
     import skops.io
 
     names = skops.io.get_untrusted_types(data=content)
     allowed = TRUSTED.union(trusted, filter(_is_known_class, names))
     refused = sorted(set(names) - allowed)
     if refused:
-        raise ValueError(
+        raise UntrustedTypesError(
             "it has types that are not trusted. If modules define them and you trust them, save "
             f"and load it with trusted={refused}"
         )
@@ -191,26 +219,7 @@ def _is_known_class(name: str) -> bool:
     """
     module, _, attribute = name.rpartition(".")
     library = module.partition(".")[0]
-    is_ours = library in ("tailboost", "sklearn") and ".tests" not in module
-    named = is_ours and getattr(import_module(module), attribute, None)
+    if library not in ("tailboost", "sklearn") or ".tests" in module:
+        return False
+    named = getattr(import_module(module), attribute, None)
     return isinstance(named, type) and named.__module__.partition(".")[0] == library
-
-
-def read_notes(path: FilePath) -> Document:
-    """Return ``versions`` and ``notes`` of a model file, without loading the model.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is no model file.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            document = json.loads(archive.read(NOTES))
-        return {part: dict(document[part]) for part in ("versions", "notes")}
-    except FileNotFoundError:
-        raise
-    except Exception:  # zipfile raises what a damaged file meets
-        raise ValueError(f"{str(path)!r} is no model file of tailboost") from None

@@ -1,6 +1,6 @@
 """Rule files in JSON: a rule on scores with its limits, certificate and records.
 
-A service reads a rule alone and answers. This takes NumPy alone, so classifiers, and with them scikit-learn,
+A service reads a rule by ``to_json`` and answers, by NumPy alone. So classifiers, and with them scikit-learn,
 are imported where a file has more than the rule.
 """
 
@@ -11,11 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core import Document, FilePath, Model, migrated, plain, reading, write_output
+from tailboost.core import (
+    Document,
+    FilePath,
+    Model,
+    migrated,
+    plain,
+    positions,
+    reading,
+    write_output,
+)
 from tailboost.rates import checked_limits
 from tailboost.rows import SELECTED_ON, Attempt, GroupNames, Ledger, Records, Seen
 from tailboost.selection.rule import Rule, ThresholdRule
 
+# A new part of the file that may be absent is read by `get`, and needs no new format.
 RULE_FILE_FORMAT = 7
 
 
@@ -33,8 +43,7 @@ def load_rule(path: FilePath) -> Any:
     TunedClassifier, ThresholdRule or Rule
         The rule, with its stated ``limits`` and, after a calibration, its ``certificate_``. `certify`,
         `Monitor` and `ModelCard` take it as a model of a table with its columns of scores. A rule by
-        ``to_json`` has neither limits nor certificate, and only answers, without scikit-learn; `save_rule`
-        writes them too.
+        ``to_json`` has neither limits nor certificate, and only answers, without scikit-learn.
 
     Raises
     ------
@@ -58,63 +67,90 @@ def load_rule(path: FilePath) -> Any:
             "rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
-        document = content.get("rule", content)
-        kind = ThresholdRule if "bands" in document else Rule
-        rule = kind.from_dict(document)
-        if document is content:  # by to_json
-            return rule
-        return _classifier_of(
-            rule, migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
-        )
+        is_alone = "rule" not in content  # by to_json
+        if not is_alone:
+            content = migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
+        document = content if is_alone else content["rule"]
+        rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
+        return rule if is_alone else _classifier_of(rule, content)
 
 
 def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
     """Return the classifier of a rule with the other content of its file, which `write_rule` has written."""
+    from sklearn.frozen import FrozenEstimator
+
     from tailboost.classifiers.selected_models import TunedClassifier
     from tailboost.guarantees.certificates import Certificate
+    from tailboost.guarantees.evidence import Evidence
     from tailboost.learners.scores import Scores
+    from tailboost.selection.outputs import Models
+    from tailboost.selection.selection import StoredSelection
 
+    # The columns of scores and of groups.
     selection = content["selection"]
     columns = selection["scores"]
     labels = selection["labels"]
     if len(columns) == 1:
         columns = columns[0]
         labels = labels[0]
+    by_group = selection["by_group"]
+    scores = Scores(columns, labels, kind=selection["kind"], missing=selection["missing"])
+    weights = {str(columns): 1.0}
+    offsets = [0.0] * len(rule.classes)
+    if isinstance(rule, Rule):
+        weights = rule.weights
+        offsets = rule.offsets
+    elif (rule.column, rule.kind, rule.missing, rule.group_column) != (
+        columns,
+        scores.kind,
+        scores.missing,
+        by_group,
+    ):
+        raise ValueError(
+            "scores, kind, missing or by_group in it are not those that its rule reads"
+        )
     groups: dict[str, list[Any]] = {title: [] for title in selection["group"]}
     for title, group in content["groups"]:
         groups[title].append(group)
+
+    # The certificate, and the attempts up to it; the ledger may have later ones.
     ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
-    # Those up to the certificate; the ledger may have later ones.
     attempts = ledger.attempts[: content["attempts"]]
-    selected_on = map(Seen.from_dict, content["selected_on"])
-    certificate = content["certificate"]
     limits = selection["limits"]
-    if certificate is not None:
-        limits = certificate.get("limits", limits)  # earlier versions have no others
+    certificate = None
+    if content["certificate"] is not None:
+        limits = content["certificate"].get("limits", limits)  # earlier versions have no others
         certificate = replace(
-            Certificate.from_dict(certificate), attempts=attempts, columns=tuple(groups)
+            Certificate.from_dict(content["certificate"]),
+            attempts=attempts,
+            columns=tuple(groups),
         )
-    classifier = TunedClassifier._of_file(
-        rule,
-        scores=Scores(columns, labels, kind=selection["kind"], missing=selection["missing"]),
-        names=GroupNames(tuple(map(np.array, groups.values())), tuple(groups)),
-        records=Records(used=(*selected_on, *(each.rows for each in attempts)), ledger=ledger),
-        certificate=certificate,
-        notes={
-            "target": selection["target"],
-            "cluster": selection["cluster"],
-            "about": content.get("about", {}),  # older files have none
-        },
+    selected_on = map(Seen.from_dict, content["selected_on"])
+    records = Records(used=(*selected_on, *(each.rows for each in attempts)), ledger=ledger)
+
+    # The classifier, as a fit leaves it.
+    classifier = TunedClassifier(
+        [(str(columns), scores)],
         objective=selection["objective"],
         limits=list(checked_limits(limits)),
-        by_group=selection["by_group"] or False,
+        by_group=by_group or False,
     )
-    if isinstance(rule, ThresholdRule):
-        read = rule.column, rule.kind, rule.missing, rule.group_column
-        if read != (columns, selection["kind"], selection["missing"], selection["by_group"]):
-            raise ValueError(
-                "scores, kind, missing or by_group in it are not those that its rule reads"
-            )
+    classifier.classes_ = np.asarray(rule.classes)
+    classifier._group_names = GroupNames(tuple(map(np.array, groups.values())), tuple(groups))
+    known = scores.known(rule.classes)
+    models = Models(
+        [*weights],
+        len(offsets),
+        [FrozenEstimator(known)],
+        [positions(known.classes_, classifier.classes_, "labels")],
+        np.array([*weights.values()]),
+        np.array(offsets),
+    )
+    notes = {name: selection[name] for name in ("target", "cluster")}
+    notes["about"] = content.get("about", {})  # older files have none
+    problem = classifier._problem(classifier._group_names)
+    selected = StoredSelection(rule, models, problem, (rule.groups, by_group), notes)
+    classifier.evidence_ = Evidence(selected, records, certificate)
     if certificate is not None and certificate.rule != classifier.__tailboost__().rule.digest:
         raise ValueError(
             "its certificate is about another rule: the rule was edited after the "
@@ -131,7 +167,7 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
 
     Parameters
     ----------
-    classifier : classifier or rule
+    classifier : TunedClassifier
         Of `tune`, `calibrate` or `load_rule`, on `Scores`. Groups, if any, came in a table of named columns.
     path : str or path
         The file to write; its name ends in .json.
@@ -152,15 +188,14 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     """
     if Path(path).suffix != ".json":
         raise ValueError(f"{str(path)!r}: the name of a rule file must end in '.json'")
-    noted = {"target": target} if target else {}
-    write_rule(classifier, path, **noted)
+    write_rule(classifier, path, {"target": target} if target else {})
 
 
-def write_rule(classifier: Model, path: FilePath, **noted: Any) -> None:
-    """Write a rule file; raises as `save_rule`.
+def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
+    """Write a rule file of any name; otherwise as `save_rule`.
 
-    Noted are the columns ``target`` and ``cluster`` of other files, and what is known ``about`` the model;
-    by default as in the file of a loaded rule.
+    ``noted`` may have the columns "target" and "cluster" of other files, and what is known "about" the model,
+    in place of those in the file of a loaded rule.
     """
     from tailboost.classifiers.selected_models import TunedClassifier
 
@@ -171,9 +206,9 @@ def write_rule(classifier: Model, path: FilePath, **noted: Any) -> None:
             "save_model keeps another rule with its models, and rule_.to_json() is a rule alone"
         )
     selected = classifier.evidence_.selected
-    certificate = classifier.evidence_.certificate
+    certificate = classifier.certificate_  # refuses changed models
     notes = {**(selected.notes or {}), **noted}
-    titles = list(classifier.__tailboost__().rule.groups)
+    titles = list(classifier._group_names.titles)
     _, by_group = selected.groups_read
     objective = classifier.objective
     limits = list(map(repr, selected.problem.limits))

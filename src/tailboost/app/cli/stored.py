@@ -84,9 +84,8 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
     from tailboost.storage.rule_files import write_rule
 
     if path.suffix == RULE:
-        write_rule(
-            classifier, path, target=roles.target, cluster=roles.cluster, about=roles.about
-        )
+        noted = {"target": roles.target, "cluster": roles.cluster, "about": roles.about}
+        write_rule(classifier, path, noted)
     else:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
