@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from scipy.stats import binom
+from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
@@ -172,3 +173,36 @@ def test_bands_of_pandas_cut_are_groups_in_every_form(by_group, tmp_path):
         assert each.predict(table[:1]) == answers[0]
     if by_group:
         assert "= '(17, 45]' AND" in loaded.rule_.to_sql()
+
+
+def of_ages(n):
+    X, y, groups, _ = people(n)
+    return X, y, groups.assign(age=np.arange(n) % 59)
+
+
+def reweighted(X, y, groups):
+    clf = tb.tune(SCORE, X, y, groups=groups.assign(age=groups["age"] > 29), by_group="age")
+    return clf.reweight(groups=groups)
+
+
+READING_AGES = {
+    "tune": lambda X, y, groups: tb.tune(SCORE, X, y, groups=groups, by_group="age"),
+    "calibrate": lambda X, y, groups: tb.calibrate(
+        SCORE, X, y, groups=groups, by_group="age", limits=["error <= 90%"]
+    ),
+    "fit": lambda X, y, groups: tb.RobustMixtureClassifier(
+        [("bayes", GaussianNB())], by_group="age", random_state=0
+    ).fit(X, y, groups=groups),
+    "from_probabilities": lambda X, y, groups: tb.RobustMixtureClassifier.from_probabilities(
+        {"model": X["score"]}, y, groups=groups, by_group="age"
+    ),
+    "reweight": reweighted,
+}
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
+@pytest.mark.parametrize("call", READING_AGES.values(), ids=READING_AGES)
+def test_a_rule_reads_numbers_as_groups_if_each_has_ten_given_rows_on_average(call):
+    with pytest.raises(ValueError, match=r"'age' has 59 different numbers.*bands"):
+        call(*of_ages(589))
+    assert len(call(*of_ages(1200)).selection_.groups_read[0]) == 59

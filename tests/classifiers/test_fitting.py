@@ -220,7 +220,7 @@ def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     save_model(mix, tmp_path / "mixture.model")
     np.testing.assert_array_equal(load_model(tmp_path / "mixture.model").predict(X), mix.predict(X))
     assert "75 of the 100" in mix.rates_.words
-    alone = default_estimators()[0][1].fit(X, y)
+    alone = default_estimators(len(X), X.shape[1])[0][1].fit(X, y)
     # Nothing is left of the folds: each knows a part of the past.
     np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)
 

@@ -9,7 +9,6 @@ from conftest import errors_of
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
@@ -319,22 +318,6 @@ def test_the_trade_off_of_what_was_stated_and_in_either_order():
     assert len(judged(objective="error").tradeoff(rates.error(), rates.miss("yes"))) > 5  # not the ends alone
     with pytest.raises(TypeError, match="rate"):
         mix.tradeoff([0.01])
-
-
-def test_the_table_of_rates_says_how_answers_come_to_depend_on_the_groups():
-    """The rule reads the group or a feature of the group, or weighs an estimate; no line without groups."""
-    pd = pytest.importorskip("pandas")
-    X = pd.DataFrame({"score": P["model"][:, 1], "sex": SEX == "m"})
-    trees, more = [("one", DecisionTreeClassifier(max_depth=3))], {"cv": 2, "random_state": 0}
-    mix = RobustMixtureClassifier(trees, limits=[PARITY], **more)
-    said = str(mix.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
-    hint = X[["score"]].assign(hint=X["sex"] + np.random.default_rng(1).normal(size=len(X)))
-    said = str(mix.set_params(infer_groups=True).fit(hint, Y, groups={"sex": SEX}).rates_)
-    told = RobustMixtureClassifier(trees, limits=[PARITY], by_group=True, **more)
-    said = str(told.fit(X[["score"]], Y, groups={"sex": SEX}).rates_)
-    assert "weigh what" not in said
-    plain = RobustMixtureClassifier(trees, limits=[rates.miss("yes") <= 0.5], **more).fit(X, Y)
-    assert "Group" not in str(plain.rates_)
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")

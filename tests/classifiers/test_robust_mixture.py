@@ -77,7 +77,6 @@ def test_fit_equals_from_probabilities(objective, K):
     given = RobustMixtureClassifier.from_probabilities(P, y, objective=objective)
     assert str(fitted.rule_) == str(given.rule_)
     assert np.array_equal(fitted.predict(table), given.predict(P))
-    assert np.array_equal(fitted.predict(table), given.predict(P))
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")

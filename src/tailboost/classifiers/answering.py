@@ -1,17 +1,17 @@
-"""How a classifier answers rows by its selected rule, and how the rest of the library reads both."""
+"""A classifier with a selected rule: what it says of it, how it answers rows, and how others read both."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from html import escape
 from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import accuracy_score
-from sklearn.utils import gen_batches
+from sklearn.utils import Bunch, estimator_html_repr, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.classifiers.stating import StatingClassifier
 from tailboost.classifiers.tables import Columns
 from tailboost.core import (
     Array,
@@ -20,7 +20,11 @@ from tailboost.core import (
     Floats,
     Groups,
     Ints,
+    Label,
+    Labels,
     Mask,
+    Model,
+    Stated,
     Table,
     check_table,
     columns_of,
@@ -30,9 +34,17 @@ from tailboost.core import (
     unpack,
     warn_user,
 )
+from tailboost.guarantees.certificates import Certificate
+from tailboost.guarantees.evidence import Evidence
+from tailboost.learners.scores import OfAnyTable, Scores
 from tailboost.learners.table import checked_rows
+from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,
+    NO_GROUPS,
+    GroupNames,
+    Ledger,
+    Records,
     group_columns,
     group_numbers,
     stacked,
@@ -42,19 +54,193 @@ from tailboost.rows import (
 from tailboost.selection.door import Decided, Decision, Known, Scored, known_within
 from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import LogProbabilities, Models
-from tailboost.selection.selection import StoredSelection
+from tailboost.selection.rule import Rule, ThresholdRule
+from tailboost.selection.selection import Engine, Selection, StoredSelection
 from tailboost.selection.stored_rule import check_default
+from tailboost.selection.table import RateTable
 
 # Maximum number of rows in a batch of a prediction, which limits memory.
 ROWS_OF_BATCH = 65_536
 
 
-class AnsweringClassifier(StatingClassifier):
-    """A classifier whose selected rule answers rows, on the scores of its models."""
+class AnsweringClassifier(OfAnyTable):
+    """A classifier with a selected rule: all that it says and answers follows from its evidence."""
 
+    # Parameters.
+    limits: Stated
+    by_group: bool | str
+    # What a fit leaves, beside scikit-learn's columns of X, in the order in which it is set.
+    _columns: Columns | None = None  # of a data frame, where a fit trains models
+    classes_: Labels
+    _group_names: GroupNames = NO_GROUPS
+    group_combinations_: Sequence[tuple[Label, ...]] = ()
+    _column_read: int | None = None  # number of the column of groups in the rule, if any
+    evidence_: Evidence
     #: Whether a fit trains models: then these read numbers and categories in checked tables.
     _trains: ClassVar[bool] = False
-    _columns: Columns | None = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        evidence = vars(self).get("evidence_")
+        return evidence is not None and not isinstance(evidence.selection, Engine)
+
+    # -- the evidence: a Selection, a StoredSelection of a file, or an Engine, if no rule keeps the limits ---
+
+    @property
+    def _selected(self) -> Selection | StoredSelection:
+        """The selection or that of a file; NotFittedError without a rule."""
+        check_is_fitted(self)
+        return self.evidence_.selected
+
+    @property
+    def selection_(self) -> Selection:
+        """The selected rule among its candidates, with its rates on the selection data.
+
+        Raise ValueError for a rule of a file, which has none.
+        """
+        selection = self._selected
+        if isinstance(selection, StoredSelection):
+            raise ValueError(
+                "this rule was read from a file, without its selection data: select again, "
+                "as by reweight(X, y) with rows that no model was fitted on"
+            )
+        return selection
+
+    @property
+    def _engine(self) -> Engine:
+        """The candidates on the selection data, also without a rule; ValueError for a rule of a file."""
+        selection = self.evidence_.selection
+        return selection if isinstance(selection, Engine) else self.selection_.engine
+
+    @property
+    def _models(self) -> Models:
+        """The models, of any of the three."""
+        return self.evidence_.selection.models
+
+    @property
+    def certificate_(self) -> Certificate | None:
+        """The certificate of `tailboost.calibrate` for this rule; None without one.
+
+        Raise ValueError if a fitted model was changed after the selection, as by a fit of its own.
+        """
+        check_is_fitted(self)
+        self.evidence_.refuse_changed()
+        certificate = self.evidence_.certificate
+        return certificate and replace(certificate, model=self)
+
+    @property
+    def records_(self) -> Records:
+        """The rows that the classifier has read, by their use, and the attempts to calibrate it."""
+        return self.evidence_.records
+
+    @property
+    def ledger_(self) -> Ledger:
+        """The attempts to calibrate this fit."""
+        return self.records_.ledger
+
+    # -- the rule and its rates ------------------------------------------------------------------------
+
+    @property
+    def rule_(self) -> Rule | ThresholdRule:
+        """The decision rule: thresholds on one score or P(second class), otherwise costs on probabilities."""
+        return self._selected.written
+
+    @property
+    def estimators_(self) -> list[Model]:
+        """The fitted models in the given order; those that a fit trains know class numbers."""
+        return self._selected.models.fitted
+
+    @property
+    def groups_(self) -> Array:
+        """Names of the groups of the fit; empty without groups."""
+        return self._group_names.names
+
+    @property
+    def scores_(self) -> Scores | None:
+        """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
+        columns = self._models.columns_read
+        return columns[0] if len(columns) == 1 else None
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name."""
+        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
+
+    @property
+    def used_models_(self) -> list[str]:
+        """Names of the models in the rule."""
+        models = self._selected.models
+        return [models.names[i] for i in models.used]
+
+    @property
+    def objective_(self) -> Statistic:
+        """The minimised rate."""
+        return self._selected.problem.objective
+
+    # -- errors on the selection data ------------------------------------------------------------------
+
+    @property
+    def rates_(self) -> RateTable:
+        """The rates of the objective and of the limits by subgroup, on the selection data."""
+        return self.selection_.estimates
+
+    @property
+    def limits_met_(self) -> bool | None:
+        """Whether all limits are certified, or without a certificate kept on the selection data.
+
+        It is about `predict`, and None without limits.
+        """
+        certificate = self.certificate_
+        if certificate is not None:
+            return certificate.certified
+        selection = self.selection_
+        program = selection.program
+        return program.keeps(selection.counts) if program.limits else None
+
+    @property
+    def subgroup_errors_(self) -> dict[Any, float]:
+        """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
+        selection = self.selection_
+        kinds = (rate.by for rate in selection.problem.rates if rate.by is not None)
+        lines = selection.rates([error(by=next(kinds, "class"))])
+        return {line.subgroup: line.value for line in lines}
+
+    # -- in print ---------------------------------------------------------------------------------------
+
+    def _html_repr(self) -> str:
+        """Return the text of a fitted classifier, and scikit-learn's diagram."""
+        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
+        return text + estimator_html_repr(self)
+
+    def __str__(self) -> str:
+        """Return limits with their verdict, the overall error and the rule of a fitted classifier.
+
+        They are certified if the rule has a certificate, otherwise measured on the selection data.
+        """
+        if not self.__sklearn_is_fitted__():
+            return repr(self)
+        certificate = self.certificate_
+        if certificate is not None:
+            source = certificate.title
+            limits = certificate.limit_lines()
+            errors = certificate.lines()[:1]
+        elif isinstance(self.evidence_.selection, StoredSelection):
+            source = "of a file, without a certificate"
+            limits = []
+            errors = [f"limits as stated: {self.limits}"]
+        else:
+            source = f"measured on {self.rates_.words.partition(' (')[0]}"
+            limits = self.rates_.limit_lines()
+            selection = self.selection_
+            *_, overall = selection.rates([*selection.problem.limits, error()])
+            errors = [overall.texts[2]]  # its numbers; in percent, if a limit beside it is
+        texts = [
+            f"limit  {kept.name} {kept.limit}  {kept.verdict} ({kept.numbers})"
+            for kept in limits
+        ]
+        texts += [f"error  {line.strip()}" for line in errors]
+        texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
+        models = ", ".join(self.used_models_)
+        return "\n".join([f"{type(self).__name__} of {models}, {source}", *texts])
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -205,7 +391,7 @@ class AnsweringClassifier(StatingClassifier):
     #     _read            the table                   the models, and the table as they read it
     #     _group_numbers   groups as given             the number of each row's group
     #     _outputs         table, numbers of groups    the models' log-probabilities, by batch
-    #     _label_numbers   log-probabilities           numbers of labels, K more for a deferred row
+    #     _label_numbers   table, numbers of groups    numbers of labels, K more for a deferred row
     #     _labels          numbers of labels           labels, or the value of deferred rows
 
     def _as_table(self, X: Table) -> Table:
@@ -304,18 +490,18 @@ class AnsweringClassifier(StatingClassifier):
             columns = self._groups_of(X, groups)
         return group_numbers(columns, values, n_rows_of(X), title, others=others)
 
-    def _outputs(self, X: Table, groups: Ints) -> Iterator[LogProbabilities]:
+    def _outputs(self, X: Table, places: Ints) -> Iterator[LogProbabilities]:
         """Yield the outputs of the models on batches of rows, which limit memory; no row is one batch.
 
-        ``groups`` are the numbers of the rows' groups, shape (n,), as the rule reads them.
+        ``places`` are the numbers of the rows' groups, shape (n,), as the rule reads them.
         """
         models, table = self._read(X)
-        n = len(groups)
+        n = len(places)
         for batch in gen_batches(max(n, 1), ROWS_OF_BATCH):
             part = table
             if n > ROWS_OF_BATCH:
                 part = take(table, np.arange(n)[batch])
-            yield models.transform(part, groups[batch])
+            yield models.transform(part, places[batch])
 
     def _label_numbers(self, X: Table, places: Ints) -> Ints:
         """Return the number of each row's label, K more for a deferred row."""
@@ -326,11 +512,11 @@ class AnsweringClassifier(StatingClassifier):
         classes = self.classes_.tolist()
         is_deferred = numbers >= len(classes)
         labels = self.classes_[numbers % len(classes)]
-        if deferred is None and self._models.columns_read and HUMAN_REVIEW not in classes:
-            # A rule on scores, if certified or of a file, answers as its SQL does.
-            evidence = self.evidence_
-            if evidence.certificate or isinstance(evidence.selection, StoredSelection):
-                deferred = HUMAN_REVIEW
+        # A rule on scores, if certified or of a file, answers as its SQL does.
+        is_as_sql = self.evidence_.certificate or isinstance(self._selected, StoredSelection)
+        on_scores = self._models.columns_read and HUMAN_REVIEW not in classes
+        if deferred is None and is_as_sql and on_scores:
+            deferred = HUMAN_REVIEW
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
             if n_deferred:

@@ -191,7 +191,7 @@ def calibrate(
 
     # 4. Certify.
     try:
-        result, fresh = certified(selection, fresh, level)
+        result, fresh = first_result(selection, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. "
@@ -254,7 +254,7 @@ def recorded(
     draws = np.sort(fresh.votes.draws)
     key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
     attempt = Attempt(key, fresh.used)
-    ledger = parts.classifier.evidence_.records.ledger
+    ledger = parts.classifier.ledger_
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
     if not lacking:
@@ -308,7 +308,7 @@ def _refusal(reason: str, certificate: Certificate) -> NotCertifiedError:
     )
 
 
-def certified(
+def first_result(
     selection: Selection, fresh: Fresh, level: float
 ) -> tuple[Certified | Refused, Fresh]:
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
@@ -365,7 +365,7 @@ def prices(
         for limit in limits:
             rest = [other for other in limits if other is not limit]
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
-                looser, by_looser = certified(selection.within(rest), fresh, level)
+                looser, by_looser = first_result(selection.within(rest), fresh, level)
                 if isinstance(looser, Certified):
                     chose = result.chose or looser.chose
                     unlimited.append((str(limit), errors(by_looser.answered.actions), chose))

@@ -42,10 +42,10 @@ from tailboost.selection.selection import Engine
 from tailboost.solvers.tradeoff import undominated
 
 if TYPE_CHECKING:
-    from tailboost.classifiers.selected_models import TunedClassifier
+    from tailboost.classifiers.selecting import SelectingClassifier
 
 # A point: the limited and the minimised rate on the selection data, and the classifier with these rates.
-Point = tuple[float, float, "TunedClassifier"]
+Point = tuple[float, float, "SelectingClassifier"]
 # The statistic of the rates that a limit of each form limits.
 FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Points of a printed table.
@@ -88,37 +88,36 @@ class Curve:
     objective: Statistic
     measured_on: str
     bound: float | None
-    # Has the candidates, and states the loosest limit on the limited rate after those on others.
-    _loosest: TunedClassifier = field(repr=False)
+    # Has the candidates, and states the limits on other rates.
+    _unlimited: SelectingClassifier = field(repr=False)
 
     @classmethod
-    def of(cls, classifier: TunedClassifier, a: Stated, b: Stated, n_points: int) -> Curve:
+    def of(cls, classifier: SelectingClassifier, a: Stated, b: Stated, n_points: int) -> Curve:
         """Return the curve of two rates on the selection data of a classifier; arguments as of `tradeoff`."""
         selection = classifier.selection_
         limited, problem = traded(selection.problem, a, b)
         others = problem.limits
         free = limited.within(limited.loosest)
-        loosest = copy(classifier)
-        loosest.set_params(objective=problem.objective, limits=[*others, free])
+        unlimited = copy(classifier)
+        unlimited.set_params(objective=problem.objective, limits=[*others, free])
         if error() in (limited.rate, *problem.rates):
-            loosest.error_budget = None  # it would limit a rate that is traded
-        loosest_problem = loosest._problem(selection.models.rows.names)
-        engine = selection.engine.on(loosest_problem)
+            unlimited.error_budget = None  # it would limit a rate that is traded
+        both = unlimited._problem(selection.models.rows.names)
+        engine = selection.engine.on(both)
+        unlimited.limits = list(others)
         bounds = (
             limit.bound
             for limit in selection.problem.limits
-            if limit == replace(free, bound=limit.bound)
+            if (limit.form, limit.rate) == (free.form, free.rate)
             and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
         )
         return cls(
-            tuple(
-                points_along(engine, loosest_problem.within(others), limited, n_points, loosest)
-            ),
+            tuple(points_along(engine, both.within(others), limited, n_points, unlimited)),
             limited,
             problem.objective,
             ", within ".join([engine.words, *map(str, others)]),
             next(bounds, None),
-            loosest,
+            unlimited,
         )
 
     def __iter__(self) -> Iterator[Point]:
@@ -135,7 +134,7 @@ class Curve:
         """The limited and the minimised rate of each point on the selection data, shape (2, B)."""
         return np.array([point[:2] for point in self]).reshape(-1, 2).T
 
-    def at(self, level: float | str) -> TunedClassifier:
+    def at(self, level: float | str) -> SelectingClassifier:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
 
         Parameters
@@ -160,11 +159,11 @@ class Curve:
         of probabilities have no column in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
-        limits = [*self._loosest.limits[:-1], limit]  # its last one is the loosest on this rate
+        limits = [*self._unlimited.limits, limit]
         for rate, _, classifier in reversed(self):  # the least objective first
             if limit.keeps(rate, limit.bound):
                 return classifier._by(classifier.selection_.stated_within(limits))
-        return self._loosest.reweight(limits=limits)
+        return self._unlimited.reweight(limits=limits)
 
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
@@ -190,17 +189,20 @@ class Curve:
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         # The rows are read and scored once; then the rule of each point answers them.
         given = Rows.read(X, y)
-        decided = self._loosest.__tailboost__()
+        decided = self._unlimited.__tailboost__()
         rows = decided.score(given.X, groups)
         record = decided.seen(rows, given, SELECTED_ON)
-        self._loosest._record(record)
+        for each in (
+            self._unlimited,
+            *(classifier for _, _, classifier in self),
+        ):  # no fresh rows of them
+            each.evidence_ = replace(each.evidence_, records=each.records_.using(record))
         assert rows.outputs is not None
         outputs = rows.outputs()
-        classes = self._loosest.classes_
+        classes = self._unlimited.classes_
         K = len(classes)
         rates = []
         for _, _, classifier in self:
-            classifier._record(record)
             # Numbers of labels, K more for a deferred row.
             numbers = classifier.selection_.label_numbers(outputs)
             is_deferred = numbers >= K
@@ -247,7 +249,7 @@ class Curve:
         return html_table(*self._cells())
 
 
-def traded(problem: Problem, a: Stated = None, b: Stated = None) -> tuple[Statistic, Problem]:
+def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
     """Return a limited rate, and the problem of another one within the limits on further rates.
 
     Parameters
@@ -290,7 +292,7 @@ def points_along(
     problem: Problem,
     limited: Statistic,
     n_points: int,
-    classifier: TunedClassifier,
+    classifier: SelectingClassifier,
 ) -> Iterator[Point]:
     """Yield the undominated rules from the tightest limit on a rate to the least objective of a problem.
 
@@ -307,7 +309,7 @@ def points_along(
         The limited rate; a ratio is limited from below.
     n_points : int
         As above.
-    classifier : TunedClassifier
+    classifier : SelectingClassifier
         Has the models.
 
     Raises

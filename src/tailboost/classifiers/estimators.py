@@ -1,13 +1,13 @@
 """The models that a classifier is given, by name, and in the forms in which it uses them.
 
-as given                                   as used
+as given                                   as used                                              by
 
 a classifier to be fitted                  itself
-the name of a learner                      the learner
-a fitted classifier of scikit-learn        FrozenEstimator
-columns of scores                          FrozenEstimator of `Scores` with the labels of y
-a function X -> probabilities, or an       FrozenEstimator of a `GivenModel` with its labels,
-object with predict_proba                  or else those of y
+the name of a learner                      the learner                                          usable
+a fitted classifier of scikit-learn        FrozenEstimator                                      named_models
+columns of scores                          FrozenEstimator of `Scores` with the labels of y     usable
+a function X -> probabilities, or an       FrozenEstimator of a `GivenModel` with its labels,   usable
+object with predict_proba                  or else those of y; if it has a fit, too             both
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ Named = list[tuple[str, Model]]
 MOST_COLUMNS = 300
 
 
-def default_estimators(n_rows: int = 1_000, n_columns: int = 20) -> Named:
+def default_estimators(n_rows: int, n_columns: int) -> Named:
     """Return the estimators of ``estimators=None``: boosted trees, a forest and logistic regression.
 
     Parameters

@@ -46,7 +46,7 @@ class Parts:
     classifier : TunedClassifier
         The models with a rule.
     selection : Selection
-        The rule selected within the limits.
+        The selected rule, which states the limits; it may be selected within looser ones.
     certifying : Rows
         The rows that certify.
     decided : Decided
@@ -125,7 +125,7 @@ class Batch:
         if len(self.rows.classes) > 2 or len(self.models) > 1:
             return None
         note = "All rows of the batch certify: they only place thresholds on the score."
-        parts = self.selected(self.rows, self.loosest, self.rows, note)
+        parts = self.parts(self.rows, self.loosest, self.rows, note)
         table = CountTable.selecting(parts.selection)
         if table is None or not all(test.has_ranks for test in table.tests):
             return None
@@ -160,11 +160,11 @@ class Batch:
             "selected the rules. The others certify. All of them are used up."
         )
         try:
-            return self.selected(selecting, self.limits, certifying, note)
+            return self.parts(selecting, self.limits, certifying, note)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-            return self.selected(selecting, self.loosest, certifying, note)
+            return self.parts(selecting, self.loosest, certifying, note)
 
-    def selected(
+    def parts(
         self, selecting: Rows, limits: Sequence[Limit], certifying: Rows, note: str
     ) -> Parts:
         """Return the rule that some rows select within limits, and the rows that certify those of the batch.

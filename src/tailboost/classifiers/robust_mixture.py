@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from tailboost.classifiers.estimators import default_estimators, is_pair, usable
 from tailboost.classifiers.fitting import fit_models, frozen_fits, scored_on
 from tailboost.classifiers.selected_models import TunedClassifier
-from tailboost.classifiers.selecting import NO_HASHES, compared
+from tailboost.classifiers.selecting import NO_HASHES, noticing_known
 from tailboost.classifiers.splitting import MOST_FOLDS, N_FOLDS, Split
 from tailboost.core import (
     Column,
@@ -377,7 +377,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         # 4. The fits.
         trained = NO_HASHES
         if to_fit:
-            # What the selection would refuse is refused before any fit.
+            # Made for their errors alone: what the selection would refuse is refused before any fit.
             data = counted_rows(problem, split.selecting, self._column_read)
             Program(data.strata, problem.objective, problem.limits)
             trained = hash_rows(training.X, rounded=True)  # before a model changes them
@@ -455,7 +455,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 f"classes must be at least two different labels, got {mix.classes_.tolist()}"
             )
         mix.validation_ = "probabilities"
-        mix._name_groups(rows)
+        mix._name_groups(rows, problem)
         P = stacked(probabilities, mix.classes_)
         check_length(y, "y", len(P), "probabilities")
         models = Models(list(probabilities), len(mix.classes_), [], [], read_stacked=True)
@@ -463,7 +463,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         rows = replace(rows, X=P[rows.given_numbers]).numbered(
             mix.classes_, mix._group_names, words
         )
-        models, used = compared(scored_on(models, rows), [])
+        models, used = noticing_known(scored_on(models, rows), [])
         engine = Engine.of(problem, averaging(models), mix._column_read)
         mix._select(engine, problem, Records(used=(used,)), NOTHING).warn()
         return mix

@@ -159,6 +159,9 @@ class Split:
         words = f"the {len(held_out):,} held-out rows"
         if isinstance(scheme, str):
             share = "" if is_held_out.all() else f"{len(held_out):,} of "
-            words = f"out-of-fold probabilities of {share}{rows.words} ({len(fitted)} folds)"
+            whole = f"the {len(rows):,} training rows"
+            if rows.clusters is not None:
+                whole += f" of {len(np.unique(rows.clusters)):,} clusters"
+            words = f"out-of-fold probabilities of {share}{whole} ({len(fitted)} folds)"
         parts = [fold[is_held_out] == j for j in range(len(fitted))]
         return cls(scheme, replace(held_out, words=words, refit=True), parts, fitted)

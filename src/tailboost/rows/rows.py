@@ -229,11 +229,11 @@ class Rows:
         return replace(self, classes=classes, y=y, names=named, groups=groups)
 
     def refuse_many_numbers(self, columns: Iterable[int]) -> None:
-        """Raise ValueError if one of some columns of groups has many numbers with few rows each."""
+        """Raise ValueError if one of some columns of groups has many numbers, each of few given rows."""
         for j in columns:
             values = self.names.values[j]
             are_many = values.dtype.kind in "iuf" and len(values) > MOST_NUMBERS
-            if are_many and len(values) * FEWEST_OF_A_NUMBER >= len(self):
+            if are_many and len(values) * FEWEST_OF_A_NUMBER >= (self.n_given or len(self)):
                 raise ValueError(
                     f"{column_words('groups', self.names.titles[j])} has {len(values):,} different numbers, "
                     "and each would be a group of few rows; make bands first, as by pandas.cut"

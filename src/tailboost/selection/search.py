@@ -7,7 +7,7 @@ from the best rules follows. Rules within the limits come before all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import linprog
@@ -21,7 +21,6 @@ from tailboost.rates import (
     Statistic,
     Strata,
     as_objective,
-    checked_limits,
     deferred,
     error,
     largest,
@@ -113,33 +112,6 @@ class Problem:
         used = {name for rate in self.rates for name in rate.by_names}
         every = not used <= {None, "class", *names} - {"group", "cell"}
         return [j for j, name in enumerate(names) if every or name in used]
-
-
-def problem_of(parameters: Any) -> Problem:
-    """Return the problem that the parameters of a classifier state: every other spelling ends here.
-
-    Without an objective it is the overall error beside limits, and otherwise the largest error of a class.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is not an objective or limits, or if parameters exclude each other.
-    """
-    limits = checked_limits(parameters.limits, to_keep=True)
-    objective = parameters.objective
-    if objective is None:
-        objective = "error" if limits else "worst_class"
-    if not isinstance(objective, str) or "(" in objective:
-        objective = as_objective(objective)
-    elif objective in NAMED:
-        objective = NAMED[objective]
-    else:
-        raise ValueError(
-            f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
-        )
-    is_by_group = objective.worst and "groups" in objective.rate.needs
-    infers = (parameters.infer_groups or is_by_group) and not parameters.by_group
-    return Problem(objective, limits, parameters.error_budget, infers)
 
 
 # -- the candidates ------------------------------------------------------------------------------------------
