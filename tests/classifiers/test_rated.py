@@ -166,20 +166,6 @@ def test_tune_takes_fitted_models():
     assert tb.tune({"a": MODEL_TEXT}, X[400:], Y[400:]).used_models_ == ["a"]
 
 
-def test_weights_are_rows():
-    rng = np.random.default_rng(0)
-    w = rng.integers(0, 3, size=N)
-    twice = np.repeat(np.arange(N), w)
-    limits = [PARITY, rates.error(by="class") <= 0.4]
-    weighted = RobustMixtureClassifier.from_probabilities(
-        P, Y, groups={"sex": SEX}, sample_weight=w, limits=limits
-    )
-    repeated = RobustMixtureClassifier.from_probabilities(
-        {"model": P["model"][twice]}, Y[twice], groups={"sex": SEX[twice]}, limits=limits
-    )
-    assert weighted.rates_.lines[0].value == pytest.approx(repeated.rates_.lines[0].value, abs=5e-3)
-
-
 def test_it_is_cloned_pickled_saved_and_set(tmp_path):
     mix = RobustMixtureClassifier(
         [("lr", LogisticRegression())],

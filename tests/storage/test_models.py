@@ -272,7 +272,6 @@ def test_another_version_of_what_predicts_is_named(saved_with, is_named, install
 
 
 def test_a_refusal_names_all_types_however_many(tmp_path):
-    """So they can be copied from it; each is read back once they are trusted."""
     kinds = [type("Step" + "x" * 90 + str(i), (StandardScaler,), {"__module__": __name__}) for i in range(8)]
     vars(sys.modules[__name__]).update({kind.__name__: kind for kind in kinds})
     model = make_pipeline(*(kind() for kind in kinds), LogisticRegression()).fit(X_FIT, Y_FIT)

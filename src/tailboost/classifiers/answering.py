@@ -89,7 +89,9 @@ class AnsweringClassifier(OfAnyTable):
     def _selected(self) -> Selection | StoredSelection:
         """The selection or that of a file; NotFittedError without a rule."""
         check_is_fitted(self)
-        return self.evidence_.selected
+        selection = self.evidence_.selection
+        assert not isinstance(selection, Engine)  # as `__sklearn_is_fitted__` says
+        return selection
 
     @property
     def selection_(self) -> Selection:

@@ -29,12 +29,6 @@ class Evidence:
     certificate: Certificate | None = None
     identity: Identity = NOTHING
 
-    @property
-    def selected(self) -> Selection | StoredSelection:
-        """The rule. After `InfeasibleLimitsError` there is none, and nothing asks for it."""
-        assert not isinstance(self.selection, Engine)
-        return self.selection
-
     def refuse_changed(self) -> None:
         """Raise ValueError if a fitted model was changed after the selection, as by a fit of its own."""
         digest = self.identity.digest

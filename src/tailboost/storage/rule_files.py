@@ -205,7 +205,7 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
             "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
             "save_model keeps another rule with its models, and rule_.to_json() is a rule alone"
         )
-    selected = classifier.evidence_.selected
+    selected = classifier.evidence_.selection
     certificate = classifier.certificate_  # refuses changed models
     notes = {**(selected.notes or {}), **noted}
     titles = list(classifier._group_names.titles)

@@ -55,7 +55,9 @@ class Stored:
         rule = tb.load_rule(path)
         if isinstance(rule, tb.ThresholdRule | tb.Rule):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
-        roles = Roles(features=tuple(rule.scores_.column_list), **rule.evidence_.selected.notes)
+        roles = Roles(
+            features=tuple(rule.scores_.column_list), **rule.evidence_.selection.notes
+        )
         return cls(rule, roles, rule.scores_)
 
     def sql(self) -> dict[str, Any]:
