@@ -1,6 +1,6 @@
 """Functions and files of the package that a call of two lines enters.
 
-python benchmarks/entered.py
+python benchmarks/entered.py [-v]      with -v also their names
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ MOST_KNOTS = 1001
 
 
 class OfAnyTable(ClassifierMixin, BaseEstimator):
-    """A classifier that trains no model, and gives its models any table as it is."""
+    """A classifier that takes any table as it is; one that trains models has tags of its own."""
 
     classes_: Labels
 
