@@ -23,8 +23,8 @@ from tailboost.core import (
     Stated,
     Table,
     fitting_apart,
+    parameters,
 )
-from tailboost.core.ranges import parameters
 from tailboost.rows import Rows
 from tailboost.selection.selection import Selection
 

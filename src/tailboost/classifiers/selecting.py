@@ -32,10 +32,11 @@ from tailboost.core import (
     Stated,
     Table,
     check_costs,
+    parameters,
     unpack,
     warn_user,
 )
-from tailboost.core.ranges import UNIT, parameters
+from tailboost.core.ranges import UNIT
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.rates import Limit, as_objective, checked_limits
