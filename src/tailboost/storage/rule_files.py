@@ -95,17 +95,13 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
         labels = labels[0]
     by_group = selection["by_group"]
     scores = Scores(columns, labels, kind=selection["kind"], missing=selection["missing"])
+    read = columns, scores.kind, scores.missing, by_group
     weights = {str(columns): 1.0}
     offsets = [0.0] * len(rule.classes)
     if isinstance(rule, Rule):
         weights = rule.weights
         offsets = rule.offsets
-    elif (rule.column, rule.kind, rule.missing, rule.group_column) != (
-        columns,
-        scores.kind,
-        scores.missing,
-        by_group,
-    ):
+    elif read != (rule.column, rule.kind, rule.missing, rule.group_column):
         raise ValueError(
             "scores, kind, missing or by_group in it are not those that its rule reads"
         )
