@@ -13,7 +13,7 @@ from tailboost.rates import Counts, as_objective
 from tailboost.rows.groups import GroupNames
 from tailboost.selection.search import Program, solve
 from tailboost.selection.thresholds import Thresholds
-from tailboost.selection.weights import ClassWeights
+from tailboost.selection.weights import ClassWeights, expected_costs
 
 
 def told(seed, n=600, G=2, values=None, right=False):
@@ -125,16 +125,31 @@ def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
 
 
 def rules_on_lines(table, rule, n_moves=3):
-    """Yield lines from some rules of a descent, with the counts of the rule, and the places on each line."""
+    """Yield some rules on each line from rules of a descent, with their running counts, (T, W, A)."""
     rng = np.random.default_rng(0)
     reached = table.reached(rule)
     for _ in range(n_moves):
         for each in table.moves(compares=True):
             line = table.line(reached, each)
-            shape = [axis.changes.shape[0] for axis in line.axes]
-            allowed = np.argwhere(np.broadcast_to(line.allowed, shape))
-            yield line, table.counts(reached.rule), [tuple(place) for place in allowed.tolist()]
-        reached = line.to(*allowed[rng.integers(len(allowed))])
+            counts = np.tile(counted(table, reached[0]), (line.changes.shape[0], 1, 1))
+            running = (
+                line.changes.cumsum(axis=0)
+                if isinstance(line.changes, np.ndarray)
+                else line.changes.toarray().cumsum(axis=0)
+            )
+            counts[:, line.rows] += (running - running[line.here]).reshape(counts[:, line.rows].shape)
+            some = range(0, len(counts), len(counts) // 40 + 1)
+            yield [line.to(number)[0] for number in some], counts[some]
+        reached = line.to(int(rng.integers(len(counts))))
+
+
+def counted(table, rule):
+    """Return the confusion counts of a rule, with each row answered alone."""
+    if isinstance(table, ClassWeights):
+        return table.data.counts(expected_costs(table.probabilities, rule).argmin(axis=0))
+    cuts = rule[table.place[table.data.stratum]]
+    low, high = table.edges[cuts[:, 0]], table.edges[cuts[:, -1]]
+    return table.data.counts(np.where(table.score < low, 0, np.where(table.score < high, 2, 1)))
 
 
 def families():
@@ -154,20 +169,16 @@ def families():
             score = rng.integers(12, size=300) / 12
             for column in (None, 0)[:G]:
                 thresholds = Thresholds(table.data, score, score, column)
-                yield thresholds, thresholds.best(rng.normal(size=shape)).rule
+                yield thresholds, thresholds.best(rng.normal(size=shape))
 
 
 def test_a_line_counts_as_its_rules_do():
     """The running changes of the counts, against the answers of each rule on the line."""
     for table, rule in families():
-        for line, counts, places in rules_on_lines(table, rule):
-            running = [axis.changes.toarray().cumsum(axis=0) for axis in line.axes]
-            for place in places[:: len(places) // 40 + 1]:
-                moved = counts.ravel().copy()
-                for axis, sums, number in zip(line.axes, running, place, strict=True):
-                    moved += sums[number] - sums[axis.here]
-                expected = table.counts(line.to(*place).rule)
-                np.testing.assert_allclose(moved, expected.ravel(), atol=1e-12)
+        for rules, counts in rules_on_lines(table, rule):
+            for each, moved in zip(rules, counts, strict=True):
+                np.testing.assert_allclose(moved, counted(table, each), atol=1e-12)
+                np.testing.assert_allclose(table.counts(each), counted(table, each), atol=1e-12)
 
 
 LIMITED = {
@@ -182,24 +193,26 @@ LIMITED = {
 
 @pytest.mark.parametrize("name", LIMITED)
 @pytest.mark.parametrize("objective", [rates.error(), rates.largest(rates.error(by="cell"))])
-def test_running_rates_charge_as_the_counts_of_each_rule(name, objective):
+def test_rules_are_charged_by_the_rates_of_their_counts(name, objective):
     """Against objective and violations from the rates of the counts, one rule after the other."""
     for table, rule in families():
         strata = table.data.strata
         if len(strata.combinations) == 1:
             continue
         program = Program(strata, as_objective(objective), LIMITED[name])
-        running = program.rates
-        for line, counts, places in rules_on_lines(table, rule, 1):
-            charges, _, _ = running.along(counts.ravel() @ running.table, line.axes)
-            for place in places[:: len(places) // 20 + 1]:
-                moved = table.counts(line.to(*place).rule)
+        for rules, _ in rules_on_lines(table, rule, 1):
+            counts = np.array([counted(table, each) for each in rules])
+            sums = np.tensordot(counts, program.table)
+            moving = np.ptp(sums, axis=0).any(axis=0)  # other rates are the same for all rules of the line
+            charges = program.charges(sums[..., moving], moving, np.where(moving, 0.0, sums[0]))
+            np.testing.assert_allclose(charges, program.charged(counts))
+            for charge, moved in zip(charges, counts, strict=True):
                 value = np.nanmax(value_of(as_objective(objective).rate, strata, moved))
                 if objective == rates.error():  # beside it, each deferred row costs a thousandth
                     value += 1e-3 * moved[:, strata.n_classes : strata.n_actions].sum()
                 broken = float(broken_by(program.limits, strata, moved))
                 expected = value + (10 * (1 + broken) if broken > 1e-9 else 0.0)
-                assert charges[place] == pytest.approx(expected, abs=1e-10)
+                assert charge == pytest.approx(expected, abs=1e-10)
 
 
 def reachable(table, x, rule):

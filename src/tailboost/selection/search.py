@@ -7,14 +7,15 @@ from the best rules follows. Rules within the limits come before all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core import Array, Derived, Floats, frozen_value, one_blas_thread
+from tailboost.core import Array, Derived, Floats, Mask, frozen_value, one_blas_thread
 from tailboost.rates import (
+    SIGNS,
     InfeasibleLimitsError,
     Limit,
     Rate,
@@ -25,15 +26,26 @@ from tailboost.rates import (
     error,
     largest,
 )
-from tailboost.selection.descent import (
-    DECIMALS,
-    PENALTY,
-    Candidate,
-    Family,
-    RunningRates,
-    descended,
-)
 from tailboost.selection.table import RateTable
+from tailboost.selection.thresholds import ROUNDING, Thresholds
+from tailboost.selection.weights import ClassWeights
+
+Family = Thresholds | ClassWeights
+"""Rules on selection data, as the search chooses among them. A rule is an array.
+
+A family has the `best` rule for action costs, the `counts` of a rule, and for descents `moves`, of which each
+has a `line` of rules through the one that is `reached`.
+"""
+
+# Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
+# is better.
+PENALTY = 10.0
+# Smaller violations of a limit by one rule are rounding.
+SLIGHT = 1e-9
+# Charges are compared after rounding to this number of decimals.
+DECIMALS = 12
+# The most passes of a descent over all lines.
+PASSES = 3
 
 # Named objectives.
 OVERALL_ERROR = as_objective(error())
@@ -125,13 +137,14 @@ class Pool:
     rules: list[Array] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each rule, shape (W, A)
 
-    def add(self, candidate: Candidate) -> int:
+    def add(self, rule: Array) -> int:
         """Return the number of a rule, or of an earlier one with the same counts."""
+        counts = self.family.counts(rule)
         for number, earlier in enumerate(self.counts):
-            if np.array_equal(earlier, candidate.counts):
+            if np.array_equal(earlier, counts):
                 return number
-        self.rules.append(candidate.rule)
-        self.counts.append(candidate.counts)
+        self.rules.append(rule)
+        self.counts.append(counts)
         return len(self.rules) - 1
 
 
@@ -168,8 +181,13 @@ class Program(Derived):
         f, coefficients of the free variables: one for the objective, and one for each limit.
     limit_of_row : ndarray of shape (J,)
         Number of the limit behind each row, −1 for the objective.
-    rates : RunningRates
-        The rates of the objective and the limits, as the descent compares them.
+    table : ndarray of shape (W, A, 2, R)
+        The numerators and the denominators of the R rates of the objective and all limits over counts. Rates
+        with a lower bound are negative.
+    levels : ndarray of shape (R,)
+        The upper bound of each of these; 0 of rates that are minimised or compared, NaN of free ones.
+    statement : ndarray of int, shape (R,)
+        0 for the rates of the objective, and the number of the limit of others from 1 on.
 
     Raises
     ------
@@ -211,7 +229,20 @@ class Program(Derived):
         # One free variable serves all rows of the objective, and one all rows of each limit.
         served = self.limit_of_row[:, None] == np.arange(-1, len(self.limits))
         self.free = np.array(free)[:, None] * served
-        self.rates = RunningRates(objective, self.limits, self.terms)
+
+        # The rates that the objective and each limit are about, as they are charged.
+        levels: list[Floats] = []
+        parts = []
+        for each, terms in zip((objective, *self.limits), self.terms, strict=True):
+            sign = SIGNS[each.sense]
+            upper = np.zeros(len(terms.names))
+            if isinstance(each, Limit):
+                upper = sign * each.levels(terms.names)
+            levels.append(upper)
+            parts.append([sign * terms.top, terms.bottom])
+        self.levels = np.concatenate(levels)
+        self.statement = np.repeat(np.arange(len(levels)), list(map(len, levels)))
+        self.table = np.concatenate(parts, axis=1).transpose(2, 3, 0, 1).copy()
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
@@ -228,14 +259,50 @@ class Program(Derived):
         """Return the objective of confusion counts (W, A), in units of its rate."""
         return self.objective.value(self.terms[0].values(counts))
 
-    def charged(self, counts: Sequence[Floats]) -> Floats:
-        """Return the scaled objective of counts (T, W, A); a broken limit costs more than any objective."""
-        sums = np.reshape(counts, (len(counts), -1)) @ self.rates.table
-        return self.rates.charged(self.rates.extremes(sums))
+    def charged(self, counts: Floats | Sequence[Floats]) -> Floats:
+        """Return the charges of rules with confusion counts (…, W, A), shape (…)."""
+        sums = np.tensordot(counts, self.table, ([-2, -1], [0, 1]))
+        return self.charges(sums, np.full(len(self.levels), True), np.zeros(sums.shape[-2:]))
+
+    def charges(self, sums: Floats, moving: Mask, at_rest: Floats) -> Floats:
+        """Return the charges of rules, shape (…), from the numerators and denominators of their rates.
+
+        A charge is the scaled objective; if a limit is broken, it is more than any objective.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (…, 2, r)
+            The numerators and denominators of r rates of each rule.
+        moving : ndarray of bool, shape (R,)
+            Which rates these are.
+        at_rest : ndarray of shape (2, R)
+            Those of all other rates, which the rules share; 0 for the moving ones.
+        """
+        excess, shared = self._excess(sums, moving), self._excess(at_rest, slice(None))
+
+        def extreme(reduced: np.ufunc, number: int) -> Floats:
+            own = self.statement == number
+            least = reduced.reduce(shared, where=own, initial=np.nan)
+            return reduced.reduce(excess[..., own[moving]], axis=-1, initial=least)
+
+        # An objective without rows is −1: no other one is less.
+        charges = np.nan_to_num(extreme(np.fmax, 0) / self.terms[0].scale, nan=-1.0)
+        violations = np.zeros_like(charges)
+        for number, limit in enumerate(self.limits, 1):
+            violation = limit.violation(extreme(np.fmax, number), extreme(np.fmin, number))
+            violations = np.maximum(violations, violation / self.terms[number].scale)
+        broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
+        return (charges + broken).round(DECIMALS)
+
+    def _excess(self, sums: Floats, some: Mask | slice) -> Floats:
+        """Return the signed excess of some rates over their levels, (…, r); NaN without rows or a bound."""
+        counted, among = sums[..., 0, :], sums[..., 1, :]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(among > 0, counted / among, np.nan) - self.levels[some]
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""
-        return bool(self.charged([counts])[0] < PENALTY / 2)  # no objective is as large
+        return bool(self.charged(counts) < PENALTY / 2)  # no objective is as large
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
@@ -318,10 +385,9 @@ def first_rules(family: Family, program: Program) -> Pool:
         for hedge_round in range(HEDGE_ROUNDS):
             duals[of_objective] = softmax(losses)
             weighted = program.action_costs(duals) - plain
-            candidate = family.best((1.0 - share) * weighted + share * error_costs)
-            losses += program.matrix[of_objective] @ candidate.counts.ravel()
-            if hedge_round % 2:
-                pool.add(candidate)
+            rule = family.best((1.0 - share) * weighted + share * error_costs)
+            counts = pool.counts[pool.add(rule)] if hedge_round % 2 else family.counts(rule)
+            losses += program.matrix[of_objective] @ counts.ravel()
     return pool
 
 
@@ -363,8 +429,40 @@ def select(pool: Pool, program: Program) -> int:
     grow(pool, program)
     charged = program.charged(pool.counts)
     for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
-        pool.add(descended(pool.family, program.rates, pool.rules[start], pool.counts[start]))
+        pool.add(descended(pool.family, program, pool.rules[start], pool.counts[start]))
     return program.best(pool.counts)
+
+
+def descended(family: Family, program: Program, rule: Array, counts: Floats) -> Array:
+    """Return the rule after moves to the best rule on each line in turn, from one with its counts.
+
+    Along a line few counts change, and by group few rates. These alone are charged anew: their numerators and
+    denominators are running sums of the changes.
+    """
+    moves: list[Any] = [*family.moves(compares=any(limit.compares for limit in program.limits))]
+    reached: Any = family.reached(rule)
+    sums = np.tensordot(counts, program.table)  # (2, R)
+    least = np.inf
+    n_kept = 0  # lines since the last move
+    for move in moves * PASSES:
+        line = family.line(reached, move)
+        table = program.table[line.rows]
+        moving: Any = table.any(axis=(0, 1, 2))
+        running = line.changes @ table[..., moving].reshape(line.changes.shape[1], -1)
+        running = running.cumsum(axis=0).reshape(len(running), 2, -1)
+        moved = sums[:, moving] + running - running[line.here]
+        moved[np.abs(moved) < ROUNDING] = 0.0
+        charges = program.charges(moved, moving, np.where(moving, 0.0, sums))
+        n_kept += 1
+        if charges.min() < least - SLIGHT:
+            best = int(charges.argmin())
+            least = charges[best]
+            sums[:, moving] = moved[best]
+            reached = line.to(best)
+            n_kept = 0
+        if n_kept == len(moves):
+            break
+    return reached[0]
 
 
 def grow(pool: Pool, program: Program) -> Mixture:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from tailboost.core import Document, Floats, Ints, Name, decimals_between, least_type
+from tailboost.core import Array, Document, Floats, Ints, Name, decimals_between, least_type
 from tailboost.rates import Counts, Strata
-from tailboost.selection.descent import Axis, Candidate, Family, Line, Reached, changes
+from tailboost.selection.descent import Line
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
 MOST = 2_000
@@ -30,6 +30,8 @@ LEAST_SHARE = 1e-9
 FIRST, SECOND, DEFERRED = range(3)
 # Distances of two cuts that are moved together from where they are.
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
+# Smaller differences of sums are rounding.
+ROUNDING = 1e-13
 NO_NUMBERS: Any = np.zeros(0)
 
 #: What moves on a line: the place of a cut, and its side, 0 of the first cut and A − 2 of the last one.
@@ -49,7 +51,7 @@ class Places(NamedTuple):
 
 
 @dataclass(eq=False)
-class Thresholds(Family):
+class Thresholds:
     """All rules by thresholds on a score, on the selection data.
 
     A rule is an array of cuts, shape (m, A − 1). A row gets the second label if its score is at least the
@@ -80,10 +82,8 @@ class Thresholds(Family):
         m.
     ascending : tuple of ndarray, optional
         The sorted scores of the rows of each place, with the sign. A copy of the rules shares them.
-    merged : Counts
-        The rows, with those of a bin and stratum as one.
-    bin : ndarray
-        The bin of each merged row, ascending.
+    passed : list of ndarray
+        Of each action, the confusion counts of all rows below each cut if they got it, shape (V + 1, W).
     weights : ndarray of shape (S, V)
         Numbers of rows by stratum and bin: half of them counted, half expected by the chances, so smoothed.
     chances : ndarray of shape (m, V)
@@ -93,6 +93,8 @@ class Thresholds(Family):
     below : list of ndarray
         Of each place, the expected weight of each of its strata below its cuts, (strata, T).
     """
+
+    models = ()  # no rule estimates groups
 
     data: Counts
     score: Floats
@@ -117,17 +119,12 @@ class Thresholds(Family):
         n_bins = len(self.edges) - 1
         in_bin = np.searchsorted(self.edges[1:], scores, side="right")
 
-        # A merged row has the weight of the rows of a bin and stratum, and their mean costs. The weights are
-        # the same for each action, so without costs one action is enough.
+        # The weights are the same for each action, so without costs one action is enough.
         actions = range(1 if data.costs is None else strata.n_actions)
-        sums = np.stack([data.sums(in_bin, n_bins, action) for action in actions], axis=2)
-        counted = sums[:, :n_strata, FIRST].T  # (S, V), whatever the action
-        self.bin, stratum = np.nonzero(counted.T)
-        weights = counted[stratum, self.bin]
-        costs = None
-        if data.costs is not None:
-            costs = sums[self.bin, n_strata + stratum] / weights[:, None]
-        self.merged = Counts(strata, stratum, weights, costs)
+        sums = [data.sums(in_bin, n_bins, action) for action in actions]  # (V, W) each
+        passed = [np.pad(of_bins.cumsum(axis=0), ((1, 0), (0, 0))) for of_bins in sums]
+        self.passed = passed * (strata.n_actions // len(passed))
+        counted = sums[FIRST][:, :n_strata].T  # (S, V), whatever the action
 
         # The search adds up expected rows, which are smooth, and tests rows of which half are counted.
         of_second = np.bincount(in_bin, data.weights * self.chance, n_bins)
@@ -170,8 +167,8 @@ class Thresholds(Family):
 
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
-        # Files of earlier versions have no bins, and some have scores with the sign.
-        if "bin" not in state:
+        # Files of earlier versions have other sums, and some have scores with the sign.
+        if "passed" not in state:
             if "scores" in state:
                 self.score = self.sign * state["scores"]
             self.__post_init__()
@@ -189,7 +186,7 @@ class Thresholds(Family):
 
     # -- the family of the search ------------------------------------------------------------------------
 
-    def best(self, costs: Floats) -> Candidate:
+    def best(self, costs: Floats) -> Ints:
         """Return the rule of least expected cost, for the costs of actions (S, A)."""
         best = []
         # Below the high cut a row is deferred instead of the second label, and below the low cut it gets the
@@ -202,15 +199,19 @@ class Thresholds(Family):
             last = (np.minimum.accumulate(low) + high).argmin()
             best.append(cuts[[low[: last + 1].argmin(), last]])
         # Without deferral nothing is between, and both cuts are one.
-        rule = np.array(best)[:, : costs.shape[1] - 1]
-        return Candidate(rule, self.counts(rule))
+        return np.array(best)[:, : costs.shape[1] - 1]
 
-    def counts(self, cuts: Ints) -> Floats:
-        """Return the confusion counts of a rule, shape (W, A)."""
-        low, high = cuts[self.place[self.merged.stratum]][:, [0, -1]].T
-        answers = np.where(self.bin < high, DEFERRED, SECOND)
-        answers[self.bin < low] = FIRST
-        return self.merged.counts(answers)
+    def counts(self, cuts: Array, some: Ints | slice = slice(None)) -> Floats:
+        """Return the confusion counts of rules (…, m, A − 1), or some of their W rows, shape (…, W, A)."""
+        first, second, *deferred = self.passed
+        rows = np.arange(first.shape[1])[some]
+        place = self.place[rows % len(self.place)]
+        low, high = ((cuts[..., place, side], rows) for side in (0, -1))
+        of_actions = [first[low], second[-1, rows] - second[high]]
+        of_actions += [below[high] - below[low] for below in deferred]
+        counts = np.stack(of_actions, axis=-1)
+        counts[np.abs(counts) < ROUNDING] = 0.0
+        return counts
 
     def moves(self, *, compares: bool) -> list[list[Side]]:
         """Return the moves of a descent: the cuts that move on each line.
@@ -226,34 +227,36 @@ class Thresholds(Family):
         ]
         return [*together, *([side] for side in sides)]
 
-    def line(self, reached: Reached, move: list[Side]) -> Line:
+    def reached(self, rule: Ints) -> tuple[Ints]:
+        """Return what a descent keeps of a rule: the rule."""
+        return (rule,)
+
+    def line(self, reached: tuple[Ints], move: list[Side]) -> Line:
         """Return the rules with other cuts on a line.
 
         One cut takes all cuts of its place, two together those at some distances from them. The first cut is
-        at most the last one. The rows that a cut passes on its way up leave the answer above it for the one
-        below.
+        at most the last one.
         """
-        rule, merged = reached.rule, self.merged
-        last = rule.shape[1] - 1
-        axes = []
+        (rule,) = reached
         taken = []
         for place, side in move:
             cuts = self.cuts[place]
             if len(move) > 1:
                 near = np.searchsorted(cuts, rule[place, side]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
-            rows = np.flatnonzero(self.place[merged.stratum] == place)
-            n_passed = np.searchsorted(self.bin[rows], cuts)
-            below = FIRST if side == 0 else DEFERRED
-            above = SECOND if side == last else DEFERRED
-            passed = changes(merged, rows, n_passed, above, np.full_like(merged.stratum, below))
-            axes.append(Axis(passed, int(np.searchsorted(cuts, rule[place, side]))))
             taken.append(cuts)
         rules = np.tile(rule, (*map(len, taken), 1, 1))
         for (place, side), cuts in zip(move, np.ix_(*taken), strict=True):
             rules[..., place, side] = cuts
-        is_ordered = np.all(rules[..., 0] <= rules[..., last], axis=-1)
-        return Line(axes, lambda *numbers: Reached(rules[numbers]), is_ordered)
+        rules = rules[np.all(rules[..., 0] <= rules[..., -1], axis=-1)]
+        here = np.all(rules == rule, axis=(1, 2)).argmax()
+
+        # Only rows of the moved places get other answers.
+        of_places = np.isin(self.place, [place for place, _ in move])
+        rows = np.flatnonzero(np.resize(of_places, self.passed[FIRST].shape[1]))
+        counts = self.counts(rules, rows).reshape(len(rules), -1)
+        changes = np.diff(counts, axis=0, prepend=0.0)
+        return Line(lambda number: (rules[number],), here, rows, changes)
 
     # -- written thresholds ------------------------------------------------------------------------------
 

@@ -2,29 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import softmax
 from sklearn.base import clone
 
 from tailboost.core import (
+    Array,
     Floats,
     Floats32,
     Ints,
     Model,
     Table,
     as_pandas,
-    frozen_object,
     n_rows_of,
     take,
 )
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
 from tailboost.rows import hash_rows, stratified_turns
-from tailboost.selection.descent import Axis, Candidate, Family, Line, Reached, changes
+from tailboost.selection.descent import Line
 from tailboost.selection.outputs import LogProbabilities
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
@@ -56,17 +56,17 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
     return total
 
 
-@frozen_object
-class Answered(Reached):
+class Answered(NamedTuple):
     """A rule on the way of a descent, with its answers to the selection data."""
 
+    rule: Floats  # shape (S, A)
     costs: list[Floats]  # expected costs of each action, shape (n,) each
     actions: Ints  # shape (n,): the action of least expected cost
     least: Floats  # shape (n,): this cost
 
 
 @dataclass(eq=False)
-class ClassWeights(Family):
+class ClassWeights:
     """All rules of least expected cost on the selection data; a rule is costs of actions, shape (S, A).
 
     The expectation is over p(s | x) = p(y | x) p(combination | x, y): class models, and frequencies or a
@@ -109,48 +109,43 @@ class ClassWeights(Family):
 
     # -- the family of the search ------------------------------------------------------------------------
 
-    def best(self, costs: Floats) -> Candidate:
+    def best(self, costs: Floats) -> Floats:
         """Return the rule of least expected cost: scaled to at most 1, and centred so that most are 0."""
         # The middle cost is often that of most actions.
         centred = costs - np.sort(costs, axis=1)[:, [costs.shape[1] // 2]]
-        rule = centred / max(np.abs(centred).max(), 1e-300)
-        return Candidate(rule, self.counts(rule))
+        return centred / max(np.abs(centred).max(), 1e-300)
 
-    def counts(self, rule: Floats) -> Floats:
+    def counts(self, rule: Array) -> Floats:
         """Return the confusion counts of a rule, shape (W, A)."""
         return self.data.counts(expected_costs(self.probabilities, rule).argmin(axis=0))
 
-    def moves(self, *, compares: bool) -> list[tuple[int, Floats]]:
-        """Return the moves of a descent: an action, and the strata in which its cost moves, shape (S,).
+    def moves(self, *, compares: bool) -> list[tuple[int, Floats, Floats]]:
+        """Return the moves of a descent: an action, the strata in which its cost moves, and its growth.
 
-        The strata are all strata and, beside groups, each one alone: the worst cell of six groups within
-        budgets is .01 lower than with a line for each group.
+        The strata, of shape (S,), are all strata and, beside groups, each one alone: the worst cell of six
+        groups within budgets is .01 lower than with a line for each group. The growth of the expected cost of
+        each row is the probability of the strata, shape (n,).
         """
-        strata = self.data.strata
-        moved = [np.ones(len(strata.mass))]
-        if len(strata.combinations) > 1:
-            moved += [*np.eye(len(strata.mass))]
-        actions = range(strata.n_actions)
-        if strata.n_actions == 2:
-            actions = range(1, 2)  # the cost of one suffices
-        return [(action, in_strata) for in_strata, action in product(moved, actions)]
+        p = self.probabilities
+        all_strata = np.ones(len(p))
+        moved = [(all_strata, all_strata @ p)]
+        if len(self.data.strata.combinations) > 1:
+            moved += zip(np.eye(len(p)), p, strict=True)
+        # Of two actions the cost of one suffices.
+        actions = range(self.data.strata.n_actions == 2, self.data.strata.n_actions)
+        return [(action, *strata) for strata, action in product(moved, actions)]
 
     def reached(self, rule: Floats) -> Answered:
         """Return a rule as the first one of a descent."""
         costs = expected_costs(self.probabilities, rule)
         return Answered(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0))
 
-    @cached_property
-    def _total(self) -> Floats:
-        """Growth of the cost of an action that is moved in all strata, shape (n,)."""
-        return np.ones(len(self.probabilities)) @ self.probabilities
-
-    def line(self, reached: Answered, move: tuple[int, Floats]) -> Line:
+    def line(self, reached: Answered, move: tuple[int, Floats, Floats]) -> Line:
         """Return the rules with other costs of one action in some strata.
 
         A row changes its action once as the cost grows: from this action to the best other one.
         """
-        action, in_strata = move
+        action, in_strata, growth = move
         cost = reached.costs[action]
         # The best other action of each row with its cost: the rows of this action alone have a new one.
         own = np.flatnonzero(reached.actions == action)
@@ -162,9 +157,6 @@ class ClassWeights(Family):
         other_cost[own] = costs_of_own.min(axis=0)
         # A row leaves the action at the raise with which its cost reaches the other one. Where the cost does
         # not grow, the row never leaves this action, or never has it.
-        growth = self._total
-        if not in_strata.all():
-            growth = self.probabilities[in_strata > 0].sum(axis=0, dtype=np.float64)
         leaves_at = np.where(reached.actions == action, np.inf, -np.inf)
         np.divide(other_cost - cost, growth, out=leaves_at, where=growth > 0)
         leaves_at[own] = leaves_at[own].clip(FIRST_CHANGE)
@@ -182,10 +174,34 @@ class ClassWeights(Family):
             answers = np.where(leaves_at > raises[number], action, other)
             return Answered(rule, costs, answers, np.minimum(costs[action], other_cost))
 
+        here = int(np.searchsorted(raises, 0.0))
+        return Line(to, here, slice(None), self._changes(leaves_at, raises, action, other))
+
+    def _changes(
+        self, leaves_at: Floats, raises: Floats, action: int, other: Ints
+    ) -> csr_array:
+        """Return how the counts change from each raise of an action's cost to the next one, (T, W × A).
+
+        The first row is 0. A row leaves the action for its other one.
+        """
+        data = self.data
         order = np.argsort(leaves_at)
         n_left = np.searchsorted(leaves_at[order], raises, side="right")
-        leaving = changes(self.data, order, n_left, action, other)
-        return Line([Axis(leaving, int(np.searchsorted(raises, 0.0)))], to)
+        rows = order[n_left[0] : n_left[-1]]
+        # Each row leaves the entry of one action, and enters that of the other.
+        actions = np.column_stack([np.full(len(rows), action), other[rows]])  # (rows, 2)
+        entries = data.stratum[rows, None] * np.intp(data.strata.n_actions) + actions
+        amounts = data.weights[rows, None] * [-1.0, 1.0]
+        n_entries = data.strata.n_actions * len(data.strata.mass)
+        if data.costs is not None:  # which follow the counts
+            costs = amounts * data.costs[rows[:, None], actions]
+            entries = np.hstack([entries, entries + n_entries])
+            amounts = np.hstack([amounts, costs])
+            n_entries *= 2
+        ends = np.append(0, n_left - n_left[0]) * entries.shape[1]
+        return csr_array(
+            (amounts.ravel(), entries.ravel(), ends), shape=(len(raises), n_entries)
+        )
 
     def costs(self, rule: Floats) -> Floats:
         """Return a rule as costs of actions by read or estimated group and class, shape (groups, K, A)."""
