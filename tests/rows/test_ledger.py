@@ -143,7 +143,7 @@ def test_an_attempt_is_recorded_before_its_test(tuned, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tailboost.classifiers.calibrating.certified", interrupted)
+    monkeypatch.setattr("tailboost.classifiers.calibrating.first_result", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)
     assert len(mix.ledger_.attempts) == 1
