@@ -74,7 +74,7 @@ class NotCertifiedError(ValueError):
     message : str
         The message.
     certificate : Certificate, optional
-        The failing limits of the likeliest rule, with their bounds. None if no limit was tested.
+        The bounds of the likeliest rule, which misses a limit; None for another reason.
         The message says whether an attempt is spent; if not, the rows can be used again.
     attempts : tuple of Attempt
         This and all earlier attempts with their rows, for ``calibrate(previous=…)``.

@@ -302,6 +302,43 @@ def test_a_refusal_has_the_failing_limits_with_their_bounds():
     assert (too_few.value.certificate, too_few.value.attempts) == (None, ())
 
 
+@pytest.mark.parametrize(
+    ("effect", "limit", "words"),
+    [(0.0, "selected(1) <= 20%", "same answer"), (0.0, "error() <= 15%", "same answer"),
+     (-0.01, "selected(1) >= 1%", "speak against")],
+)  # fmt: skip
+def test_a_refused_rule_that_misses_no_limit_has_no_certificate(effect, limit, words):
+    rng = np.random.default_rng(0)
+    y = (rng.random(4000) < 0.1).astype(int)
+    s = 0.2 * rng.random(4000) + effect * y
+    with pytest.raises(tb.NotCertifiedError, match=words) as refused:
+        tb.calibrate(tb.Scores(0, 1, kind="number"), s[:, None], y, limits=[limit])
+    assert (refused.value.certificate, len(refused.value.attempts)) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [["error(by=g) <= 19.9%"], ["miss(1, by=g) <= 19.9%", "false_alarm(1, by=g) <= 19.9%"],
+     ["miss(1, by=g) <= 19.9%", "false_alarm(1) <= 19.9%"]],
+)  # fmt: skip
+def test_the_bounds_of_a_refusal_hold_together(limits):
+    """In each class of ten groups a fifth is wrong. Bounds at the whole level err in a fourth of draws."""
+
+    def drawn(seed, share):
+        rng = np.random.default_rng(seed)
+        answer, g = rng.integers(2, size=6000), rng.integers(10, size=6000)
+        y = np.where(rng.random(6000) < share, 1 - answer, answer)
+        return {"X": 0.15 + 0.7 * answer[:, None], "y": y, "groups": {"g": g}}
+
+    false = 0
+    for seed in range(40):
+        rule = tb.tune(tb.Scores(0, 1), **drawn(999, 0.1), limits=limits)
+        with pytest.raises(tb.NotCertifiedError) as refused:
+            tb.calibrate(rule, **drawn(seed, 0.2))
+        false += min(bound.upper for bound in refused.value.certificate.bounds) < 0.2
+    assert binomtest(false, 40, 0.05, alternative="greater").pvalue > 0.01
+
+
 def test_a_refusal_shows_a_rule_near_the_limits_if_there_is_one():
     """Of all thresholds one is farthest from both limits, in deviations of the counted shares."""
     rng = np.random.default_rng(8)

@@ -33,7 +33,7 @@ from tailboost.guarantees.certified_bound import CONSTANT
 from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
-from tailboost.guarantees.rate_bounds import bounds_of, tested_bounds
+from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
 from tailboost.rates import Limit, Statistic, checked_limits
 from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
 from tailboost.selection.direction import FELL
@@ -117,9 +117,8 @@ def calibrate(
     Raises
     ------
     NotCertifiedError
-        If no rule is certified. Its ``certificate`` has the failing limits with their bounds. It is None if
-        there are too few rows for any test, or if the rows that select contradict the limits; the message
-        says whether an attempt is spent.
+        If no rule is certified. Its ``certificate`` has the bounds of the likeliest rule, which misses a
+        limit; None for another reason. The message says whether an attempt is spent.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError
@@ -202,8 +201,8 @@ def calibrate(
     if isinstance(result, Certified) and share < 0.5:
         result = Refused(result.rule, level, FELL)
     if isinstance(result, Refused):
-        tested = tested_bounds(stated, fresh, result.level)
-        limited = [bound for bound in tested if bound.target is not None]
+        joint = joint_bounds(stated, fresh, result.level)
+        limited = [bound for bound in joint if bound.target is not None]
         certificate = certificate_of(fresh, limited, confidence)
         raise _refusal(result.words, replace(certificate, attempts=attempts, notes=()))
 
@@ -298,13 +297,18 @@ def _warn_if_useless(fresh: Fresh, price: Sequence[Price], objective: Statistic)
 
 
 def _refusal(reason: str, certificate: Certificate) -> NotCertifiedError:
-    """Return the error of an attempt without a certified rule: the bounds of the likeliest rule."""
-    table = ""
-    if not certificate.certified:
-        reason = "the likeliest rule misses a limit"
-        table = f", or loosen a limit to its bound before new rows are seen\n{certificate}"
+    """Return the error of an attempt without a certified rule: the bounds of the likeliest rule, or a reason.
+
+    The fresh rows chose a rule that is refused for a reason, so no bounds from these rows hold together.
+    """
+    if reason or certificate.certified:
+        words = f"no rule is certified: {reason or ranks.NO_THRESHOLD}. {USED_UP}"
+        return NotCertifiedError(words, attempts=certificate.attempts)
     return NotCertifiedError(
-        f"no rule is certified: {reason}. {USED_UP}{table}", certificate, certificate.attempts
+        f"no rule is certified: the likeliest rule misses a limit. {USED_UP}, or loosen a limit "
+        f"to its bound before new rows are seen\n{certificate}",
+        certificate,
+        certificate.attempts,
     )
 
 

@@ -22,7 +22,6 @@ from tailboost.selection.thresholds import DEFERRED, FIRST
 
 METHOD = "ranks and a test"
 ALONG = "The other limits were tested along a chain of rules fixed before these rows were used."
-NO_RULE_PASSES = "no thresholds within the ranks of some limits keep the others"
 # Parts of the level beside ranks: for tests of rules without deferral, and for those of deferral.
 PART_FOR_TESTS = 0.2
 PART_FOR_DEFERRAL = 0.5
@@ -95,7 +94,7 @@ def beside_tests(case: OneScore, has_ranks: Mask, level: float) -> Certified | R
     if (least > largest).any() or not passes.any():
         # Along the chain more rows get the first label, and fewer the second.
         likeliest = chain[0 if tested[0].answer == FIRST else -1]
-        return Refused(case.rule(likeliest), PART_FOR_TESTS * level, NO_RULE_PASSES)
+        return Refused(case.rule(likeliest), PART_FOR_TESTS * level)
     losses = np.where(passes, selecting.loss(chain), np.inf)
     return Certified(case.rule(chain[losses.argmin()]), METHOD, f"{AT_RANKS} {ALONG}")
 
@@ -171,7 +170,7 @@ def beside_deferral(
         of_part = chain[:, places]
         passes = passing(of_part, case.certifying.at(places), testing.at(places), level_of_test)
         if not passes.any():
-            return Refused(case.rule(chain[-1]), level_of_test, NO_RULE_PASSES)
+            return Refused(case.rule(chain[-1]), level_of_test)
         losses = np.where(passes, case.selecting.at(places).loss(of_part), np.inf)
         chosen[places] = of_part[losses.argmin()]
     return Certified(case.rule(chosen), METHOD, words)

@@ -290,9 +290,9 @@ class Refused:
     rule : Selection
         The rule most likely to keep the limits.
     level : float
-        The level of its tests.
+        The level of its tests, and of all its bounds together.
     words : str
-        The reason, if this rule misses no limit.
+        The reason for which a rule that the fresh rows chose is refused, though it misses no limit.
     """
 
     rule: Selection

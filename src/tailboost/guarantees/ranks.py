@@ -141,4 +141,4 @@ def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
 def refused(case: OneScore, level: float) -> Refused:
     """Return that no threshold is within the ranks."""
     sequence, _ = sequence_of(case.selecting, case.ratio, level)
-    return Refused(case.rule(sequence[0]), level, NO_THRESHOLD)
+    return Refused(case.rule(sequence[0]), level)
