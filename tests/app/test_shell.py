@@ -106,6 +106,7 @@ def test_commands_on_a_model_answer_as_python(folder, tables):
     assert tb.load_model("certified.model").certificate_.certified
     assert "miss" in shell("tradeoff m.model --out curve.svg")
     shell("tradeoff m.model --pick 20% --out picked.model")
+    assert "1 - recall" in shell("tradeoff m.model --limited 'recall(yes)' --pick 80% --out no.model", 2)
     assert {"curve.svg", "picked.model"} <= {path.name for path in folder.iterdir()}
 
 

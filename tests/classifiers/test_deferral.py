@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, recall_score
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
@@ -185,6 +186,17 @@ def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
     for wrong in ("forty", "0.4", True):
         with pytest.raises(TypeError, match="number"):
             curve.at(wrong)
+    # A rate that should be large is limited from above as its complement alone.
+    label = {"recall": 1, "specificity": 0}
+    for kind, most, measured in [
+        ("recall", 0.1, recall_score),
+        ("specificity", 0.16, recall_score),
+        ("f_score", 0.23, f1_score),
+    ]:
+        with pytest.raises(ValueError, match=rf"'1 - {kind}\(1\)'"):
+            as_text.tradeoff(f"{kind}(1)")
+        answers = as_text.tradeoff(f"1 - {kind}(1)").at(most).predict(p[:, None])
+        assert 0 <= measured(y, answers, pos_label=label.get(kind, 1)) - (1 - most) < 0.03
 
 
 def test_errors_are_traded_against_deferrals():

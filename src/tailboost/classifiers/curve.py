@@ -277,8 +277,12 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
     if limited == minimised:
         minimised = NAMED["worst_class"]
     objective = as_objective(minimised)
-    if not (isinstance(limited, Statistic) and limited.compares):
-        limited = as_objective(limited)
+    is_compared = isinstance(limited, Statistic) and limited.compares
+    if not is_compared and limited != as_objective(limited):  # its complement
+        raise ValueError(
+            f"a curve limits its rate from above, and {limited!r} should be large: give "
+            f"'1 - {limited!r}', at 5% in place of 95%"
+        )
     # Limits on the traded rates are left out: the trade-off varies these rates.
     varied = {limited.rate, replace(limited.rate, complement=False)}
     if objective.worst:
