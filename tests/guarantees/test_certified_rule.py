@@ -141,3 +141,25 @@ def test_limits_that_compare_are_tightened_until_the_tests_of_three_labels_pass(
     assert high - low <= 0.21 if "gap" in limit else low / high >= 0.49
     within = re.search(r"selected within .* ([\d.]+) %", rule.certificate_.notes[0])[1]
     assert float(within) < 20 if "gap" in limit else float(within) > 50
+
+
+FREE = {
+    "a free group": (["miss(0, by=g) <= {0: .25, 1: .25}"], "error"),
+    "the objective": (["miss(0) <= 25%"], "worst_cell"),
+    "a free cell": (["error(by=cell) <= {(0, 0): .25, (0, 1): .25}"], "error"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", FREE)
+def test_a_subgroup_that_no_limit_names_may_have_no_rows(case):
+    """Of group 2 there are four rows, and none with label 0. A rule with many misses less is within reach."""
+    limits, objective = FREE[case]
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        g, y = rng.integers(2, size=4000), rng.integers(3, size=4000)
+        g[np.flatnonzero(y)[:4]] = 2
+        P = np.exp(np.eye(3)[y] * 1.5 + rng.normal(size=(4000, 3)))
+        scores = tb.Scores([0, 1, 2], [0, 1, 2])
+        table = P / P.sum(axis=1, keepdims=True)
+        tb.calibrate(scores, table, y, groups={"g": g}, limits=limits, objective=objective)

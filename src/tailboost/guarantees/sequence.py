@@ -204,9 +204,12 @@ def rules_within_tighter(
         tighter = [_tightened(limit, plain, n_deviations) for limit in plain.problem.limits]
         with suppress(InfeasibleLimitsError):
             rule = plain.within(tighter)
-            program = rule.program
-            rows = [terms.rows(program.strata, rule.counts) for terms in program.terms]
-            if np.concatenate(rows).all():  # no rows certify no rate
+            _, *terms = rule.program.terms  # the objective has no test
+            rows = [
+                each.rows(rule.program.strata, rule.counts)[~np.isnan(limit.levels(each.names))]
+                for limit, each in zip(tighter, terms, strict=True)
+            ]
+            if np.concatenate(rows).all():  # no rows certify no limit
                 yield rule
     yield plain
 
