@@ -1,6 +1,7 @@
 """Monitor: evidence by batch, late labels, and the state in JSON."""
 
 import json
+import re
 from fractions import Fraction
 from itertools import product
 
@@ -335,6 +336,22 @@ def test_bounds_divide_the_level_of_an_alarm_evenly(n_groups):
     monitor = tb.Monitor(rule).add(p[2000:], y[2000:], groups=g[2000:])
     assert len(monitor.certificate.bounds) == n_groups
     assert monitor.threshold == pytest.approx(n_groups / 0.1)
+
+
+@pytest.mark.parametrize(
+    "compared", ["gap(error(by=group)) <=", "ratio(selected(1, by=group)) >=", "gap(miss(1, by=cell)) <="]
+)
+def test_groups_of_columns_that_overlap_have_no_bets(compared):
+    rng = np.random.default_rng(0)
+    y, groups = rng.integers(0, 2, 900), pd.DataFrame(rng.integers(0, 2, (900, 2)), columns=["a", "b"])
+    rows = {"X": (y + rng.random(900))[:, None] / 2, "y": y, "groups": groups}
+    rule = tb.tune(tb.Scores(0, 1), **rows)
+    X = rng.random((900, 1))
+    certificate = tb.certify(rule, X, y, groups=groups, limits=[f"{compared} .5"])
+    with pytest.raises(ValueError, match="overlap"):
+        tb.Monitor(rule, certificate)
+    crossed = re.sub("by=[a-z]*", "by=(a, b)", compared)
+    tb.Monitor(rule, tb.certify(rule, X, y, groups=groups, limits=[f"{crossed} .5"]))
 
 
 def test_a_batch_without_the_clusters_of_its_certificate_warns():

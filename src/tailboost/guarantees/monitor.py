@@ -40,6 +40,7 @@ from tailboost.core import (
 from tailboost.guarantees.bets import Bets, Wealth
 from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.guarantees.fresh import Fresh
+from tailboost.rates import groups_in
 from tailboost.rows import (
     Rows,
     Seen,
@@ -220,6 +221,17 @@ class Monitor:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
         for bound in certificate.bounds:  # no bets are known against a tail
             bound.rate.refuse_uncounted()
+            # The column of each compared subgroup; combinations of columns begin with the same one.
+            columns = {
+                column
+                for subgroup in bound.subgroups
+                for column, _ in groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
+            }
+            if len(columns) > 1:
+                raise ValueError(
+                    f"{bound.rate!r}: the groups of the columns {listed([*columns])} overlap, so no bets on "
+                    f"their {bound.subgroup} are known; limit that of each column"
+                )
         self.certificate = certificate
         self.bets = self.bets or tuple(map(Bets, certificate.bounds))
 
