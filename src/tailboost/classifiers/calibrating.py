@@ -15,10 +15,10 @@ from tailboost.classifiers.one_batch import Batch, Parts
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Column,
+    Floats,
     Groups,
     InfeasibleLimitsError,
     Ints,
-    Mask,
     Model,
     NotCertifiedError,
     Stated,
@@ -159,7 +159,7 @@ def calibrate(
 
     # 1. Select on a part of the rows, unless the rule was selected on other rows.
     if is_selected:
-        parts = Parts(model, model.selection_, given, model.__tailboost__())
+        parts = Parts(model, given, model.__tailboost__())
     else:
         models = named_models(model)
         batch = Batch(models, given, stated, objective, by_group, training_rows)
@@ -179,7 +179,7 @@ def calibrate(
     if parts.certifying is not given:
         whole = parts.decided.score(given.X, given.columns or None)
         fresh = replace(fresh, used=parts.decided.seen(whole, given, fresh.used.use))
-    selection = parts.selection
+    selection = parts.classifier.selection_
     if list(selection.problem.limits) != stated:  # of a rule selected within others
         selection = selection.within(stated)
     share = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
@@ -246,7 +246,7 @@ def recorded(
     """
     # The key depends on all known rows and on all that is tested.
     tables = [rows for known in parts.decided.known for rows in known.records.tables]
-    objective = parts.selection.problem.objective
+    objective = parts.classifier.objective_
     call = repr(
         (objective, stated, confidence, fresh.compared.equal_rows, parts.decided.rule.digest)
     )
@@ -351,11 +351,21 @@ def prices(
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # also the action of deferral, which is no error
 
-    def errors(actions: Ints) -> Mask:
-        """Return which rows have a wrong answer."""
-        return ((actions != y) & (actions < n_classes))[votes]
+    def errors(actions: Ints) -> Floats:
+        """Return 1.0 for each row with a wrong answer, otherwise 0.0."""
+        return ((actions != y) & (actions < n_classes))[votes] * 1.0
 
-    # The errors of rules without limits, and whether these rows chose this rule or the certified one.
+    own = errors(counts.actions)
+
+    def price(limit: str, actions: Ints, chose: bool) -> Price:
+        """Return the price of a limit if ``actions`` answer without; no noise if these rows ``chose``."""
+        without = errors(actions)
+        noise = None
+        if not chose:
+            # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
+            noise = float(np.sqrt((own - without).var() * len(own) + 2.0) / len(own))
+        return Price(limit, float(own.mean()), float(without.mean()), noise)
+
     models = selection.models
     outputs = fresh.outputs
     column = models.score_column
@@ -363,7 +373,7 @@ def prices(
         actions = selection.within([]).label_numbers(outputs) % n_classes
     else:
         actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
-    unlimited = [("", errors(actions), result.chose)]
+    priced = [price("", actions, result.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
@@ -371,16 +381,6 @@ def prices(
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
                 looser, by_looser = first_result(selection.within(rest), fresh, level)
                 if isinstance(looser, Certified):
-                    chose = result.chose or looser.chose
-                    unlimited.append((str(limit), errors(by_looser.answered.actions), chose))
-    # Beside those of the certified rule.
-    own = errors(counts.actions)
-    priced = []
-    for name, without, chose in unlimited:
-        noise = None
-        if not chose:
-            # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
-            squares = (own * 1.0 - without).var() * len(votes) + 2.0
-            noise = float(np.sqrt(squares) / len(votes))
-        priced.append(Price(name, float(own.mean()), float(without.mean()), noise))
+                    actions = by_looser.answered.actions
+                    priced.append(price(str(limit), actions, result.chose or looser.chose))
     return tuple(priced)

@@ -42,10 +42,10 @@ from tailboost.selection.selection import Engine
 from tailboost.solvers.tradeoff import undominated
 
 if TYPE_CHECKING:
-    from tailboost.classifiers.selecting import SelectingClassifier
+    from tailboost.classifiers.selected_models import TunedClassifier
 
 # A point: the limited and the minimised rate on the selection data, and the classifier with these rates.
-Point = tuple[float, float, "SelectingClassifier"]
+Point = tuple[float, float, "TunedClassifier"]
 # The statistic of the rates that a limit of each form limits.
 FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Points of a printed table.
@@ -89,10 +89,10 @@ class Curve:
     measured_on: str
     bound: float | None
     # Has the candidates, and states the limits on other rates.
-    _unlimited: SelectingClassifier = field(repr=False)
+    _unlimited: TunedClassifier = field(repr=False)
 
     @classmethod
-    def of(cls, classifier: SelectingClassifier, a: Stated, b: Stated, n_points: int) -> Curve:
+    def of(cls, classifier: TunedClassifier, a: Stated, b: Stated, n_points: int) -> Curve:
         """Return the curve of two rates on the selection data of a classifier; arguments as of `tradeoff`."""
         selection = classifier.selection_
         limited, problem = traded(selection.problem, a, b)
@@ -134,7 +134,7 @@ class Curve:
         """The limited and the minimised rate of each point on the selection data, shape (2, B)."""
         return np.array([point[:2] for point in self]).reshape(-1, 2).T
 
-    def at(self, level: float | str) -> SelectingClassifier:
+    def at(self, level: float | str) -> TunedClassifier:
         """Return the classifier with the least objective if the other rate is limited to ``level``.
 
         Parameters
@@ -192,10 +192,8 @@ class Curve:
         decided = self._unlimited.__tailboost__()
         rows = decided.score(given.X, groups)
         record = decided.seen(rows, given, SELECTED_ON)
-        for each in (
-            self._unlimited,
-            *(classifier for _, _, classifier in self),
-        ):  # no fresh rows of them
+        # They are no fresh rows of these classifiers.
+        for each in (self._unlimited, *(point[2] for point in self)):
             each.evidence_ = replace(each.evidence_, records=each.records_.using(record))
         assert rows.outputs is not None
         outputs = rows.outputs()
@@ -205,13 +203,11 @@ class Curve:
         for _, _, classifier in self:
             # Numbers of labels, K more for a deferred row.
             numbers = classifier.selection_.label_numbers(outputs)
-            is_deferred = numbers >= K
-            deferred = is_deferred if is_deferred.any() else None
             answered = Counts.answered(
                 given.labels,
                 classes[numbers % K],
                 groups,
-                deferred,
+                numbers >= K if classifier.selection_.defers else None,
                 None,
                 sample_weight,
                 classes,
@@ -296,7 +292,7 @@ def points_along(
     problem: Problem,
     limited: Statistic,
     n_points: int,
-    classifier: SelectingClassifier,
+    classifier: TunedClassifier,
 ) -> Iterator[Point]:
     """Yield the undominated rules from the tightest limit on a rate to the least objective of a problem.
 
@@ -313,7 +309,7 @@ def points_along(
         The limited rate; a ratio is limited from below.
     n_points : int
         As above.
-    classifier : SelectingClassifier
+    classifier : TunedClassifier
         Has the models.
 
     Raises

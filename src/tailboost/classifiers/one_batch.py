@@ -25,7 +25,6 @@ from tailboost.rates import Counts, Limit
 from tailboost.rows import Rows, kept_together, reads_groups, refuse_copies, selecting_numbers
 from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
-from tailboost.selection.selection import Selection
 from tailboost.selection.thresholds import Places
 
 # Fractions of the selecting rows: where tests certify, where ranks do, and where they do beside human review.
@@ -44,9 +43,7 @@ class Parts:
     Attributes
     ----------
     classifier : TunedClassifier
-        The models with a rule.
-    selection : Selection
-        The selected rule, which states the limits; it may be selected within looser ones.
+        The models with a rule; of a batch it states the limits, and may be selected within looser ones.
     certifying : Rows
         The rows that certify.
     decided : Decided
@@ -56,7 +53,6 @@ class Parts:
     """
 
     classifier: TunedClassifier
-    selection: Selection
     certifying: Rows
     decided: Decided
     note: str = ""
@@ -126,12 +122,13 @@ class Batch:
             return None
         note = "All rows of the batch certify: they only place thresholds on the score."
         parts = self.parts(self.rows, self.loosest, self.rows, note)
-        table = CountTable.selecting(parts.selection)
+        selection = parts.classifier.selection_
+        table = CountTable.selecting(selection)
         if table is None or not all(test.has_ranks for test in table.tests):
             return None
         # The selecting rows are the certifying ones: their outputs are known, and no model scores them again.
         score = parts.decided.score
-        outputs = parts.selection.engine.outputs
+        outputs = selection.engine.outputs
         decided = replace(
             parts.decided, score=lambda *rows: replace(score(*rows), outputs=outputs)
         )
@@ -179,12 +176,12 @@ class Batch:
             # The certifying rows raise LeakageError.
             warnings.simplefilter("ignore", ResubstitutionWarning)
             classifier._learn(selecting, training_rows=self.training_rows)
-        selection = classifier.selection_.stated_within(self.limits)
+        classifier = classifier._by(classifier.selection_.stated_within(self.limits))
         decided = classifier.__tailboost__()
         own, *of_models = decided.known
         own = replace(own, records=replace(own.records, used=()))
         decided = replace(decided, known=(own, *of_models))
-        return Parts(classifier, selection, certifying, decided, note)
+        return Parts(classifier, certifying, decided, note)
 
     def refuse_absent(self, selecting: Rows) -> None:
         """Raise ValueError if a group, read by the rule or named in a limit, selects no rule."""

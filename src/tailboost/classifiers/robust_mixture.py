@@ -14,8 +14,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.estimators import default_estimators, is_pair, usable
 from tailboost.classifiers.fitting import fit_models, frozen_fits, scored_on
-from tailboost.classifiers.selected_models import TunedClassifier
-from tailboost.classifiers.selecting import NO_HASHES, noticing_known
+from tailboost.classifiers.selected_models import NO_HASHES, TunedClassifier, noticing_known
 from tailboost.classifiers.splitting import MOST_FOLDS, N_FOLDS, Split
 from tailboost.core import (
     Column,
@@ -364,7 +363,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         seed = seed_of(self.random_state)
         if validation is not None:
             words = f"the {len(validation):,} rows of X_val"
-            rows = replace(validation, X=self._checked(validation.X))
+            rows = replace(validation, X=self._checked(validation.X, "X_val"))
             split = Split(
                 "X_val", rows.numbered(self.classes_, self._group_names, words, "_val")
             )

@@ -1,32 +1,68 @@
-"""`tune`: selects a rule on the scores of fitted models; nothing is trained.
+"""`tune` selects a rule on the scores of fitted models, and its classifier others later; nothing is trained.
 
-What `TunedClassifier` does beside its `fit` stands in two other files, one class upon the other:
+    problem = self._problem(given.names)  # what the parameters state
+    training = self._training(given, problem)  # the rows, with checked labels, columns and groups
+    self._learn_rule(problem, split, fits, estimators)  # scores of the rows, records, the rule
 
-    AnsweringClassifier     what it says of its rule, and how this answers rows     answering.py
-    SelectingClassifier     how a fit selects the rule, and others later            selecting.py
-
-`RobustMixtureClassifier` fits models before.
+`RobustMixtureClassifier` fits models before the last step. What the rule says and answers: answering.py.
 """
 
 from __future__ import annotations
 
-from typing import Self
+import copy
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, replace
+from typing import ClassVar, Self
 
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost.classifiers.answering import AnsweringClassifier
+from tailboost.classifiers.curve import Curve
 from tailboost.classifiers.estimators import named_models, usable
-from tailboost.classifiers.fitting import frozen_fits
-from tailboost.classifiers.selecting import SelectingClassifier
+from tailboost.classifiers.fitting import Fits, frozen_fits, scored_on, scored_out_of_fold
 from tailboost.classifiers.splitting import Split
 from tailboost.core import (
     Column,
+    Constraints,
     Groups,
+    Hashes,
+    InfeasibleLimitsError,
     Model,
+    ResubstitutionWarning,
     Stated,
     Table,
+    check_costs,
     fitting_apart,
     parameters,
+    unpack,
+    warn_user,
 )
-from tailboost.rows import Rows
-from tailboost.selection.selection import Selection
+from tailboost.core.ranges import UNIT
+from tailboost.guarantees.certificates import Certificate
+from tailboost.guarantees.evidence import Evidence
+from tailboost.rates import Limit, as_objective, checked_limits
+from tailboost.rows import (
+    FEWEST_TRAINED,
+    SELECTED_ON,
+    TRAINED_ON,
+    GroupNames,
+    Ledger,
+    Records,
+    Rows,
+    Seen,
+    first_repeated,
+    hash_rows,
+    reads_groups,
+)
+from tailboost.selection.door import known_within
+from tailboost.selection.identity import Identity, identity_of
+from tailboost.selection.outputs import Models, averaging
+from tailboost.selection.search import NAMED, Problem
+from tailboost.selection.selection import Engine, Selection
+
+NO_HASHES = np.zeros(0, np.uint64)  # of no row
 
 
 def tune(
@@ -103,7 +139,7 @@ def tune(
 
 
 @parameters
-class TunedClassifier(SelectingClassifier):
+class TunedClassifier(AnsweringClassifier):
     """A classifier of fitted models and a rule on their scores, selected within limits on rates.
 
     `tune`, `calibrate` and `load_rule` return it. `fit` selects the rule on given rows and trains nothing;
@@ -135,8 +171,20 @@ class TunedClassifier(SelectingClassifier):
     """
 
     models: Model = None
+    _: KW_ONLY
+    objective: Stated = None
+    limits: Stated = ()
+    error_budget: float | None = None
+    by_group: bool | str = False
+    infer_groups: bool = False
 
-    # -- selection ---------------------------------------------------------------------------------------
+    _parameter_constraints: ClassVar[Constraints] = {
+        "objective": "no_validation",  # `_problem` reads both
+        "limits": "no_validation",
+        "error_budget": [UNIT, None],
+        "by_group": ["boolean", str],
+        "infer_groups": ["boolean"],
+    }
 
     def fit(
         self,
@@ -162,6 +210,385 @@ class TunedClassifier(SelectingClassifier):
         split = Split.of_given(self._training(given, problem))
         fits = frozen_fits(models, self.classes_)
         return self._learn_rule(problem, split, fits, models, training_rows)
+
+    def _problem(self, groups: GroupNames) -> Problem:
+        """Return the problem that the parameters state: every other spelling ends here.
+
+        Without an objective it is the overall error beside limits, and otherwise the largest error of a
+        class. Raise TypeError or ValueError if a parameter is none of its kind, if parameters exclude each
+        other, or if they need groups and there are none.
+        """
+        self._validate_params()
+        limits = checked_limits(self.limits, to_keep=True)
+        objective = self.objective
+        if objective is None:
+            objective = "error" if limits else "worst_class"
+        if not isinstance(objective, str) or "(" in objective:
+            objective = as_objective(objective)
+        elif objective in NAMED:
+            objective = NAMED[objective]
+        else:
+            raise ValueError(
+                f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
+            )
+        is_by_group = objective.worst and "groups" in objective.rate.needs
+        infers = (self.infer_groups or is_by_group) and not self.by_group
+        problem = Problem(objective, limits, self.error_budget, infers)
+        if self.by_group and self.infer_groups:
+            raise ValueError(
+                "infer_groups=True: with by_group=True the rule reads the group, and needs no "
+                "estimate of it; leave one of them out"
+            )
+        if not groups.titles:
+            needing = [
+                repr(limit.rate) for limit in problem.limits if "groups" in limit.rate.needs
+            ]
+            if "groups" in problem.objective.rate.needs:
+                needing.append(f"objective={self.objective!r}")
+            if self.by_group:
+                needing.append("by_group")
+            if needing:
+                raise ValueError(
+                    f"{needing[0]} needs groups: give groups=, with an entry for each row"
+                )
+        return problem
+
+    def _training(self, given: Rows, problem: Problem) -> Rows:
+        """Return the rows of a fit with checked columns, and set what the classifier learns from them.
+
+        These are its columns, ``classes_``, and what `_name_groups` sets.
+
+        Raises
+        ------
+        ValueError
+            If labels are missing or of one class.
+        """
+        if given.y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        X = self._checked(given.X, reset=True)
+        check_classification_targets(np.repeat(given.classes, 2))  # not the column: it is long
+        self.classes_ = given.classes
+        if len(given.classes) < 2:
+            raise ValueError(
+                f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
+                "weight; a classifier needs at least two classes"
+            )
+        self._name_groups(given, problem)
+        costs = check_costs(given.costs, len(given), given.classes)
+        return replace(given, X=X, costs=costs)
+
+    def _name_groups(self, rows: Rows, problem: Problem) -> None:
+        """Set the names of groups, their combinations, and the number of the column that the rule reads.
+
+        Raises
+        ------
+        ValueError
+            If ``by_group`` names no column of the groups, or is True although there are several; if a column
+            that a rate or the rule reads has many numbers with few rows each.
+        """
+        names = rows.names
+        self._group_names = names
+        self.group_combinations_ = ()
+        if len(names.titles) > 1:
+            # Of the numbers that occur, shape (G, c), the names: by column, and then by combination.
+            columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
+            by_column = [values[numbers].tolist() for values, numbers in columns]
+            self.group_combinations_ = tuple(zip(*by_column, strict=True))
+        columns_read = problem.columns(names.titles)
+        self._column_read = None
+        if self.by_group:
+            by_rule = [
+                j for j, name in enumerate(names.titles) if reads_groups(self.by_group, name)
+            ]
+            if len(by_rule) != 1:
+                named = [f"by_group={name!r}" for name in names.titles if isinstance(name, str)]
+                choices = (
+                    " or ".join(named) or "columns with names in a dict, and one name here"
+                )
+                raise ValueError(
+                    f"by_group={self.by_group!r} names no single one of the columns of groups: give {choices}"
+                )
+            (self._column_read,) = by_rule
+            columns_read += by_rule
+        rows.refuse_many_numbers(columns_read)
+
+    def _learn_rule(
+        self,
+        problem: Problem,
+        split: Split,
+        fits: Fits,
+        estimators: Sequence[object],
+        training_rows: Table = None,
+        trained: Hashes = NO_HASHES,
+    ) -> Selection:
+        """Select the rule on the scores of fitted models, and record the rows that they and it have read.
+
+        Parameters
+        ----------
+        problem : Problem
+            The objective within limits.
+        split : Split
+            The selection data, and the parts that were held out.
+        fits : mapping of str to list of Fit
+            The fits of each model by name; the last one answers.
+        estimators : sequence of pairs of a name and a model
+            The models as the caller gave them, which may have read rows before.
+        training_rows : table, optional
+            Rows on which the models were trained before.
+        trained : ndarray of shape (k,), optional
+            Hashes of the rows of the fits.
+        """
+        # 1. The last fit of each model answers.
+        final = [of_model[-1] for of_model in fits.values()]
+        models = Models(
+            [*fits],
+            len(self.classes_),
+            [fit.model for fit in final],
+            [fit.columns for fit in final],
+        )
+        if self.infer_groups and models.columns_read:
+            raise ValueError(
+                "infer_groups=True: scores have no other columns from which a group could be "
+                "estimated; give the model and its features, or leave infer_groups out"
+            )
+
+        # 2. Score the selection data. Models that change as they answer have no digest.
+        identity = identity_of(models.fitted)
+        if split.parts:
+            models = scored_out_of_fold(models, split, fits)
+        else:
+            models = scored_on(models, split.selecting)
+        identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
+
+        # 3. Record what the models have read: rows of models inside them, named rows, rows of these fits.
+        inside = [known.records for known in known_within(estimators)]
+        complete = all(each.complete for each in inside)
+        attempts = {attempt.key: attempt for each in inside for attempt in each.ledger.attempts}
+        known_rows = [table for each in inside for table in each.tables]
+        named = NO_HASHES
+        if training_rows is not None:  # after the models, which refuse an X with other columns
+            named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
+            complete |= len(named) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
+
+        # 4. The selection data must not be among them. Held-out rows are rows of these fits: they may be, and
+        # the records have them already.
+        forbidden = [named] if split.parts else [named, trained]
+        known_rows += [Seen.of(hashes) for hashes in forbidden if len(hashes)]
+        models, used = noticing_known(models, known_rows)
+        read = np.concatenate([named, trained])
+        records = Records(
+            Seen.of(read, TRAINED_ON) if len(read) else None,
+            complete,
+            () if split.parts else (used,),
+            Ledger(tuple(attempts.values())),
+        )
+
+        # 5. Select the rule among all on the average of the models.
+        engine = Engine.of(problem, averaging(models), self._column_read)
+        return self._select(engine, problem, records, identity)
+
+    def _select(
+        self, engine: Engine, problem: Problem, records: Records, identity: Identity
+    ) -> Selection:
+        """Select the rule of a problem: only this step makes a fitted classifier.
+
+        ``records`` and ``identity`` are those of the models. An error for contradicting limits keeps these.
+        """
+        try:
+            selection = engine.select(problem)
+        except InfeasibleLimitsError as failure:
+            self.evidence_ = Evidence(engine, records, identity=identity)
+            failure.unselected = self
+            failure.add_note(
+                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
+                "trains nothing. After the error sys.last_value holds it."
+            )
+            raise
+        self.evidence_ = Evidence(selection, records, identity=identity)
+        return selection
+
+    # -- other selections ------------------------------------------------------------------------------
+
+    def reweight(
+        self,
+        X: Table = None,
+        y: Column = None,
+        *,
+        objective: Stated = None,
+        limits: Stated = None,
+        groups: Groups = None,
+        costs: Table = None,
+        sample_weight: Column = None,
+        error_budget: float | None = None,
+    ) -> Self:
+        """Return a classifier with the same models and another selected rule; nothing is trained.
+
+        Parameters
+        ----------
+        X, y : optional
+            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
+            takes a dict of the models' probabilities as X. By default the selection data of the fit.
+        objective : str, rate or largest, optional
+            One of "worst_class", "worst_group", "worst_cell", "error" and "deferred", or a rate. By default
+            unchanged.
+        limits : list of Limit, optional
+            By default unchanged.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups of the rows of X or, without X, of all rows in the table of the selection data.
+        costs : array-like of shape (n, K), optional
+            Cost of each answer in each row of X, for models.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows of X.
+        error_budget : float in [0, 1], optional
+            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
+            .22 if the least is .20. By default unchanged.
+
+        Returns
+        -------
+        classifier
+            A new classifier of the same type. The original is unchanged.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+
+        Warns
+        -----
+        BoundNotMetWarning
+            Names the violated limits.
+        ResubstitutionWarning
+            If models were fitted on the given rows.
+        """
+        # `InfeasibleLimitsError.unselected` has no rule, but the evidence of its models.
+        check_is_fitted(self, "evidence_")
+        X, y = unpack(X, y)
+        if (X is None) != (y is None):
+            raise ValueError("reweight needs both X and y, or neither")
+        if X is None and not (sample_weight is costs is None):
+            raise ValueError("sample_weight and costs belong to rows: give X and y too")
+        new = copy.copy(self)
+        restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
+        new.set_params(**{name: value for name, value in restated.items() if value is not None})
+        records = new.records_
+        if X is None and groups is None:
+            engine = new._engine
+            problem = new._problem(engine.models.rows.names)
+            engine = engine.on(problem)
+        else:
+            given = Rows.read(X, y, groups, sample_weight, costs)
+            problem = new._problem(given.names)
+            if X is None:
+                models = new._in_groups(given, problem)
+            else:
+                models, used = new._on_rows(given, problem)
+                records = records.using(used)  # `certify` refuses them from now on
+            engine = Engine.of(problem, models, new._column_read)
+        new._select(engine, problem, records, new.evidence_.identity).warn()
+        return new
+
+    def _in_groups(self, given: Rows, problem: Problem) -> Models:
+        """Return the models on the same selection data in other groups, which become those of the rule.
+
+        ``given`` are the groups of all rows in the table of the selection data.
+        """
+        models = self._engine.models
+        rows = models.rows
+        if len(given) != rows.n_given:
+            raise ValueError(
+                f"groups has {len(given)} entries, but the selection data are {rows.words}, "
+                f"from a table of {rows.n_given} rows: give one group for each of these rows"
+            )
+        of_rows = given.part(np.isin(given.given_numbers, rows.given_numbers)).occurring()
+        self._name_groups(of_rows, problem)
+        return replace(models, rows=replace(rows, groups=of_rows.groups, names=of_rows.names))
+
+    def _on_rows(self, given: Rows, problem: Problem) -> tuple[Models, Seen]:
+        """Return the models on other selection data, and a record of these; the rule has their groups."""
+        if given.names.titles:
+            self._name_groups(given, problem)
+        models, table = self._read(given.X)
+        words = f"the {len(given):,} rows given to reweight"
+        rows = replace(given, X=table).numbered(self.classes_, self._group_names, words)
+        known_rows = []  # of these the first that is repeated is named
+        trained = self.records_.trained
+        if trained is not None:  # the rows of another selection may select again
+            known_rows.append(trained)
+        for known in known_within(models.fitted):
+            known_rows += known.records.tables
+        return noticing_known(scored_on(models, rows), known_rows)
+
+    def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
+        """Return the trade-off curve of two rates, without training.
+
+        Parameters
+        ----------
+        a : rate, largest, gap or ratio, optional
+            The limited rate. By default that of the first limit that is none from below, and without one the
+            overall error.
+        b : rate or largest, optional
+            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
+            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
+            and ``a`` is minimised.
+        n_points : int, default=9
+            Number of limits for which candidates are searched. The curve has one point for each undominated
+            candidate.
+
+        Returns
+        -------
+        Curve
+            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
+            both rates on other rows.
+
+        Raises
+        ------
+        ValueError
+            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
+            know.
+        """
+        return Curve.of(self, a, b, n_points)
+
+    def _by(self, selection: Selection) -> Self:
+        """Return a copy with another selection of the same candidates, and the limits that it states."""
+        new = copy.copy(self)
+        new.limits = list(selection.problem.limits)
+        new.evidence_ = replace(self.evidence_, selection=selection, certificate=None)
+        return new
+
+    def _certified(
+        self, selection: Selection, limits: Sequence[Limit], certificate: Certificate
+    ) -> Self:
+        """Return a copy with a certified selection, maybe of tighter limits, which states the given ones."""
+        new = self._by(selection.stated_within(limits))
+        records = self.records_.using(*(attempt.rows for attempt in certificate.attempts))
+        new.evidence_ = replace(new.evidence_, records=records, certificate=certificate)
+        return new
+
+
+def noticing_known(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
+    """Return models, and a record of the rows of their selection.
+
+    If these repeat known rows, warn and mark them as fitted on.
+    """
+    rows = models.rows
+    hashes = models.row_hashes(rows.X)
+    if known:
+        # Known rows of fits are whole tables, and not the scores alone.
+        given = Seen.of(hash_rows(rows.X, rounded=True) if models.columns_read else hashes)
+        repeated = first_repeated(given, known)
+        if repeated is not None:
+            share = 100 * given.share_in(repeated)
+            words = f"{rows.words}, {share:.3g}% of which equal training rows"
+            warn_user(
+                f"{words}, where models have smaller errors than on fresh rows: give rows that "
+                "were not given to fit (if features take so few values that fresh rows equal "
+                "training rows, ignore this warning)",
+                ResubstitutionWarning,
+            )
+            models = replace(models, rows=replace(rows, words=words, fitted=True))
+    return models, Seen.of(hashes, SELECTED_ON, rows, models.score_labels)
 
 
 #: The name in files of the version before.

@@ -10,12 +10,11 @@ import numpy as np
 from tailboost.core import Ints, Mask, frozen_object
 from tailboost.rows import Rows, crossed, hash_rows, stratified_turns
 
-# "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. With
-# more rows, "auto" holds out a fifth, with two fits in each round.
+# "auto" of more distinct rows holds out a fifth: two fits of each model, not one per fold and a last one.
 CROSS_FIT_UP_TO = 50_000
-N_FOLDS = 5
-# Number of folds for "auto" of more distinct rows: four fits in each round instead of six.
+# "auto" of more distinct rows makes few folds: four fits of each model instead of six.
 FIVE_FOLDS_UP_TO = 5_000
+N_FOLDS = 5
 FEW_FOLDS = 3
 HELD_OUT = 0.2  # fraction of the rows
 LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group

@@ -87,7 +87,7 @@ class Bets:
     def add(self, samples: Sequence[Sample]) -> Self:
         """Return the bets after one more batch, with the rows of each subgroup in random order."""
         new = bets_of(self.bound, samples)
-        before = self.wealths or [start for start, _ in new]
+        before = self.wealths or [Wealth(bound) for bound, _ in new]
         after = [each.add(numbers) for each, (_, numbers) in zip(before, new, strict=True)]
         sums = [(len(each.rows), each.among.sum(), each.values.sum()) for each in samples]
         return replace(self, wealths=tuple(after), sums=self.sums + sums)
@@ -119,8 +119,8 @@ class Bets:
         return replace(self, sums=self.sums - before.sums)
 
 
-#: The wealth at the start of a bet, with the bound, and the numbers of a batch in [0, 1], shape (n,).
-Bet = tuple[Wealth, Floats]
+#: A bound in [0, 1], and the numbers of a batch whose mean is bet to be above it, in [0, 1], shape (n,).
+Bet = tuple[float, Floats]
 
 
 def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
@@ -141,13 +141,13 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
         bets.append(_bet_above(bound.upper, sample))
     if bound.sense != "≤":  # an upper bound on the complement
         bets.append(_bet_above(sample.low + sample.high - bound.lower, sample.mirrored))
-    return [bet for bet in bets if bet[0].bound < 1.0]
+    return [(t, numbers) for t, numbers in bets if t < 1.0]
 
 
 def _bet_above(bound: float, sample: Sample) -> Bet:
     """Return a bet that a rate exceeds an upper bound."""
     t = (bound - sample.low) / (sample.high - sample.low)
-    return Wealth(t), sample.scaled(t)
+    return t, sample.scaled(t)
 
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:
@@ -157,7 +157,7 @@ def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:
     least = factor * first.low - first.high
     width = (1.0 + factor) * (first.high - first.low)
     differences = factor * _block_means(first.values, n) - _block_means(second.values, n)
-    return Wealth(min(1.0, (gap - least) / width)), (differences - least) / width
+    return min(1.0, (gap - least) / width), (differences - least) / width
 
 
 def _block_means(values: Floats, n: int) -> Floats:

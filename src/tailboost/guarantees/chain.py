@@ -29,8 +29,6 @@ PART_FOR_DEFERRAL = 0.5
 ROWS_FOR_DEFERRAL = 0.3
 # At this level a test only asks that the rate of the rows is about within the limit.
 LEVEL_OF_ESTIMATE = 0.5
-# Of two cuts for each answer: the one with fewer rows of this answer.
-FEWER = (np.minimum, np.maximum)
 
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
@@ -203,19 +201,17 @@ def stopped(
     The shares are those of limits on rows of one threshold, and those of limits on rows of several.
     """
     level_of_stop = level / (n_stops(alone) + len(together))
-    stops = stops_of(alone, table.below(alone), table.n_places, table.end, level_of_stop)
     answered = table.answered(free)
+    chain = free.copy()
     for share, n_rows in zip(together, table.below(together)[:, -1], strict=True):
-        here = share.places
-        answer = share.answer
-        wrong = answered[:, share.strata, answer].sum(axis=1)
+        wrong = answered[:, share.strata, share.answer].sum(axis=1)
         # Errors grow along the chain, so the steps that pass are its first ones.
         n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_stop)).sum()
-        # At the first step all rows are deferred.
-        stop = free[max(n_passing - 1, 0), here, answer]
-        stops[here, answer] = FEWER[answer](stops[here, answer], stop)
-    first_cuts = np.minimum(free[..., 0], stops[:, 0])
-    second_cuts = np.maximum(free[..., 1], stops[:, 1])
+        last = max(n_passing - 1, 0)  # at the first step all rows are deferred
+        chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]
+    stops = stops_of(alone, table.below(alone), table.n_places, table.end, level_of_stop)
+    first_cuts = np.minimum(chain[..., 0], stops[:, 0])
+    second_cuts = np.maximum(chain[..., 1], stops[:, 1])
     # A bin that has got both answers keeps the first one.
     return np.stack([first_cuts, np.maximum(first_cuts, second_cuts)], axis=2)
 

@@ -213,8 +213,7 @@ class OneScore:
         in_bin = family.bins(scores, fresh.outputs.groups)
         rows = _counted(fresh, in_bin, fresh.voters, family.weights.shape[1])
         certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)
-        if certifying is None:
-            return None
+        assert certifying  # the labels and rates are those of the selecting rows
         return cls(selection, family, selecting, certifying, fresh, scores, in_bin)
 
     @property

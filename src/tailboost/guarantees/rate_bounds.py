@@ -79,13 +79,14 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     bounds = []
     for sample, target in zip(samples, targets.tolist(), strict=True):
         estimate = None
-        lower, upper = low, high = sample.low, sample.high
+        lower = sample.low
+        upper = sample.high
         n = len(sample.rows)
         if n:
             estimate = worst_mean(rate, sample.values) if rate.loss else sample.mean
-        if n and level is not None and low < high:
+        if n and level is not None and lower < upper:
             if "≥" in sides:  # by an upper bound on the complement
-                lower = low + (high - upper_bound(rate, sample.mirrored, level, method))
+                lower += upper - upper_bound(rate, sample.mirrored, level, method)
             if "≤" in sides:
                 upper = upper_bound(rate, sample, level, method)
         bound = CertifiedBound(
