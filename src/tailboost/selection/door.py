@@ -301,11 +301,12 @@ def _behind(known: Known, steps: tuple[Model, ...]) -> Known:
     """Return known rows of a model behind steps: the rows that these were fitted on are not known."""
     if not steps:
         return known
-    known = replace(known, records=replace(known.records, complete=False))
     read = known.hashes
-    if read is None:
-        return known
-    return replace(known, hashes=lambda X: read(transformed(X, steps)))
+    return replace(
+        known,
+        records=replace(known.records, complete=False),
+        hashes=read and (lambda X: read(transformed(X, steps))),
+    )
 
 
 def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
