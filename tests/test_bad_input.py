@@ -176,13 +176,6 @@ def test_frames_to_predict(fitted_to_frame, method, table, match):
         ask(fitted_to_frame, method, table)
 
 
-@pytest.mark.parametrize("method", [name for name in ANSWERS if name != "predict_randomized"])
-def test_columns_in_another_order_are_read_by_name(fitted_to_frame, method):
-    np.testing.assert_array_equal(
-        ask(fitted_to_frame, method, FRAME[["b", "a", "c"]]), ask(fitted_to_frame, method, FRAME)
-    )
-
-
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.BoundNotMetWarning")
 @pytest.mark.parametrize("name", OURS)
 def test_a_refused_refit_leaves_the_model_as_it_was(name):
@@ -254,6 +247,10 @@ FITTED = LogisticRegression().fit(X, Y == 0)
 SCORES = tb.tune(tb.Scores(0, True), FITTED.predict_proba(X)[:, 1:], Y == 0, limits=["miss(True) <= 90%"])
 
 
+TABLE = FRAME.assign(predict=FITTED.predict_proba(X)[:, 1])
+BY_GROUP = tb.tune(tb.Scores("predict", True), TABLE, Y == 0, groups={"g": GROUPS}, by_group=True)
+
+
 class ThreeColumns(LogisticRegression):
     def predict_proba(self, X):
         return np.column_stack([super().predict_proba(X), np.zeros(len(X))])
@@ -318,6 +315,15 @@ CURES = {
     "a rule as a model": (lambda: tb.save_model(SCORES.rule_, "rule.model"), "model must be a fitted model"),
     "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give its classifier"),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
+    "groups of two columns": (
+        lambda: BY_GROUP.predict(TABLE, groups={"g": GROUPS[:, None]}, default=True),
+        "groups column 'g' must be a 1d array",
+    ),
+    "a label as answers": (lambda: tb.certify("yes", None, Y), "1 row"),
+    "a range of costs": (
+        lambda: tb.certify(Y, None, Y, rates=["cost()"], costs=X[:, :2], cost_range=(0, np.inf)),
+        "cost_range: Input contains infinity",
+    ),
     "another tail": (
         lambda: tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1).fit(X, Y).reweight(alpha=0),
         "^alpha ",

@@ -93,7 +93,12 @@ def test_rows_are_known_whatever_holds_their_values():
         frame.assign(i=frame.i.astype(float), b=frame.b.astype(object)),
     ):
         np.testing.assert_array_equal(hash_rows(changed, rounded=True), expected)
-    missing = [None, np.nan, pd.NA, float("nan")]
+    for unit in ("D", "h"):  # days alone, and with times of the day, some of them midnight
+        days = pd.DataFrame({"a": frame.a, "t": pd.date_range("2020-01-01", periods=300, freq=unit)})
+        from_file = pd.read_csv(io.StringIO(days.to_csv(index=False)))
+        for same in (from_file, days.assign(t=[each.to_pydatetime() for each in days.t]).astype(object)):
+            np.testing.assert_array_equal(hash_rows(same, rounded=True), hash_rows(days, rounded=True))
+    missing = [None, np.nan, pd.NA, pd.NaT]
     assert len(set(hash_rows(np.array([missing], dtype=object).T, rounded=True).tolist())) == 1
     other = frame.assign(t=np.where(np.arange(300) % 3, "x", "y"))
     assert (hash_rows(other, rounded=True) == expected).mean() == pytest.approx(2 / 3)

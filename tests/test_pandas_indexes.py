@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost import rates
+from tailboost import metrics, rates
 from tailboost.core import check_indexes
 from tailboost.learners import HistTreeClassifier
 
@@ -91,6 +91,8 @@ CALLS = {
         lambda X, y, **p: rates.measure(rates.error(), y, pd.Series(CLF.predict(X), index=X.index), **p),
         "sample_weight groups costs",
     ),
+    "score": (lambda X, y, **p: CLF.score(X, y, **p), "sample_weight"),
+    "metrics.cvar": (lambda X, y: metrics.cvar_zero_one_loss(y, X["p"], 0.5), ""),
     "Curve.predicted": (lambda X, y, **p: CLF.tradeoff().predicted(X, y, **p), "sample_weight groups"),
 }  # fmt: skip
 CASES = [(call, wrong) for call, (_, more) in CALLS.items() for wrong in ["y", *more.split()]]

@@ -22,10 +22,10 @@ from tailboost.core import (
     Groups,
     Model,
     Table,
+    check_indexes,
     check_length,
     check_probabilities,
     check_weights,
-    in_class_order,
     label_column,
     positions,
 )
@@ -188,17 +188,13 @@ def expected_zero_one_losses(
     ValueError
         As in `cvar_zero_one_loss`.
     """
+    check_indexes(y_true=y_true, y_proba=y_proba)
     truth = label_column(y_true, "y_true")
     names = np.unique(truth) if labels is None else label_column(labels, "labels")
     if len(np.unique(names)) < len(names):
         raise ValueError(f"labels must differ, got {names.tolist()}")
     check_length(y_proba, "y_proba", len(truth), "y_true")
-    probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names))
-    if probabilities.shape[1] != len(names):
-        raise ValueError(
-            f"y_proba has a column for each of {probabilities.shape[1]} labels, and y_true or labels= has "
-            f"{len(names)}; pass labels=, the label of each column, if y_true lacks some"
-        )
+    probabilities = check_probabilities(y_proba, classes=names)
     codes = positions(truth, names, "y_true", f"labels not among {names.tolist()}")
     of_true_label = probabilities[np.arange(len(truth)), codes]
     return np.clip(1.0 - of_true_label, 0.0, 1.0)  # rounding may exceed [0, 1]

@@ -170,6 +170,7 @@ def test_bands_of_pandas_cut_are_groups_in_every_form(by_group, tmp_path):
     answers = rule.predict(table[["score"]], **groups)
     for each in (rule, loaded):
         assert (each.predict(table) == answers).all()
+        assert (each.predict(table, default="human review") == answers).all()
         assert each.predict(table[:1]) == answers[0]
     if by_group:
         assert "= '(17, 45]' AND" in loaded.rule_.to_sql()

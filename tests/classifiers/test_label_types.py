@@ -69,6 +69,9 @@ def test_a_rule_on_scores_answers_with_the_labels_in_every_form(form, tmp_path):
     high = PLAIN[form][1]
     clf = tb.tune(tb.Scores("s", high), TABLE, FORMS[form], limits=[tb.rates.miss(high) <= 0.4])
     tb.save_model(clf, tmp_path / "rule.model")
+    tb.save_rule(clf, tmp_path / "rule.json")
+    stored = tb.load_rule(tmp_path / "rule.json")
+    assert stored.score(TABLE, FORMS[form]) == clf.score(TABLE, FORMS[form]) > 0.6
     names = {}
     exec(clf.rule_.to_python(), names)
     base = sqlite3.connect(":memory:")
@@ -79,6 +82,7 @@ def test_a_rule_on_scores_answers_with_the_labels_in_every_form(form, tmp_path):
         from_sql = [bool(value) for value in from_sql]
     answers = {
         "predict": clf.predict(TABLE).tolist(),
+        "rule file": stored.predict(TABLE).tolist(),
         "json": tb.ThresholdRule.from_dict(json.loads(json.dumps(clf.rule_.to_dict()))).predict(TABLE["s"]),
         "python": [names["decide"](s) for s in TABLE["s"]],
         "sql": from_sql,

@@ -219,23 +219,24 @@ def test_an_array_of_text_asks_for_the_data_frame_of_the_fit():
         rule.predict(table.to_numpy())
 
 
-@pytest.mark.parametrize(
-    "clf",
-    [
-        tb.tune(MODEL, X[A], Y[A], limits=[rates.error() <= 0.5]),
-        tb.RobustMixtureClassifier(cv=2, random_state=0).fit(X[A], Y[A]),
-    ],
-    ids=lambda clf: type(clf).__name__,
-)
-def test_a_fitted_classifier_reads_its_features_in_any_order_of_the_columns(clf, tmp_path):
+TRAINED = {
+    "tune": lambda X, y: tb.tune(LogisticRegression().fit(X, y), X, y, limits=[rates.error() <= 0.5]),
+    "mixture": tb.RobustMixtureClassifier(cv=2, random_state=0).fit,
+    "boosting": tb.AdaLPBoostClassifier("tree", n_estimators=3, random_state=0).fit,
+    "learner": tb.learners.HistBoostClassifier(n_estimators=3).fit,
+}
+
+
+@pytest.mark.parametrize("titles", [X.columns, [2, 0, 1], pd.MultiIndex.from_product([["x"], [*"abc"]])])
+@pytest.mark.parametrize("trained", TRAINED.values(), ids=TRAINED)
+def test_a_fitted_classifier_reads_its_features_in_any_order_of_the_columns(trained, titles, tmp_path):
+    table = X.set_axis(titles, axis=1)
+    clf = trained(table[A], Y[A])
     tb.save_model(clf, tmp_path / "c.model")
     for reader in (clf, tb.load_model(tmp_path / "c.model")):
-        for columns in (["days", "sum", "age"], ["sum", "days", "age"]):
-            rows = X[columns]
-            np.testing.assert_array_equal(reader.predict_proba(rows[B]), clf.predict_proba(X[B]))
-            np.testing.assert_array_equal(reader.predict(rows[B]), clf.predict(X[B]))
-        with pytest.raises(ValueError, match="missing"):
-            reader.predict(X[["sum", "age"]])
-    same_rows = X[A][["sum", "days", "age"]]
+        for order in ([2, 1, 0], [1, 2, 0]):
+            np.testing.assert_array_equal(reader.predict(table[B].iloc[:, order]), clf.predict(table[B]))
+        with pytest.raises(ValueError, match=r"missing|2 features"):
+            reader.predict(table.iloc[:, 1:])
     with pytest.raises(tb.exceptions.LeakageError):
-        tb.certify(clf, same_rows, Y[A], rates=["error"])
+        tb.certify(clf, table[A].iloc[:, order], Y[A], rates=["error"], training_rows=table[A])

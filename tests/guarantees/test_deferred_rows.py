@@ -1,6 +1,7 @@
 """A deferred row counts as deferred in metrics, rates and certificates; bare answers need `deferred=`."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tailboost as tb
@@ -73,8 +74,9 @@ def test_a_mask_is_a_mask(mask):
 
 
 def test_probabilities_are_no_labels():
-    with pytest.raises(ValueError, match="probabilities"):
-        tb.certify(R.random(400), None, Y)
+    for number in (float, object, "Float64"):
+        with pytest.raises(ValueError, match="probabilities"):
+            tb.certify(pd.Series(R.random(400)).astype(number), None, Y)
     assert tb.certify(ANSWERS.astype(float), None, Y).n_rows == 400
     halves = np.where(Y == 0, 0.5, 1.5)
     assert tb.certify(halves, None, halves).bounds[0].estimate == 0

@@ -143,6 +143,7 @@ def test_missing_labels_of_pandas_are_late(rule, dtype):
 
 def test_equal_ids_are_refused(rule):
     refused(lambda: tb.Monitor(rule).add(**batch(3, 1), id=[1, 1, 2]), "same id")
+    assert tb.Monitor(rule).add(**batch(3, 1), id=[2**63 + 1, 2**63 + 2, -1]).batches[-1].labelled == 3
 
 
 def test_a_cluster_votes_once_in_a_batch(rule):

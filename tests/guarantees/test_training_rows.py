@@ -1,6 +1,8 @@
 """Training rows of other libraries' models, as the caller names them, are refused as those of our own."""
 
 import warnings
+from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -103,7 +105,12 @@ def test_columns_must_be_those_of_x():
     model = LogisticRegression().fit(table[TRAIN], y[TRAIN])
     with pytest.raises(ValueError, match="training_rows"):
         tb.certify(model, table[FRESH], y[FRESH], training_rows=table[TRAIN].rename(columns={"x0": "other"}))
-    with pytest.raises(tb.LeakageError):  # in another order
-        tb.certify(model, table[TRAIN], y[TRAIN], training_rows=table[TRAIN][names[::-1]])
+    by_place = SimpleNamespace(predict=lambda rows: MODEL.predict(np.asarray(rows)))
+    shuffled = table[TRAIN][names[::-1]]
+    forms = [table[TRAIN], X[TRAIN], X[TRAIN].tolist(), dict(table[TRAIN]), shuffled]
+    cases = [*product([model, by_place], forms[:2], forms[:4]), (model, X[TRAIN], shuffled)]
+    for read, given, named in cases:
+        with pytest.raises(tb.LeakageError, match="trained"):
+            tb.certify(read, given, y[TRAIN], training_rows=named)
     with pytest.raises(ValueError, match="answers"):
         tb.certify(model.predict(table[FRESH]), None, y[FRESH], training_rows=table[TRAIN])

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, confusion_matrix, zero_one_loss
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, cross_val_score, cross_validate
 
+import tailboost as tb
 from tailboost import metrics, rates
 
 
@@ -229,7 +230,9 @@ def test_a_class_without_rows_has_no_error():
 )
 @pytest.mark.parametrize("values", [["a", "b", "a"], [1, 2, 1], [1.5, 2.0, 1.5], [True, False, True]])
 def test_containers_and_label_types(wrap, values):
-    errors = metrics.class_errors(wrap(values), wrap([values[0]] * 3))
+    answers = wrap([values[0]] * 3)
+    errors = metrics.class_errors(wrap(values), answers)
+    assert metrics.class_errors(wrap(values), np.asarray(answers)[:, None]) == errors  # as of CatBoost
     assert errors == {values[0]: 0.0, values[1]: 1.0}
     assert metrics.group_errors([0, 1, 0], [0, 0, 0], wrap(values)) == {values[0]: 0.0, values[1]: 1.0}
 
@@ -352,6 +355,9 @@ def test_bad_alpha(alpha):
         (lambda: metrics.cvar_zero_one_loss(["a", None, "b"], P, 0.5), "y_true"),
         (lambda: metrics.cvar_zero_one_loss(Y, P, 0.5, sample_weight=[1, 1]), "sample_weight"),
         (lambda: metrics.class_errors(Y, [0, 1]), "answers"),
+        (lambda: metrics.class_errors(Y, [[2.0, -1], [-1, 2], [0, 1]]), "answers.*row 0"),
+        (lambda: metrics.class_errors(Y, [[np.nan, 1], [0, 1], [0, 1]]), "answers.*NaN"),
+        (lambda: metrics.class_errors(Y, np.eye(3)), "answers has 3 columns"),
         (lambda: metrics.class_errors(Y, ["0", "1", "1"]), "answers"),
         (lambda: metrics.class_errors(Y, [0, 1, 5], labels=[0, 1]), r"answers holds labels.*: \[5\]"),
         (lambda: metrics.class_errors(Y, Y, labels=[0]), r"answers holds labels.*: \[1\]"),
@@ -389,6 +395,8 @@ def test_the_answer_human_review_is_a_deferred_row(labels):
                 is_deferred.mean()
             )
             assert metrics.class_errors(truth, answers, **given)[labels[0]] == miss_rate
+            certificate = tb.certify(answers, None, truth, rates=[f"miss({labels[0]})"], **given)
+            assert certificate.bounds[0].estimate == miss_rate
             assert metrics.group_errors(truth, answers, group, **given)["a"] == in_a
 
 

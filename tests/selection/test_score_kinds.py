@@ -149,6 +149,7 @@ def test_neighbouring_scores_have_a_threshold_between_them():
     [
         (pd.Series([0.5, None], dtype="Float64"), [0.5, NAN]),
         ([Decimal("0.25"), None], [0.25, NAN]),
+        ([np.float32(0.415), np.float16(0.1), pd.NA, pd.NaT], [0.415, 0.1, NAN, NAN]),
         (pd.Series([0.1, 0.2], dtype="float32"), [0.1, 0.2]),
         (np.array([True, False]), None),
         (pd.Series([True, None], dtype="boolean"), None),

@@ -163,8 +163,12 @@ def test_rows_and_tables_are_read_by_name():
         assert rule.predict(rows, groups="lang").tolist() == answers
         assert rule.predict(rows[["p", "site"]], groups=rows["lang"]).tolist() == answers
         assert rule.predict(rows.to_dict("list")).tolist() == answers
-        for same_row in (rows[:1], {"p": [row["p"]], "lang": [row["lang"]]}):
-            assert rule.predict(same_row).tolist() == answers[:1]
+        for same_row in (rows[:1], {"p": [row["p"]], "lang": [row["lang"]]}, row, dict(row)):
+            assert rule.predict(same_row).tolist() == clf.predict(same_row).tolist() == answers[:1]
+        for reader in (rule, clf):  # no rule can tell which rows have the single entry
+            for uneven in ({"p": [0.1, 0.7], "lang": "en"}, {"lang": ["en"], "p": [0.1, 0.7]}):
+                with pytest.raises(ValueError, match="'lang'"):
+                    reader.predict(uneven)
         for score in (row["p"], float(row["p"])):
             assert rule.predict(score, groups=row["lang"]).tolist() == answers[:1]
         assert rule.predict({"p": [0.7], "lang": ["fr"]}, default="ok").tolist() == ["ok"]

@@ -375,6 +375,25 @@ def test_a_rule_with_a_stated_score_keeps_its_certificate(with_stated_score):
     assert rule.certificate_ is not None
 
 
+@pytest.mark.parametrize("missing", [np.float64(0.25), np.int64(1), np.float32(0.5)])
+def test_numbers_and_names_of_numpy_are_plain_in_every_form(missing, tmp_path):
+    p = np.random.default_rng(0).random(3000).round(3)
+    column, group = np.array(["p", "sex"])
+    table = pd.DataFrame({column: p, group: np.where(np.arange(3000) % 2, "f", "m")})
+    options = {"groups": {group: table.sex}, "by_group": group, "limits": ["miss(1) <= .3"]}
+    rule = tb.calibrate(tb.Scores(column, 1, missing=missing), table, (p > 0.5).astype(int), **options)
+    tb.save_rule(rule, tmp_path / "r.json")
+    space = {}
+    exec(rule.rule_.to_python(), space)
+    new = table[:9].assign(p=[*p[:8], None])
+    answers = rule.predict(new.assign(p=new.p.fillna(float(missing)))).tolist()
+    assert rule.predict(new).tolist() == tb.load_rule(tmp_path / "r.json").predict(new).tolist() == answers
+    assert [
+        space["decide"](score, group) for score, group in zip([*p[:8], None], new.sex, strict=True)
+    ] == answers
+    assert "np." not in rule.rule_.to_sql()
+
+
 def test_a_row_without_score_is_answered_as_its_stated_score(with_stated_score):
     _, path = with_stated_score
     new = pd.DataFrame({"p": [np.nan, 0.0, 1.0]})

@@ -214,9 +214,6 @@ class Boosting(ClassifierMixin, BaseEstimator):
                 self._checked(next(iter(X)), reset=True)
                 X = X.counted()
             return X.then(self._checked)  # when they are read
-        names = list(getattr(self, "feature_names_in_", ()))
-        if names and set(names) == set(getattr(X, "columns", ())):
-            X = X[names]  # by name, as in the fit
         tags = get_tags(self).input_tags
         dtype = None if tags.categorical or tags.string else "numeric"
         return checked_rows(self, X, reset=reset, dtype=dtype)

@@ -8,9 +8,8 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch, estimator_html_repr, gen_batches
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.tables import Columns
 from tailboost.core import (
@@ -26,10 +25,14 @@ from tailboost.core import (
     Model,
     Stated,
     Table,
+    check_indexes,
+    check_length,
     check_table,
     columns_of,
+    label_column,
     listed,
     n_rows_of,
+    one_row,
     take,
     unpack,
     warn_user,
@@ -37,7 +40,7 @@ from tailboost.core import (
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
-from tailboost.learners.table import checked_rows
+from tailboost.learners.table import checked_rows, titles_of
 from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,
@@ -384,8 +387,12 @@ class AnsweringClassifier(OfAnyTable):
         float
             From 0 to 1.
         """
+        check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         answers = self.predict(X, groups=groups)
-        return float(accuracy_score(y, answers, sample_weight=sample_weight))
+        check_length(y, "y", len(answers))
+        return float(
+            np.average(answers == label_column(np.ravel(y), "y"), weights=sample_weight)
+        )
 
     # -- how rows are read and answered -----------------------------------------------------------------
     #
@@ -401,6 +408,7 @@ class AnsweringClassifier(OfAnyTable):
         X, _ = unpack(X)
         if not self._models.columns_read:
             return X
+        X = one_row(X, self._models.columns_read[0].column_list[0])
         if isinstance(X, Mapping):
             return {name: np.atleast_1d(column) for name, column in X.items()}
         is_column = np.shape(X)[1:] in ((), (1,))
@@ -438,20 +446,13 @@ class AnsweringClassifier(OfAnyTable):
                 f"{argument} is a dict: give a data frame, pd.DataFrame({argument})"
             )
         is_frame = bool(columns_of(X))
-        names = list(getattr(self, "feature_names_in_", ()))
+        names = titles_of(self)
         try:
             if is_frame or (names and hasattr(X, "iloc")):
                 check_table(X)
             elif names and np.ndim(X) < 2:
                 raise ValueError(f"got {type(X).__name__}")  # the handler begins the message
-            if is_frame and {*X.columns} == {*names}:
-                X = X[names]
-            if self._trains:
-                X = checked_rows(self, X, reset=reset)
-            else:
-                validate_data(
-                    self, X, reset=reset, skip_check_array=True, ensure_2d=np.ndim(X) > 1
-                )
+            X = checked_rows(self, X, reset=reset, as_it_is=not self._trains)
         except ValueError as failure:
             if not names:
                 raise
@@ -470,9 +471,8 @@ class AnsweringClassifier(OfAnyTable):
         if not self._models.columns_read:
             return columns
         if not columns:
-            columns = {
-                name: X[name] for name in self._group_names.titles if name in columns_of(X)
-            }
+            titles = [*set(self._group_names.titles).intersection(columns_of(X))]
+            columns = group_columns({title: X[title] for title in titles}, "groups")
         return with_missing_group(columns, list(chain(*self._group_names.values)))
 
     def _group_numbers(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
@@ -515,9 +515,9 @@ class AnsweringClassifier(OfAnyTable):
         is_deferred = numbers >= len(classes)
         labels = self.classes_[numbers % len(classes)]
         # A rule on scores, if certified or of a file, answers as its SQL does.
-        is_as_sql = self.evidence_.certificate or isinstance(self._selected, StoredSelection)
-        on_scores = self._models.columns_read and HUMAN_REVIEW not in classes
-        if deferred is None and is_as_sql and on_scores:
+        selected = self._selected
+        is_as_sql = self.evidence_.certificate or isinstance(selected, StoredSelection)
+        if deferred is None and is_as_sql and self._models.columns_read and selected.defers:
             deferred = HUMAN_REVIEW
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)

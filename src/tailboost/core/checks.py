@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tailboost.core.array_types import Array, Column, Floats, Labels, Table
 from tailboost.core.frames import columns_of, n_rows_of, refuse_unread
 from tailboost.core.labels import in_class_order
-from tailboost.core.words import how_many
+from tailboost.core.words import NAMES_SHOWN, how_many
 
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
 LARGEST_MEAN_WEIGHT = 1e9
@@ -83,18 +83,30 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
 
 
 def check_probabilities(
-    y_proba: ArrayLike, name: str = "y_proba", tolerance: float = _PROBABILITY_ROUNDING
+    y_proba: Table,
+    name: str = "y_proba",
+    tolerance: float = _PROBABILITY_ROUNDING,
+    classes: Labels | None = None,
 ) -> Floats:
     """Return rows of probabilities, shape (n, K); one column is the second of two classes.
 
-    They must be in [0, 1], to the ``tolerance``, and sum to 1, to the tolerance for each column.
+    They must be in [0, 1], to the ``tolerance``, and sum to 1, to the tolerance for each column. With
+    ``classes`` there must be a column for each, and those with names get their order (`in_class_order`).
     """
+    if classes is not None:
+        y_proba = in_class_order(y_proba, name, classes)
     probabilities = finite(y_proba, name)
     if probabilities.ndim == 1:  # of the second of two classes
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     if probabilities.ndim != 2:
         raise ValueError(f"{name} must have the shape (n, K) or (n,), got {np.shape(y_proba)}")
     K = probabilities.shape[1]
+    if classes is not None and len(classes) != K:
+        raise ValueError(
+            f"{name} has {how_many(K, 'column')} of probabilities, but the labels are "
+            f"{classes.tolist()[:NAMES_SHOWN]}: give a column for each, or the answers; metrics take all "
+            "labels by labels="
+        )
     outside = (probabilities < -tolerance) | (probabilities > 1.0 + tolerance)
     faults = outside.any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1.0) > K * tolerance)
     if faults.any():

@@ -56,6 +56,13 @@ def as_pandas(table: Table) -> Any:
     return matrix
 
 
+def one_row(X: Table, column: object) -> Any:
+    """Return a row of a data frame, a Series with this text in its index, as a dict; others unchanged."""
+    axes = getattr(X, "axes", [[]])
+    is_row = len(axes) == 1 and isinstance(column, str) and column in axes[0]
+    return X.to_dict() if is_row else X
+
+
 def columns_of(X: Table) -> list[Any]:
     """Return the names of the columns of a data frame or a dict, as of `as_pandas`; others have none."""
     return list(X if isinstance(X, Mapping) else getattr(X, "columns", ()))
@@ -72,7 +79,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
         The order of the columns of a data frame with all of them.
     """
     X = as_pandas(X)
-    if names is not None and hasattr(X, "columns") and set(names) <= set(X.columns):
+    if names and hasattr(X, "columns") and set(names) <= set(X.columns):
         return X[list(names)]
     if hasattr(X, "shape"):
         return X
@@ -114,14 +121,20 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
 
 
 def n_rows_of(X: Table) -> int:
-    """Return the number of rows of a table, or of a dict of columns; a number is one row."""
+    """Return the number of rows of a table, or of a dict of columns; a number or a text is one row.
+
+    Raise ValueError if the columns of a dict have different lengths.
+    """
     if getattr(X, "shape", ()):
         return X.shape[0]
     if isinstance(X, Mapping):
-        X = next(iter(X.values()), ())
+        n_rows = {name: n_rows_of(column) for name, column in X.items()}
+        if len({*n_rows.values()}) > 1:
+            raise ValueError(f"a table has columns of different lengths: {n_rows!s:.200}")
+        return max(n_rows.values(), default=0)
     with suppress(TypeError):  # a number has no length, nor has an array without dimensions
-        return len(X)
-    return len(np.atleast_1d(np.asarray(X)))
+        return len([X] if isinstance(X, str) else X)
+    return 1
 
 
 def take(X: Table, rows: Array) -> Any:

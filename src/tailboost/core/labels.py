@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Array, Column, Ints, Labels, Table
-from tailboost.core.frames import as_pandas
+from tailboost.core.frames import as_pandas, columns_of
 from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a value is None, NaN or pandas' NA."""
-    if value is None or type(value).__name__ == "NAType":
+    """Return whether a value is None, NaN or pandas' NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, Real) and bool(value != value)
 
@@ -167,8 +167,8 @@ def with_interval_names(column: Any) -> Any:
 
     Ordered categories keep their order.
     """
-    categories: Any = getattr(getattr(column, "dtype", None), "categories", ())
-    if len(categories) and type(categories[0]).__name__ == "Interval":
+    categories = getattr(getattr(column, "dtype", None), "categories", None)
+    if getattr(categories, "inferred_type", "") == "interval":
         return getattr(column, "cat", column).rename_categories(str)
     return column
 
@@ -176,30 +176,31 @@ def with_interval_names(column: Any) -> Any:
 def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     """Return a table with a column for each of the K classes, shape (n, K), in the order of the classes.
 
-    The columns of a data frame are matched to the labels by name; a number may be a name as text. Columns
-    with the default names 0, 1, … that are not the labels are in the order of the classes. Arrays and a
-    single column, the values of the second of two classes, are returned unchanged. Messages call the table
+    The columns of a data frame or a dict are matched to the labels by name; a number may be a name as text.
+    Columns with the default names 0, 1, … that are not the labels are in the order of the classes. Arrays and
+    a single column, the values of the second of two classes, are returned unchanged. Messages call the table
     ``name``.
     """
     table = as_pandas(table)
     names = classes.tolist()
     key = _key if len({*map(_key, names)}) == len(names) else str
     labels = list(map(key, names))
-    if not hasattr(table, "columns"):
+    titles = columns_of(table)
+    if not titles:
         if key(getattr(table, "name", None)) == labels[0]:
             raise ValueError(
                 f"{name} is the column of the class {labels[0]}: give that of {labels[-1]}"
             )
         return table
-    columns = list(map(key, table.columns))
+    columns = list(map(key, titles))
     if sorted(columns) != sorted(labels):
-        if hasattr(table.columns, "step"):  # a RangeIndex: default names
+        if hasattr(getattr(table, "columns", None), "step"):  # a RangeIndex: default names
             return np.asarray(table)
         raise ValueError(
             f"{name} must have a column for each class {labels[:20]}, got the columns "
             f"{columns[:20]}; if these are in the order of the classes, give an array"
         )
-    return np.asarray(table)[:, [columns.index(label) for label in labels]]
+    return np.column_stack([table[titles[columns.index(label)]] for label in labels])
 
 
 def _key(name: Any) -> str:

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class ScoreKind:
 
     def contains(self, value: Any) -> bool:
         """Whether a value is a number within the range, and neither text nor a boolean."""
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        number = isinstance(value, Real) and not isinstance(value, bool)
         return number and self.lower <= value <= self.upper
 
     def check_missing(self, missing: float | None) -> None:
@@ -134,13 +135,16 @@ def score_kind(name: object) -> ScoreKind:
 
 
 def _as_numbers(scores: Column, owner: object) -> Floats:
-    """Return scores as a new float64 array of the same shape, missing values as NaN.
+    """Return scores as a new float64 array, shape (n,), missing values as NaN.
 
     Raise ValueError for text, truth values and dates; ``owner`` begins the message.
     """
     array = np.asarray(scores)
     if array.dtype.kind == "O":
-        entries = array.ravel().tolist()
+        # A narrow number is the decimal that it prints, as in a column of its own type.
+        entries = [
+            float(str(each)) if isinstance(each, NARROW) else each for each in array.tolist()
+        ]
         # NumPy would read True, and the text "1", as a number.
         odd = [entry for entry in entries if isinstance(entry, (bool, np.bool_, str, bytes))]
         if odd:
@@ -150,8 +154,7 @@ def _as_numbers(scores: Column, owner: object) -> Floats:
             except ValueError as failure:  # names the first that reads as no number
                 fault = str(failure)
             raise ValueError(f"{owner}: scores must be numbers: {fault}")
-        lacking = np.reshape(list(map(is_missing, entries)), array.shape)
-        array = np.where(lacking, np.nan, array)
+        array = np.fromiter((np.nan if is_missing(each) else each for each in entries), object)
     if array.dtype in NARROW:
         return shortest_decimals(array)
     if array.dtype.kind in "iufO":

@@ -18,16 +18,19 @@ from tailboost.core import (
     Labels,
     Mask,
     Table,
+    as_pandas,
     as_table,
     check_costs,
     columns_of,
+    finite,
     frozen_object,
     frozen_value,
     how_many,
+    n_rows_of,
     positions,
     warn_user,
 )
-from tailboost.rates import Counts, Rate, Sample, check_deferred
+from tailboost.rates import Counts, Rate, Sample, with_deferrals
 from tailboost.rows import (
     CALIBRATED_ON,
     FEWEST_TRAINED,
@@ -89,14 +92,17 @@ class Compared:
         shared: list[float] = []
         # Rows that trained a model of another library are stated.
         if training_rows is not None:
-            trained = decided.score(_in_form_of(as_table(rows.X), training_rows)).given()
-            seen = Seen.of(scored.given())
-            shared.append(refuse_repeated(seen, [Seen.of(trained, TRAINED_ON)], equal_rows))
-            if len(trained) >= FEWEST_TRAINED * len(rows):
+            trained = [
+                Seen.of(decided.score(each).given(), TRAINED_ON)
+                for each in _in_forms_of(rows.X, training_rows)
+            ]
+            shared.append(refuse_repeated(Seen.of(scored.given()), trained, equal_rows))
+            n_trained = n_rows_of(training_rows)
+            if n_trained >= FEWEST_TRAINED * len(rows):
                 complete = True
-            elif len(trained):
+            elif n_trained:
                 warn_user(
-                    f"training_rows has {how_many(len(trained), 'row')}, fewer than a tenth of the "
+                    f"training_rows has {how_many(n_trained, 'row')}, fewer than a tenth of the "
                     f"{len(rows):,} rows of X: give all that trained the model"
                 )
         # A classifier of tailboost knows its rows, as does one inside another model.
@@ -280,18 +286,20 @@ class Fresh:
     ) -> Self:
         """Return rows with an array of answers; arguments and errors as of `of_model`."""
         _refuse_unknown(rates, rows, cost_range)
-        if deferred is None and any("mask" in rate.needs for rate in rates):
+        answers, mask, defers = with_deferrals(answers, deferred, rows.labels)
+        if not defers and any("mask" in rate.needs for rate in rates):
             raise ValueError(
                 "deferred is needed: an array of answers does not show deferred rows; give "
                 "deferred=, a mask that is True for a deferred row"
             )
         labels, classes = given_answers(answers, rows)
         actions = positions(labels, classes, "model")
-        actions[check_deferred(deferred, len(rows))] = len(classes)
-        rule = Decision(defers=deferred is not None)
+        actions[mask] = len(classes)
         return cls(
-            replace(_stratified(rows, rule, classes, cost_range), actions=actions),
-            Votes.of(rows, hash_rows(actions[:, None]), same_everywhere=rule.defers),
+            replace(
+                _stratified(rows, Decision(defers=defers), classes, cost_range), actions=actions
+            ),
+            Votes.of(rows, hash_rows(actions[:, None]), same_everywhere=defers),
             compared=Compared(equal_rows),
         )
 
@@ -325,7 +333,7 @@ def _stratified(rows: Rows, rule: Decision, classes: Labels, cost_range: CostRan
     )
     strata = replace(counts.strata, known=known)
     if cost_range is not None and costs is not None:
-        low, high = map(float, cost_range)
+        low, high = finite(cost_range, "cost_range").tolist()
         least, most = strata.cost_range
         if not low <= least <= most <= high:
             raise ValueError(
@@ -338,10 +346,22 @@ def _stratified(rows: Rows, rule: Decision, classes: Labels, cost_range: CostRan
 # -- known rows --------------------------------------------------------------------------------------------
 
 
-def _in_form_of(rows: Table, training_rows: Table) -> Table:
-    """Return training rows to be read with the columns of fresh ones; raise ValueError for others."""
-    names = columns_of(rows)
-    table = as_table(training_rows, names or None)
-    if table.shape[1:] != rows.shape[1:] or (names and columns_of(table) not in ([], names)):
+def _in_forms_of(X: Table, training_rows: Table) -> list[Table]:
+    """Return training rows as a model reads the fresh rows X; raise ValueError for other columns.
+
+    Beside named columns there is one form, with these names. Beside an array a data frame is one, too: some
+    models read it by name, others by position.
+    """
+    from pandas import DataFrame  # a certificate of scores in arrays needs none
+
+    names = columns_of(X)
+    table = as_pandas(training_rows)
+    if isinstance(table, Mapping):
+        table = DataFrame(table)
+    table = as_table(table, names)
+    titles = columns_of(table)
+    if table.shape[1:] != as_table(X).shape[1:] or titles not in ([], names or titles):
         raise ValueError("training_rows must have the columns of X, without labels")
-    return training_rows if isinstance(training_rows, Mapping) else table  # read by name
+    if names and isinstance(table, np.ndarray):
+        return [DataFrame(table, columns=names)]
+    return [table, table.to_numpy()] if titles != names else [table]

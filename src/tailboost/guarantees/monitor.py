@@ -34,6 +34,7 @@ from tailboost.core import (
     percent,
     reading,
     take,
+    text,
     text_table,
     warn_user,
 )
@@ -77,8 +78,7 @@ class LaterRows(NamedTuple):
     @property
     def has_label(self) -> Mask:
         """Which rows have a label, shape (n,)."""
-        # pandas' NaT is missing too, and differs from itself.
-        return np.array([not is_missing(each) and each == each for each in self.y.tolist()])
+        return np.array([not is_missing(each) for each in self.y.tolist()])
 
     def part(self, mask: Mask) -> LaterRows:
         """Return the rows of a mask."""
@@ -294,7 +294,12 @@ class Monitor:
         if rows.id is None:
             seen = self._seen_after(Seen.of(scored.given(), name), has_label, decided)
         else:
-            hashes = hashes_of_names(label_column(rows.id, "id"))
+            # As text, which keeps long numbers of either sign apart.
+            hashes = hashes_of_names(
+                label_column(
+                    [None if is_missing(each) else text(each) for each in rows.id], "id"
+                )
+            )
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)
 
         # 3. The bets on them.

@@ -56,6 +56,11 @@ class OfAnyTable(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def _as_list(names: Any) -> list[Any]:
+    """Return one name or several ones as a list, with plain Python numbers and text."""
+    return list(map(plain, names if isinstance(names, (list, tuple)) else [names]))
+
+
 @parameters
 class Scores(OfAnyTable):
     """Scores of an absent model, as columns of the table.
@@ -109,13 +114,12 @@ class Scores(OfAnyTable):
     @property
     def column_list(self) -> list[Any]:
         """The columns, also of a single score."""
-        return list(self.columns) if isinstance(self.columns, (list, tuple)) else [self.columns]
+        return _as_list(self.columns)
 
     @property
     def label_list(self) -> list[Any]:
         """The label of each column, also of a single score."""
-        labels = self.label if isinstance(self.label, (list, tuple)) else [self.label]
-        return list(map(plain, labels))
+        return _as_list(self.label)
 
     # scikit-learn may ask for a text of at most so many characters.
     def __repr__(self, *n_characters: object) -> str:
@@ -181,7 +185,11 @@ class Scores(OfAnyTable):
         return scores
 
     def _take_labels(self, labels: Column) -> None:
-        """Set the labels, those of y or of several columns, and the number of the first stated one."""
+        """Set the labels, those of y or of several columns, and the number of the first stated one.
+
+        A score of rows without one becomes a plain number, as files have it.
+        """
+        self.missing = plain(self.missing)
         classes = labels if len(self.column_list) == 1 else self.label_list
         self.classes_ = np.asarray(classes)
         self.positive_ = list(classes).index(self.label_list[0])

@@ -31,6 +31,7 @@ from tailboost.core import (
     check_table,
     check_weights,
     coded,
+    columns_of,
     fitting_apart,
     frozen_object,
     listed,
@@ -225,15 +226,33 @@ class OpenSession:
         return model.predict_table(self.X)
 
 
+def titles_of(estimator: Any) -> list[Any]:
+    """Return the names of the columns of the fit of an estimator; scikit-learn keeps names of text alone."""
+    return list(getattr(estimator, "_titles", getattr(estimator, "feature_names_in_", ())))
+
+
 def checked_rows(
-    estimator: Any, X: Table, *, reset: bool, dtype: Any = "numeric", as_frame: bool = True
+    estimator: Any,
+    X: Table,
+    *,
+    reset: bool,
+    dtype: Any = "numeric",
+    as_frame: bool = True,
+    as_it_is: bool = False,
 ) -> Any:
     """Return a table as the tags of an estimator allow it, a data frame as such if it reads its columns.
 
-    ``reset`` sets the columns, as in a fit.
+    ``reset`` sets the columns, as in a fit. Later the same columns get their order in the fit. With
+    ``as_it_is`` any table of these columns is right.
     """
+    names = columns_of(X)
+    if reset:
+        estimator._titles = names
+    titles = titles_of(estimator)
+    if names != titles and {*names} == {*titles}:
+        X = X[titles]
     is_frame = as_frame and hasattr(X, "iloc")
-    if is_frame:
+    if is_frame and not as_it_is:
         check_table(X)
     tags = get_tags(estimator).input_tags
     return validate_data(
@@ -243,8 +262,9 @@ def checked_rows(
         dtype=dtype,
         accept_sparse=tags.sparse and "csr",
         ensure_all_finite="allow-nan" if tags.allow_nan else True,
+        ensure_2d=not as_it_is or np.ndim(X) > 1,
         allow_nd=tags.three_d_array,
-        skip_check_array=is_frame,
+        skip_check_array=is_frame or as_it_is,
     )
 
 

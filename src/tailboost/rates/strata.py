@@ -21,10 +21,11 @@ from tailboost.core import (
     check_costs,
     check_indexes,
     check_length,
+    check_probabilities,
     check_weights,
     coded,
+    columns_of,
     frozen_object,
-    in_class_order,
     label_column,
     least_type,
     plain,
@@ -224,18 +225,8 @@ class Counts:
         )
         truth = label_column(y_true, "y_true")
         n = len(truth)
-        check_length(answers, "answers", n, "y_true")
+        answers, is_deferred, defers = with_deferrals(answers, deferred, truth, labels)
         are_drawn = np.ndim(answers) == 2
-
-        # Which rows are deferred: by the mask, or by the answer, unless a label is called so.
-        defers = deferred is not None
-        is_deferred = check_deferred(deferred, n)
-        is_review = np.asarray(answers) == HUMAN_REVIEW
-        if HUMAN_REVIEW not in set(truth if labels is None else labels) and is_review.any():
-            # No rate reads the answers of deferred rows: they get the true label.
-            answers = np.where(is_review, truth, np.asarray(answers, object))
-            is_deferred = is_deferred | is_review
-            defers = True
         if are_drawn and defers:
             raise ValueError(
                 "deferred: a randomised rule has probabilities of deferral instead"
@@ -262,7 +253,7 @@ class Counts:
             return replace(rows, actions=np.where(is_deferred, len(classes), actions))
 
         # Each answer of a randomised rule is a row with its part of the weight.
-        shares = np.asarray(in_class_order(answers, "answers", classes))
+        shares = check_probabilities(answers, "answers", classes=classes)
         row, actions = np.indices(shares.shape).reshape(2, -1)
         weights = rows.weights[row] * shares.ravel()
         return cls(rows.strata, rows.stratum[row], weights, take(rows.costs, row), actions)
@@ -286,9 +277,24 @@ class Counts:
         return self.sums(actions, self.strata.n_actions, actions).T
 
 
-def check_deferred(value: Column, n: int) -> Mask:
-    """Return the argument ``deferred``, a mask of n rows, as booleans; None defers no row."""
-    mask = np.asarray(np.zeros(n) if value is None else value)
+def with_deferrals(
+    answers: Column, deferred: Column, truth: Labels, labels: Column = None
+) -> tuple[Column, Mask, bool]:
+    """Return answers with the true label for deferral, the mask of deferred rows, and whether any may be.
+
+    Rows are deferred by the mask ``deferred``, or by the answer "human review", unless one of the ``labels``,
+    by default those of the rows, is called so. No rate reads the answers of deferred rows. Answers of shape
+    (n, 1) get the shape (n,).
+    """
+    n = len(truth)
+    check_length(answers, "answers of the model", n, "y")
+    mask = np.asarray(np.zeros(n) if deferred is None else deferred)
     if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
         raise ValueError(f"deferred must be a mask of shape ({n},), True or False for each row")
-    return mask.astype(bool)
+    mask = mask.astype(bool)
+    if np.shape(answers)[1:] == (1,) and not columns_of(answers):  # of CatBoost
+        answers = np.ravel(answers)
+    is_review = np.asarray(answers) == HUMAN_REVIEW
+    if HUMAN_REVIEW in set(truth if labels is None else labels) or not is_review.any():
+        return answers, mask, deferred is not None
+    return np.where(is_review, truth, np.asarray(answers, object)), mask | is_review, True

@@ -50,8 +50,8 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
 
     With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Numbers
     become float32, and fractions are rounded to 16 significant bits, 20 of a single column. Numbers as text
-    are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Other text is
-    unchanged.
+    are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Dates and times
+    are their text in a file, without a time of midnight. Other text is unchanged.
     """
     if not isinstance(X, np.ndarray):
         X = as_table(X)
@@ -109,6 +109,8 @@ def _word(value: Any, kept_bits: int | None) -> int:
         if kept_bits is not None or not isinstance(value, str):
             number = np.nan if is_missing(value) else float(value)
             return int(_words(np.array([number]), kept_bits)[0])
+    if kept_bits is not None and (isinstance(value, str) or hasattr(value, "isoformat")):
+        value = str(value).removesuffix(" 00:00:00")  # a date or time as in a file
     content = hashlib.blake2b(repr(value).encode(), digest_size=8)
     return int.from_bytes(content.digest(), "little")
 

@@ -92,19 +92,18 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
 
 
 def _columns_of_X(groups: str | Sequence[Any], argument: str, X: Table) -> Groups:
-    """Return the columns of a data frame that ``groups`` names, by one name or a list; other lists stay."""
-    known = list(getattr(X, "columns", ()))
-    if isinstance(groups, str):
-        if groups not in known:
-            raise ValueError(
-                f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
-                f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
-            )
-        return as_pandas(X)[[groups]]
+    """Return the columns of a table that ``groups`` names, by one name or a list; other lists stay."""
+    known = columns_of(X)
+    titles = [groups] if isinstance(groups, str) else groups
+    if isinstance(groups, str) and groups not in known:
+        raise ValueError(
+            f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
+            f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
+        )
     # A list with an entry for each row has groups, even if these are called like columns.
-    has_names = known and len(groups) != n_rows_of(X)
-    if has_names and all(isinstance(title, str) and title in known for title in groups):
-        return as_pandas(X)[list(groups)]
+    has_names = known and (titles != groups or len(groups) != n_rows_of(X))
+    if has_names and all(isinstance(title, str) and title in known for title in titles):
+        return {title: X[title] for title in titles}
     return groups
 
 
@@ -301,12 +300,14 @@ def group_numbers(
             f"{'one column' if title is None else f'the column {title!r}'}"
         )
     entries = columns[title]
-    check_length(entries, "groups", n, "rows")
+    words = column_words("groups", title)
+    check_length(entries, words, n, "rows")
+    if np.ndim(entries) > 1:
+        raise ValueError(f"{words} must be a 1d array: give the column itself")
     if others is not None:
         number_of = {group: number for number, group in enumerate(rule_groups)}
         labels = np.asarray(entries, object).tolist()
         return np.array([number_of.get(label, others) for label in labels], np.intp)
-    words = column_words("groups", title)
     return positions(label_column(entries, words), rule_groups, words, "groups not seen in fit")
 
 

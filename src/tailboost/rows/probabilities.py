@@ -12,10 +12,8 @@ from tailboost.core import (
     Labels,
     Table,
     check_indexes,
-    check_length,
     check_probabilities,
     coded,
-    in_class_order,
     label_column,
     n_rows_of,
 )
@@ -52,20 +50,10 @@ def stacked(
     if not probabilities:
         raise ValueError("probabilities must be a dict of at least one model, got {}")
     check_indexes(probabilities=probabilities)
-    n_rows = n_rows_of(probabilities)
-    P = np.full((n_rows, len(names), len(classes)), np.nan)
+    P = np.full((n_rows_of(probabilities), len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
         argument = f"probabilities[{name!r}]"
-        of_model = in_class_order(given, argument, classes)
-        # A single column is that of the second of two classes.
-        n_columns = np.shape(of_model)[1] if np.ndim(of_model) == 2 else 2
-        if n_columns != len(classes):
-            raise ValueError(
-                f"{argument} has {n_columns} columns, but there are {len(classes)} classes: "
-                "one column for each, in the order of `classes`"
-            )
-        check_length(of_model, argument, n_rows, "the table")
-        P[:, names.index(name)] = check_probabilities(of_model, argument, ROUNDED)
+        P[:, names.index(name)] = check_probabilities(given, argument, ROUNDED, classes)
     return P
 
 
@@ -81,22 +69,16 @@ def given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
     Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
     """
     y = given.labels
-    array = np.asarray(answers)
-    classes = np.unique(y)
-    check_length(array, "model", len(y), "y")
-    if array.ndim == 2:
-        array = np.asarray(in_class_order(answers, "model", classes))
-        if array.shape[1] != len(classes):
-            raise ValueError(
-                f"model has a column of probabilities for each of {array.shape[1]} labels, y "
-                f"has {len(classes)}; give the predicted labels instead"
-            )
-        return classes[check_probabilities(array, "model").argmax(axis=1)], classes
-    is_fraction = array.dtype.kind == "f" and y.dtype.kind in "biuf"
-    if is_fraction and ((array != np.floor(array)) & ~np.isin(array, y)).any():
+    if np.ndim(answers) == 2:
+        classes = np.unique(y)
+        return classes[
+            check_probabilities(answers, "model", classes=classes).argmax(axis=1)
+        ], classes
+    labels = label_column(answers, "model")
+    is_fraction = labels.dtype.kind == "f" and y.dtype.kind in "biuf"
+    if is_fraction and ((labels != np.floor(labels)) & ~np.isin(labels, y)).any():
         raise ValueError(
             "model holds numbers that are not labels of y. If they are probabilities, give "
             "labels, or probabilities of shape (n, K) with a column for each label"
         )
-    labels = label_column(array, "model")
     return labels, coded([*y.tolist(), *labels.tolist()], "y with the answers")[0]

@@ -121,7 +121,7 @@ class Rows:
             objects about these rows have different indexes.
         """
         X, y = unpack(X, y)
-        if hasattr(X, "predict"):
+        if hasattr(type(X), "predict"):
             raise TypeError(
                 f"X{suffix} is a model, {type(X).__name__}: the table comes after the model, and then y"
             )

@@ -39,6 +39,7 @@ from tailboost.core import (
     positions,
 )
 from tailboost.learners.scores import Scores
+from tailboost.learners.table import titles_of
 from tailboost.rates import Limit
 from tailboost.rows import Records, Rows, Seen, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of
@@ -344,9 +345,9 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
     model has no order, of their names.
     """
     table = as_table(X)
-    names = getattr(model, "feature_names_in_", None)
+    names = titles_of(model)
     # Without a number of features the model reads columns by name.
-    if names is None and not hasattr(model, "n_features_in_"):
+    if not names and not hasattr(model, "n_features_in_"):
         names = sorted(columns_of(table), key=str)
     return hash_rows(as_table(table, names), rounded=True)
 

@@ -23,6 +23,7 @@ from tailboost.core import (
     UselessRuleWarning,
     frozen_object,
     joined,
+    plain,
     warn_user,
 )
 from tailboost.rates import Counts, Limit, Rate, Strata
@@ -351,7 +352,7 @@ class Selection:
             column.kind,
             column.missing,
             None if self.models.columns_read else self.models.names[0],
-            group_column,
+            plain(group_column),
             last,
         )
 

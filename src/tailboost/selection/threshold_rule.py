@@ -27,6 +27,7 @@ from tailboost.core import (
     frozen_value,
     least_type,
     listed,
+    one_row,
     score_kind,
 )
 from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP
@@ -169,7 +170,7 @@ class ThresholdRule(StoredRule):
             If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used;
             if the default is no answer.
         """
-        table = as_pandas(score)
+        table = one_row(as_pandas(score), self.column)
         column, groups = self._read(table, groups)
         missing = self.missing
         if missing is None and default is not ...:
