@@ -123,11 +123,11 @@ def rate_words(
         is_above = above is not False and number > limit + ROUNDING
         return is_above, above is not True and number < limit - ROUNDING
 
-    digits = 2 + sum(n_rows >= least for least in _ROWS_OF_DIGITS)
-    shown = rounded_away(value, digits, above)
-    while digits < _MOST_DIGITS and side(shown) != side(value):
-        digits += 1
+    fewest = 2 + sum(n_rows >= least for least in _ROWS_OF_DIGITS)
+    for digits in range(fewest, _MOST_DIGITS + 1):
         shown = rounded_away(value, digits, above)
+        if side(shown) == side(value):
+            break
     return f"{100.0 * shown:z.{digits - 2}f} %" if in_percent else f"{shown:z.{digits}f}"
 
 

@@ -145,7 +145,8 @@ class Statistic(Limitable):
         return words.get(self.form, f"{self.rate}: {self.form}")
 
     def __repr__(self) -> str:
-        return repr(self.rate) if self.form == EACH else f"{self.form}({self.rate!r})"
+        is_one_number = self.compares or self.worst
+        return f"{self.form}({self.rate!r})" if is_one_number else repr(self.rate)
 
 
 @frozen_value
@@ -225,6 +226,11 @@ class Limit(Statistic):
         stated = tuple(numbers.items()) if by_name else numbers[None]
         return cls(form, rate, stated, in_percent=in_percent)
 
+    @property
+    def bound_of(self) -> dict[Name, float]:
+        """The bound of each named subgroup; the name None stands for all others."""
+        return dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
+
     def levels(self, names: list[Name]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,); 0 if the rates are compared.
 
@@ -232,7 +238,7 @@ class Limit(Statistic):
         """
         if self.compares:
             return np.zeros(len(names))
-        bound_of = dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
+        bound_of = self.bound_of
         unknown = sorted(bound_of.keys() - {None, *names}, key=str)
         if unknown:
             raise ValueError(
@@ -334,11 +340,10 @@ class Limit(Statistic):
 
     def __str__(self) -> str:
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
-        bounds = self.bound if isinstance(self.bound, tuple) else ((None, self.bound),)
-        others = " for the others" if len(bounds) > 1 else ""
+        others = " for the others" if len(self.bound_of) > 1 else ""
         words = [
             f"{stated_words(value, in_percent=self.in_percent)}{others if name is None else f' for {name}'}"
-            for name, value in bounds
+            for name, value in self.bound_of.items()
         ]
         return f"{self.rate}: {sense} {', '.join(words)}"
 
@@ -348,10 +353,9 @@ class Limit(Statistic):
         def words(value: float) -> str:
             return f"{100.0 * value:.15g}%" if self.in_percent else repr(value)
 
-        left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
-        right = self.bound
-        if isinstance(right, tuple):
-            right = f"{{{', '.join(f'{name!r}: {words(value)}' for name, value in right)}}}"
+        if isinstance(self.bound, tuple):
+            bounds = (f"{name!r}: {words(value)}" for name, value in self.bound)
+            bound = f"{{{', '.join(bounds)}}}"
         else:
-            right = words(right)
-        return f"{left} {self.sense.replace('≤', '<=').replace('≥', '>=')} {right}"
+            bound = words(self.bound)
+        return f"{super().__repr__()} {'<=' if self.sense == '≤' else '>='} {bound}"

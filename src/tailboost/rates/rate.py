@@ -273,8 +273,7 @@ class Rate(Limitable):
             if self.labels:
                 order = np.argsort([number_of(label, strata) for label in self.labels])
                 costs = costs[order][:, [*order, *range(K, costs.shape[1])]]
-            # A cost of deferral is left out without deferral; a missing one is 0.
-            top = np.pad(costs, ((0, 0), (0, 1)))[:, : strata.n_actions]
+            top = strata.costs_of_actions(costs)
         if self.complement:
             top = bottom - top
         return top, bottom

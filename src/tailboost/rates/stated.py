@@ -210,9 +210,9 @@ def as_objective(objective: Stated) -> Statistic:
     rate = objective.rate
     rate.refuse_uncounted()
     is_gain = rate.wanted == "≥"
-    is_family = not objective.worst and rate.by is not None
-    can_be_lowered = not rate.is_ratio or rate.kind in LOWERED_RATIOS
-    if (objective.worst and is_gain) or is_family or not can_be_lowered:
+    has_other_form = is_gain if objective.worst else rate.by is not None
+    falls_with_its_rows = rate.is_ratio and rate.kind not in LOWERED_RATIOS
+    if has_other_form or falls_with_its_rows:
         raise ValueError(
             f"{objective!r} is no objective, which must be a rate of all rows, or the "
             "largest(...) of a family, whose small values are better also where few rows have "

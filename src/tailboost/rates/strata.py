@@ -100,6 +100,10 @@ class Strata:
         K = self.n_classes
         return np.repeat(np.arange(K, dtype=least_type(K)), len(self.combinations))
 
+    def costs_of_actions(self, costs: Floats) -> Floats:
+        """Return costs by action. Without deferral its cost is left out; a missing one is 0."""
+        return np.pad(costs, ((0, 0), (0, 1)))[:, : self.n_actions]
+
     def place(self, column: int | None) -> Ints:
         """Return the number of the value of a column of groups in each stratum, shape (S,); 0 for None."""
         if column is None:
@@ -173,8 +177,7 @@ class Counts:
         titles, values = plain((names.titles, tuple(map(tuple, names.values))))
         strata = Strata(labels, titles, values, combinations, mass, size, defers)
         if costs is not None:
-            # A cost of deferral is left out without deferral; a missing one is 0.
-            costs = np.pad(costs, ((0, 0), (0, 1)))[:, : strata.n_actions]
+            costs = strata.costs_of_actions(costs)
             sums = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
             strata = replace(
                 strata,

@@ -44,13 +44,15 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
             for title in strata.columns
             for value, mask in axes[title]
         ]
+        axes[CELL] = [  # in the order of their groups
+            ((label, group), in_class & in_group)
+            for (group, in_group), (label, in_class) in product(axes[GROUP], axes[CLASS])
+        ]
     # None is everything from here on, also beside a column without a name, whose title is None.
     axes[EVERYTHING] = [(EVERYTHING, np.ones_like(strata.y, bool))]
 
-    # A subgroup has one value of each axis in `by`. Cells (class, group) are in the order of their groups.
+    # A subgroup has one value of each axis in `by`.
     crossed = by if isinstance(by, tuple) else (by,)
-    if by == CELL:
-        crossed = (GROUP, CLASS)
     try:
         members = [*product(*(axes[name] for name in crossed))]
     except KeyError as unknown:
@@ -58,13 +60,9 @@ def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
             f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
             f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
         ) from None
-    if by == CELL:
-        members = [each[::-1] for each in members]
-    names: list[Any] = [tuple(value for value, _ in each) for each in members]
+    names = [tuple(value for value, _ in each) for each in members]
     inside = [np.logical_and.reduce([mask for _, mask in each]) for each in members]
     masks = np.array(inside, bool).reshape(-1, len(strata.mass))
-    if by == CELL:
-        return names, masks
     if not isinstance(by, tuple):
         return [name for (name,) in names], masks
     existing = set()

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -358,12 +357,12 @@ def warn_of_other_groups(
 def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
     """Return which rows are in no group of the ``known`` names, and these groups with their rows in words."""
     entries = np.asarray(with_interval_names(column), object).ravel().tolist()
-    names = {
-        value: MISSING_GROUP if is_missing(value) else unit_name(value)
+    others = {
+        value: name
         for value in set(entries)
+        if (name := MISSING_GROUP if is_missing(value) else unit_name(value)) not in known
     }
-    group_of_row = [names[value] for value in entries]
-    is_other = np.array([group not in known for group in group_of_row], bool)
-    counts = Counter(compress(group_of_row, is_other))
+    is_other = np.array([value in others for value in entries], bool)
+    counts = Counter(others[value] for value in entries if value in others)
     words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)

@@ -123,9 +123,9 @@ class Ledger:
                         "fit or selection on other rows starts again"
                     )
                 recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
-            self.attempts = tuple(recorded.values())
+            self.attempts = attempts = tuple(recorded.values())
         # A repeated call may be followed by later attempts, which are none of its result.
-        return self.attempts[: list(recorded).index(attempt.key) + 1]
+        return attempts[: list(recorded).index(attempt.key) + 1]
 
 
 # -- records of a model ------------------------------------------------------------------------------------

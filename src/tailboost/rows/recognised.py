@@ -143,21 +143,17 @@ class Seen:
         Of scores ``score_labels`` are the labels of the columns, and ``rows``, as of `Rows.read`, have those
         of the rows: other names of them make no other rows.
         """
-        named = None
-        of_scores: Any = VALUES_ALONE
         if len(score_labels) and len(hashes):
             # Ledgers of earlier versions have rows of scores with the name of the label.
             by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
             named = replace(cls.of(by_name, use), of_scores=NAME_OF_LABEL)
             # Today they have the column of the label: whether it is one of the scored labels.
             is_other = [name not in score_labels for name in rows.classes.tolist()]
-            hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
-            of_scores = COLUMN_OF_LABEL
+            by_column = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
+            return replace(cls.of(by_column, use), of_scores=COLUMN_OF_LABEL, named=named)
         digests = np.sort((hashes >> 32).astype(np.uint32))
-        seen = cls(digests, use=use, of_scores=of_scores, named=named)
-        if len(digests) > MOST_DIGESTS:
-            return seen.up_to(int(digests[MOST_DIGESTS - 1]))
-        return seen
+        seen = cls(digests, use=use)
+        return seen.up_to(int(digests[MOST_DIGESTS - 1])) if len(seen) > MOST_DIGESTS else seen
 
     def __len__(self) -> int:
         return len(self.digests)

@@ -247,11 +247,9 @@ class Rows:
         Costs are checked. Raise ValueError for labels and groups that are not among those of the fit.
         """
         y = positions(self.classes, classes, f"y{suffix}")[self.y]
-        groups = self.groups
-        if self.names.titles:
-            groups = self.names.numbers_in(names, groups, f"groups{suffix}")
-        else:
+        if not self.names.titles:
             names = NO_GROUPS
+        groups = self.names.numbers_in(names, self.groups, f"groups{suffix}")
         costs = check_costs(self.costs, len(y), classes, f"costs{suffix}")
         return replace(
             self, y=y, classes=classes, groups=groups, names=names, costs=costs, words=words
