@@ -103,7 +103,7 @@ def check_probabilities(
     K = probabilities.shape[1]
     if classes is not None and len(classes) != K:
         raise ValueError(
-            f"{name} has {how_many(K, 'column')} of probabilities, but the labels are "
+            f"{name} has {how_many(K, 'column')} of probabilities, but the classes are "
             f"{classes.tolist()[:NAMES_SHOWN]}: give a column for each, or the answers; metrics take all "
             "labels by labels="
         )

@@ -129,12 +129,14 @@ def n_rows_of(X: Table) -> int:
         return X.shape[0]
     if isinstance(X, Mapping):
         n_rows = {name: n_rows_of(column) for name, column in X.items()}
-        if len({*n_rows.values()}) > 1:
+        n, *others = {*n_rows.values()} or {0}
+        if others:
             raise ValueError(f"a table has columns of different lengths: {n_rows!s:.200}")
-        return max(n_rows.values(), default=0)
-    with suppress(TypeError):  # a number has no length, nor has an array without dimensions
-        return len([X] if isinstance(X, str) else X)
-    return 1
+        return n
+    if not isinstance(X, str):
+        with suppress(TypeError):  # a number has no length, nor has an array without dimensions
+            return len(X)
+    return len(np.atleast_1d(np.asarray(X)))
 
 
 def take(X: Table, rows: Array) -> Any:
