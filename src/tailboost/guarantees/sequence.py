@@ -206,8 +206,8 @@ def rules_within_tighter(
             rule = plain.within(tighter)
             _, *terms = rule.program.terms  # the objective has no test
             rows = [
-                each.rows(rule.program.strata, rule.counts)[~np.isnan(limit.levels(each.names))]
-                for limit, each in zip(tighter, terms, strict=True)
+                each.rows(rule.strata, rule.counts)[~np.isnan(limit.levels(each.names))]
+                for limit, each in zip(rule.limits, terms, strict=True)
             ]
             if np.concatenate(rows).all():  # no rows certify no limit
                 yield rule
