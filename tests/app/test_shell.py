@@ -84,6 +84,11 @@ def test_commands_on_scores_answer_as_python(folder, tables):
     assert answers["prediction"].tolist() == rule.predict(tables["c"][["score"]]).tolist()
     assert answers["region"].tolist() == tables["c"]["region"].tolist()
 
+    for name in ("2026.01", "2026.02"):
+        tables["c"][int(name[-1]) - 1 :: 2].to_csv(f"{name}.csv")
+        shell(f"monitor rule.json {name}.csv --out months.json")
+    months = json.loads((folder / "months.json").read_text())["batches"]
+    assert [month["name"] for month in months] == ["2026.01", "2026.02"]
     shell("monitor rule.json c.csv")
     monitor = tb.Monitor(rule).add(**parts(tables["c"]), name="c")
     state = json.loads((folder / "rule.monitor.json").read_text())
@@ -362,7 +367,9 @@ def whole(tables, tmp_path_factory):
         ("rule tuned.json --sql --json", "--json"),
         ("monitor tuned.json b.csv", "certificate"),
         ("card tuned.json b.csv --out card.md", "card.md"),
-        ("card tuned.json b.csv --out card.html --monitor a.csv", "a.csv"),
+        ("card tuned.json b.csv --out card.html --monitor a.csv", "'a.csv' is no state"),
+        ("predict tuned.json a.csv --id prediction", "--id prediction"),
+        ("predict tuned.json a.csv --id region --id region", "--id region region"),
         ("predict groups.json other.csv", "'AF'"),
         ("tradeoff tuned.json", "tuned.json"),
         ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),

@@ -316,6 +316,14 @@ def predict(
     stored = Stored.read(model)
     classifier = stored.classifier
     of_models = stored.scores is None
+    names: list[str] = []
+    if of_models and hasattr(classifier, "predict_proba"):
+        names = [f"probability_{label}" for label in classifier.classes_]
+    columns = ["row", "prediction", "deferred", *names, *id]
+    if len({*columns}) < len(columns):
+        raise ValueError(
+            f"--id {' '.join(id)}: a column is named twice, or as one of the answers"
+        )
     rows = stored.rows(reader, data)
     features = rows.features
     options: dict[str, Any] = {}
@@ -337,8 +345,7 @@ def predict(
     answers["prediction"] = classifier.predict(read, **options)
     if defers:
         answers["deferred"] = answers["prediction"] == REVIEW
-    if of_models and hasattr(classifier, "predict_proba"):
-        names = [f"probability_{label}" for label in classifier.classes_]
+    if names:
         answers[names] = classifier.predict_proba(features).round(9)
     if out is None:
         yield reader.csv(answers).removesuffix("\n")
@@ -375,6 +382,8 @@ def _monitor_of(rule: Any, state: Path) -> tb.Monitor:
         return tb.Monitor(rule)
     try:
         return tb.Monitor.from_dict(json.loads(state.read_text("utf-8")), rule)
+    except json.JSONDecodeError:
+        raise ValueError(f"{str(state)!r} is no state of a monitor: it is not JSON") from None
     except ValueError as error:
         raise ValueError(f"{str(state)!r}: {error}") from None
 
@@ -405,7 +414,7 @@ def monitor(
     if id is not None:
         rows.columns([id])
         ids = reader.words(data, [id])[id]
-    batch = {**rows.beside, "id": ids, "name": data.name.partition(".")[0]}
+    batch = {**rows.beside, "id": ids, "name": data.stem}
     with held(state, 60.0):
         after = _monitor_of(stored.classifier, state).add(rows.features, labels, **batch)
         write_output(state, json.dumps(after.to_dict()))
