@@ -1,6 +1,7 @@
 """Model files by skops: what is stored, what is refused, and that files are written whole or not at all."""
 
 import ast
+import io
 import json
 import sys
 import warnings
@@ -183,11 +184,34 @@ def test_a_class_that_a_module_of_the_package_imports_is_refused(tmp_path):
         content = {name: old.read(name) for name in old.namelist()}
     forged = content["schema.json"].replace(b"sklearn.linear_model._logistic", b"tailboost.storage.models")
     content["schema.json"] = forged.replace(b'"LogisticRegression"', b'"BytesIO"')
+    content["tailboost.json"] = b'{"versions": {}, "notes": {}}'
     with zipfile.ZipFile(path, "w") as new:
         for name, part in content.items():
             new.writestr(name, part)
     with pytest.raises(ValueError, match=r"tailboost\.storage\.models\.BytesIO"):
         tb.load_model(path)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, X.shape[1]), (2,)])
+def test_an_edited_file_is_refused(shape, tmp_path):
+    """The threshold, the coefficients of the model, and the places of its labels."""
+    path = tmp_path / "m.model"
+    tb.save_model(certified(), path)
+    with zipfile.ZipFile(path) as old:
+        content = {name: old.read(name) for name in old.namelist()}
+    for name in content:
+        values = np.load(io.BytesIO(content[name])) if name.endswith(".npy") else None
+        if np.shape(values) == shape:
+            np.save(edited := io.BytesIO(), np.full(shape, 0.9) if shape == (1, 1) else -values[..., ::-1])
+            content[name] = edited.getvalue()
+    earlier = content | {"tailboost.json": b'{"versions": {}, "notes": {}}'}  # the rule is compared alone
+    for parts, fault in ((content, "changed after it was written"), (earlier, "another rule")):
+        with zipfile.ZipFile(path, "w") as new:
+            for name, part in parts.items():
+                new.writestr(name, part)
+        if parts is content or shape == (1, 1):
+            with pytest.raises(ValueError, match=fault):
+                assert tb.load_model(path).certificate_
 
 
 def test_what_cannot_be_stored_writes_nothing(tmp_path):

@@ -104,17 +104,47 @@ def test_an_edited_rule_is_an_error_and_read_without_its_certificate(rule_file, 
     assert rule.predict([0.2499], groups=group).tolist() == ["well"]
     assert rule.certificate_ is None
     edited.write_text(path.read_text().replace("\n ", "\n   "))  # another layout is no other rule
-    assert tb.load_rule(edited).certificate_.certified
+    rule = tb.load_rule(edited)
+    assert rule.certificate_.certified
+    rule.rule_.bands[0][1] = (0.95, "ill")
+    for use in (lambda: rule.certificate_, lambda: tb.Monitor(rule), lambda: tb.save_rule(rule, edited)):
+        with pytest.raises(ValueError, match="another rule"):
+            use()
 
 
-@pytest.mark.parametrize("edit", [{"by_group": "q"}, {"scores": ["q"]}, {"kind": "logit"}, {"missing": 0.5}])
-def test_a_file_whose_rule_reads_otherwise_is_an_error(rule_files, tmp_path, edit):
+@pytest.mark.parametrize("part", ["by_group", "scores", "kind", "missing", "labels"])
+@pytest.mark.parametrize("value", ["q", ["q"], ["well"], [], None, 0.5])
+def test_a_file_whose_rule_reads_otherwise_is_an_error(rule_files, tmp_path, part, value):
     path, _ = rule_files["g"]
     content = json.loads(path.read_text())
-    content["selection"] |= edit
+    content["selection"][part] = value if content["selection"][part] != value else "other"
     (tmp_path / "edited.json").write_text(json.dumps(content | {"certificate": None}))
-    with pytest.raises(ValueError, match="its rule reads"):
+    with pytest.raises(ValueError, match="is no rule file"):
         tb.load_rule(tmp_path / "edited.json")
+
+
+@pytest.mark.parametrize(
+    "edit", [{"selected_on": []}, {"groups": [["g", "a"]]}, {"attempts": 0}, {"ledger": {"attempts": []}}]
+)
+def test_edited_records_are_refused_and_earlier_files_have_no_digest(tmp_path, edit):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"s": rng.random(4_000), "g": rng.choice(["a", "b"], 4_000)})
+    y = np.where(rng.random(4_000) < table.s, "ill", "well")
+    tuned = tb.tune(tb.Scores("s", "ill"), table[:2000], y[:2000], groups=table[["g"]][:2000])
+    limits = ["miss(ill) <= 30%"]
+    rule = tb.calibrate(tuned, table[2000:], y[2000:], groups=table[["g"]][2000:], limits=limits)
+    path = tmp_path / "rule.json"
+    tb.save_rule(rule, path)
+    content = json.loads(path.read_text())
+    later = {**content["ledger"]["attempts"][0], "key": "later"}
+    path.write_text(json.dumps(content | {"ledger": {"attempts": [*content["ledger"]["attempts"], later]}}))
+    assert len(tb.load_rule(path).certificate_.attempts) == 1
+    path.write_text(json.dumps(content | edit))
+    with pytest.raises(ValueError, match="were edited"):
+        tb.load_rule(path)
+    del content["records"]
+    path.write_text(json.dumps(content))
+    assert tb.load_rule(path).certificate_.certified
 
 
 @pytest.mark.parametrize(("of", "cure"), [(8, "upgrade"), (6, "tune again"), ("x", "tune again")])

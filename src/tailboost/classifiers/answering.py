@@ -125,7 +125,7 @@ class AnsweringClassifier(OfAnyTable):
     def certificate_(self) -> Certificate | None:
         """The certificate of `tailboost.calibrate` for this rule; None without one.
 
-        Raise ValueError if a fitted model was changed after the selection, as by a fit of its own.
+        Raise ValueError if it or a fitted model was changed after the selection, as by a fit of its own.
         """
         check_is_fitted(self)
         self.evidence_.refuse_changed()
@@ -551,8 +551,7 @@ class AnsweringClassifier(OfAnyTable):
             self.by_group,
             {title: values.tolist() for title, values in groups},
             self.group_combinations_,
-            [[s.column_list, s.label_list, s.kind, s.missing] for s in models.columns_read],
-            models.logs,
+            models,
         )
         own = Known(evidence.records, score_labels=models.score_labels)
         return Decided(

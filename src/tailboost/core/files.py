@@ -71,7 +71,7 @@ def reading(what: str) -> Iterator[None]:
     """Turn errors in the form of a document into ValueErrors that name it."""
     try:
         yield
-    except (KeyError, TypeError, AttributeError, OverflowError) as failure:
+    except (LookupError, TypeError, AttributeError, OverflowError) as failure:
         raise ValueError(
             f"this is no {what}: a part is missing or has another form"
         ) from failure

@@ -3,8 +3,13 @@
 from tailboost.core import Document, frozen_object
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows import Records
+from tailboost.selection.door import rule_digest
 from tailboost.selection.identity import NOTHING, Identity, identity_of
 from tailboost.selection.selection import Engine, Selection, StoredSelection
+
+
+class ChangedError(ValueError):
+    """A model or a certified rule is not what it was when the rule was selected."""
 
 
 @frozen_object
@@ -30,13 +35,21 @@ class Evidence:
     identity: Identity = NOTHING
 
     def refuse_changed(self) -> None:
-        """Raise ValueError if a fitted model was changed after the selection, as by a fit of its own."""
+        """Raise `ChangedError` if a fitted model or a certified rule was changed after the selection."""
         digest = self.identity.digest
         if digest and identity_of(self.selection.models.fitted).digest != digest:
-            raise ValueError(
+            raise ChangedError(
                 "the fitted models were changed after the rule was selected, as by a fit of one "
                 "of estimators_: rates, limits and certificate are about the models before. "
                 "Tune or calibrate the new model, on rows that no fit had"
+            )
+        selection, certificate = self.selection, self.certificate
+        if certificate is None or isinstance(selection, Engine):
+            return
+        if certificate.rule not in (None, rule_digest(selection.written, selection.models)):
+            raise ChangedError(
+                "its certificate is about another rule: the rule was edited after the calibration. "
+                'Restore it, or have no certificate ("certificate": null in a rule file)'
             )
 
     # Copies and pickles of a model have contents of their own: some libraries write other bytes.

@@ -9,9 +9,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from types import MethodType
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -43,12 +44,15 @@ from tailboost.learners.table import titles_of
 from tailboost.rates import Limit
 from tailboost.rows import Records, Rows, Seen, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of
-from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection, StoredSelection
 
 # What may hold models, beside objects with `predict_proba`.
 HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
+
+# Digests of rules on models, by those of the rules alone: the outputs of many rows are read once.
+_DIGESTS: WeakKeyDictionary[Models, dict[str, str]] = WeakKeyDictionary()
 
 # -- what is read --------------------------------------------------------------------------------------------
 
@@ -69,10 +73,8 @@ class Decision:
         The groups of the selection data by column; None is the name of a column without one.
     combinations : sequence of tuple
         The combinations of several columns that occur.
-    scores : sequence
-        The columns that it reads; empty for models.
-    outputs : sequence of ndarray
-        Outputs of the models on the selection data, which make the scores if it reads no columns.
+    models : Models, optional
+        What makes the scores.
     """
 
     written: ThresholdRule | Rule | None = None
@@ -80,18 +82,29 @@ class Decision:
     by_group: bool | str = False
     groups: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     combinations: Sequence[tuple[Any, ...]] = ()
-    scores: Sequence[object] = ()
-    outputs: Sequence[Floats] = ()
+    models: Models | None = None
 
-    @cached_property
+    @property
     def digest(self) -> str | None:
-        """Digest of the rule and of what makes its scores; copies, pickles and files keep it."""
-        if self.written is None:
+        """That of `rule_digest`."""
+        if self.written is None or self.models is None:
             return None
-        of_rule = digest(repr((self.written.identity, self.scores)).encode())
-        if self.scores:
-            return of_rule
-        return digest(of_rule.encode(), *(each.tobytes() for each in self.outputs))
+        return rule_digest(self.written, self.models)
+
+
+def rule_digest(written: ThresholdRule | Rule, models: Models) -> str:
+    """Return the digest of a rule as it is now, with its columns of scores, or the outputs of models.
+
+    Copies, pickles and files keep it.
+    """
+    columns = [[s.column_list, s.label_list, s.kind, s.missing] for s in models.columns_read]
+    of_rule = digest(repr((written.identity, columns)).encode())
+    if columns:
+        return of_rule
+    known = _DIGESTS.setdefault(models, {})
+    if of_rule not in known:
+        known[of_rule] = digest(of_rule.encode(), *(each.tobytes() for each in models.logs))
+    return known[of_rule]
 
 
 #: The decision function of a model of another library, and of an array of answers.

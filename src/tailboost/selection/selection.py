@@ -324,7 +324,7 @@ class Selection:
 
     # -- the rule ----------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def on_score(self) -> ThresholdRule:
         """The rule of thresholds on the score; of several models on the log-odds of their average."""
         family = self.engine.family

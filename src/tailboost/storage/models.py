@@ -19,6 +19,7 @@ from tailboost.core import (
     warn_user,
     write_output,
 )
+from tailboost.rows import digest_of
 
 RECORD_FILE = "tailboost.json"  # its name in the archive of a model file
 # Classes of other libraries that hold plain numbers.
@@ -97,14 +98,17 @@ def save_model(
     """
     import skops.io  # which imports PyTorch where it is installed
 
+    from tailboost.guarantees.evidence import ChangedError
+
     if not hasattr(model, "fit"):
         raise TypeError(
             f"model must be a fitted model or a pipeline (save_rule writes a rule), got {model!r:.80}"
         )
     check_is_fitted(model)
-    record = {"versions": versions(), "notes": dict(notes or {})}
     try:
         content = BytesIO(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED))
+    except ChangedError:
+        raise
     except Exception as error:  # skops raises what a part meets
         raise TypeError(
             f"a part of this model has no form without code: {error}. Of a net, give a "
@@ -115,6 +119,8 @@ def save_model(
     except Exception as error:
         raise TypeError(f"load_model would refuse the file of this model: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
+        parts = _digest_of_parts(archive)
+        record = {"versions": versions(), "notes": dict(notes or {}), "content": parts}
         archive.writestr(RECORD_FILE, json.dumps(record))
     write_output(path, content.getvalue())
 
@@ -127,16 +133,21 @@ def read_notes(path: FilePath) -> Document:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no model file.
+        If the file is no model file, or was edited.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             document = json.loads(archive.read(RECORD_FILE))
+            parts = _digest_of_parts(archive)
+        if document.get("content", parts) != parts:  # older files have none
+            raise ValueError
         return {part: dict(document[part]) for part in ("versions", "notes")}
     except FileNotFoundError:
         raise
     except Exception:  # zipfile raises what a damaged file meets
-        raise ValueError(f"{str(path)!r} is no model file of tailboost") from None
+        raise ValueError(
+            f"{str(path)!r} is no model file of tailboost, or was changed after it was written"
+        ) from None
 
 
 def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
@@ -164,7 +175,8 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no model file, is damaged, or has types that are not trusted; the message names them.
+        If the file is no model file, was edited, is damaged, or has types that are not trusted, which the
+        message names.
 
     Warns
     -----
@@ -209,6 +221,13 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
             f"and load it with trusted={refused}"
         )
     return skops.io.loads(content, trusted=names)
+
+
+def _digest_of_parts(archive: zipfile.ZipFile) -> str:
+    """Return the digest of the parts of a model file beside its record, by their checksums."""
+    parts = {part.filename: part.CRC for part in archive.infolist()}
+    parts.pop(RECORD_FILE, None)
+    return digest_of(parts)
 
 
 def _is_known_class(name: str) -> bool:

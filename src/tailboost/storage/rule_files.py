@@ -22,7 +22,7 @@ from tailboost.core import (
     write_output,
 )
 from tailboost.rates import checked_limits
-from tailboost.rows import SELECTED_ON, Attempt, GroupNames, Ledger, Records, Seen
+from tailboost.rows import SELECTED_ON, Attempt, GroupNames, Ledger, Records, Seen, digest_of
 from tailboost.selection.rule import Rule, ThresholdRule
 
 # A new part of the file that may be absent is read by `get`, and needs no new format.
@@ -95,21 +95,30 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
         labels = labels[0]
     by_group = selection["by_group"]
     scores = Scores(columns, labels, kind=selection["kind"], missing=selection["missing"])
-    read = columns, scores.kind, scores.missing, by_group
+    read = columns, labels, scores.kind, scores.missing, by_group
     weights = {str(columns): 1.0}
     offsets = [0.0] * len(rule.classes)
     if isinstance(rule, Rule):
         weights = rule.weights
         offsets = rule.offsets
-    elif read != (rule.column, rule.kind, rule.missing, rule.group_column):
+    elif read != (
+        rule.column,
+        labels if rule.label is None else rule.label,  # earlier versions may not know it
+        rule.kind,
+        rule.missing,
+        rule.group_column,
+    ):
         raise ValueError(
-            "scores, kind, missing or by_group in it are not those that its rule reads"
+            "scores, labels, kind, missing or by_group in it are not those that its rule reads"
         )
     groups: dict[str, list[Any]] = {title: [] for title in selection["group"]}
     for title, group in content["groups"]:
         groups[title].append(group)
 
     # The certificate, and the attempts up to it; the ledger may have later ones.
+    now = _records_digest(content)
+    if content.get("records", now) != now:  # older files have none
+        raise ValueError("its groups or used rows were edited: restore the file")
     ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
     attempts = ledger.attempts[: content["attempts"]]
     limits = selection["limits"]
@@ -147,12 +156,14 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
     problem = classifier._problem(classifier._group_names)
     selected = StoredSelection(rule, models, problem, (rule.groups, by_group), notes)
     classifier.evidence_ = Evidence(selected, records, certificate)
-    if certificate is not None and certificate.rule != classifier.__tailboost__().rule.digest:
-        raise ValueError(
-            "its certificate is about another rule: the rule was edited after the "
-            'calibration. Restore the file, or set "certificate" to null in it'
-        )
+    classifier.evidence_.refuse_changed()
     return classifier
+
+
+def _records_digest(content: Document) -> str:
+    """Return the digest of the groups and used rows of a rule file; its ledger may have later attempts."""
+    attempts = content["ledger"]["attempts"][: content["attempts"]]
+    return digest_of({name: content[name] for name in ("groups", "selected_on")}, attempts)
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
@@ -237,4 +248,5 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
         "attempts": len(certificate.attempts) if certificate else 0,
         "ledger": {"attempts": [each.to_dict() for each in classifier.ledger_.attempts]},
     }
+    content["records"] = _records_digest(content)
     write_output(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
