@@ -3,7 +3,7 @@
 from tailboost.core import Document, frozen_object
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows import Records
-from tailboost.selection.door import rule_digest
+from tailboost.selection.door import Decision
 from tailboost.selection.identity import NOTHING, Identity, identity_of
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 
@@ -46,7 +46,7 @@ class Evidence:
         selection, certificate = self.selection, self.certificate
         if certificate is None or isinstance(selection, Engine):
             return
-        if certificate.rule not in (None, rule_digest(selection.written, selection.models)):
+        if certificate.rule != Decision(selection.written, models=selection.models).digest:
             raise ChangedError(
                 "its certificate is about another rule: the rule was edited after the calibration. "
                 'Restore it, or have no certificate ("certificate": null in a rule file)'

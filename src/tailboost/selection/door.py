@@ -74,7 +74,7 @@ class Decision:
     combinations : sequence of tuple
         The combinations of several columns that occur.
     models : Models, optional
-        What makes the scores.
+        What makes the scores: columns, or models with their outputs on the selection data.
     """
 
     written: ThresholdRule | Rule | None = None
@@ -86,25 +86,20 @@ class Decision:
 
     @property
     def digest(self) -> str | None:
-        """That of `rule_digest`."""
-        if self.written is None or self.models is None:
+        """Digest of the rule as it is now and of what makes its scores; copies, pickles and files keep it."""
+        models = self.models
+        if self.written is None or models is None:
             return None
-        return rule_digest(self.written, self.models)
-
-
-def rule_digest(written: ThresholdRule | Rule, models: Models) -> str:
-    """Return the digest of a rule as it is now, with its columns of scores, or the outputs of models.
-
-    Copies, pickles and files keep it.
-    """
-    columns = [[s.column_list, s.label_list, s.kind, s.missing] for s in models.columns_read]
-    of_rule = digest(repr((written.identity, columns)).encode())
-    if columns:
-        return of_rule
-    known = _DIGESTS.setdefault(models, {})
-    if of_rule not in known:
-        known[of_rule] = digest(of_rule.encode(), *(each.tobytes() for each in models.logs))
-    return known[of_rule]
+        columns = [
+            [s.column_list, s.label_list, s.kind, s.missing] for s in models.columns_read
+        ]
+        of_rule = digest(repr((self.written.identity, columns)).encode())
+        if columns:
+            return of_rule
+        known = _DIGESTS.setdefault(models, {})
+        if of_rule not in known:
+            known[of_rule] = digest(of_rule.encode(), *(each.tobytes() for each in models.logs))
+        return known[of_rule]
 
 
 #: The decision function of a model of another library, and of an array of answers.

@@ -163,7 +163,7 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
 def _records_digest(content: Document) -> str:
     """Return the digest of the groups and used rows of a rule file; its ledger may have later attempts."""
     attempts = content["ledger"]["attempts"][: content["attempts"]]
-    return digest_of({name: content[name] for name in ("groups", "selected_on")}, attempts)
+    return digest_of({}, content["groups"], content["selected_on"], attempts)
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
