@@ -696,19 +696,11 @@ def test_any_drop_of_the_validation_error_counts():
 
 
 OUTSIDE = {
-    "alpha": (20, 0, -0.1, "0.5", None),
-    "T": (0, -3, 2.5, "many"),
-    "eta": (0, -1, "paper"),
-    "beta": (0, "paper"),
-    "C": (0, -1),
-    "lambda_": (-0.1, "half", None),
-    "theta": (1, 1.2, -0.1),
-    "gamma": (0, 0.6, "large"),
-    "p": (0.4, 1.1),
-    "d": (0, 1.5),
-    "delta": (-1, "wide"),
+    "alpha": (20, 0, -0.1, "0.5", None), "T": (0, -3, 2.5, "many"), "eta": (0, -1, "paper"),
+    "beta": (0, "paper"), "C": (0, -1), "lambda_": (-0.1, "half", None), "theta": (1, 1.2, -0.1),
+    "gamma": (0, 0.6, "large"), "p": (0.4, 1.1), "d": (0, 1.5), "delta": (-1, "wide"),
     "confidence": (0, 1, 95),
-}
+}  # fmt: skip
 NAMED = {"alpha": 0.3, "lambda_": 0.5, "theta": 0.3, "gamma": 0.3}
 
 

@@ -22,15 +22,10 @@ def small_cnn(input_shape, n_classes, channels=8):
     colours, height, width = input_shape
     pixels = math.ceil(height / 4) * math.ceil(width / 4)
     return nn.Sequential(
-        nn.Conv2d(colours, channels, 5, stride=2, padding=2),
-        nn.ReLU(),
-        nn.Conv2d(channels, 2 * channels, 3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(2 * channels * pixels, 64),
-        nn.ReLU(),
-        nn.Linear(64, n_classes),
-    )
+        nn.Conv2d(colours, channels, 5, stride=2, padding=2), nn.ReLU(),
+        nn.Conv2d(channels, 2 * channels, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(),
+        nn.Linear(2 * channels * pixels, 64), nn.ReLU(), nn.Linear(64, n_classes),
+    )  # fmt: skip
 
 
 def bits(net):

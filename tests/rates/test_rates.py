@@ -82,19 +82,11 @@ def test_rates_with_deferred_rows_by_hand():
     answers = [1, 1, 0, 0, 0, 0, 0, 1, 1, 1]
     deferred = [False, False, False, True, False, False, False, False, False, True]
     by_hand = {
-        rates.error(): 3 / 10,
-        rates.miss(1): 1 / 4,
-        rates.recall(1): 3 / 4,
-        rates.false_alarm(1): 2 / 6,
-        rates.specificity(1): 4 / 6,
-        rates.selected(1): 4 / 10,
-        rates.precision(1): 2 / 4,
-        rates.npv(1): 3 / 4,
-        rates.deferred(): 2 / 10,
-        rates.answered_error(): 3 / 8,
-        rates.jaccard(1): 2 / 6,
-        rates.f_score(1): 2 / 4,
-    }
+        rates.error(): 3 / 10, rates.miss(1): 1 / 4, rates.recall(1): 3 / 4, rates.false_alarm(1): 2 / 6,
+        rates.specificity(1): 4 / 6, rates.selected(1): 4 / 10, rates.precision(1): 2 / 4,
+        rates.npv(1): 3 / 4, rates.deferred(): 2 / 10, rates.answered_error(): 3 / 8,
+        rates.jaccard(1): 2 / 6, rates.f_score(1): 2 / 4,
+    }  # fmt: skip
     for rate, expected in by_hand.items():
         assert rates.measure(rate, y, answers, deferred=deferred) == {None: pytest.approx(expected)}
     by_class = rates.measure(rates.deferred(by="class"), y, answers, deferred=deferred)

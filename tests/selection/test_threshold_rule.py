@@ -267,22 +267,17 @@ def test_missing_scores_are_refused_or_get_a_stated_level():
 @pytest.mark.parametrize(
     ("score", "words"),
     [
-        (tb.Scores("p"), "label"),
-        (tb.Scores("logit", "toxic"), "probabilities"),
-        (tb.Scores("p", "nontoxic"), "nontoxic"),
-        (tb.Scores("p", " Toxic"), "Toxic"),
-        (tb.Scores("q", "toxic"), "column"),
-        (tb.Scores(0, "toxic"), "column"),
-        (tb.Scores(TABLE["p"], "toxic"), "columns"),
-        (tb.Scores(["p", "logit"], ["ok"]), "columns"),
-        (tb.Scores("lang", "toxic"), "numbers"),
-        (tb.Scores(["p", "p"], ["ok", "toxic"]), "column"),
+        (tb.Scores("p"), "label"), (tb.Scores("logit", "toxic"), "probabilities"),
+        (tb.Scores("p", "nontoxic"), "nontoxic"), (tb.Scores("p", " Toxic"), "Toxic"),
+        (tb.Scores("q", "toxic"), "column"), (tb.Scores(0, "toxic"), "column"),
+        (tb.Scores(TABLE["p"], "toxic"), "columns"), (tb.Scores(["p", "logit"], ["ok"]), "columns"),
+        (tb.Scores("lang", "toxic"), "numbers"), (tb.Scores(["p", "p"], ["ok", "toxic"]), "column"),
         (tb.Scores(["p", "logit"], "toxic"), "label"),
         (tb.Scores(["p", "logit"], ["ok", "other"]), "toxic"),
         (tb.Scores("p", "toxic", kind="rank"), "kind"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_unclear_scores_are_refused(score, words):
     refused(lambda: tb.tune(score, TABLE[A], Y[A]), words)
 

@@ -106,16 +106,12 @@ def test_alpha_outside_its_range(alpha):
 @pytest.mark.parametrize(
     ("losses", "base", "message"),
     [
-        ([], None, "losses"),
-        ([[1.0]], None, "losses"),
-        ([1.0, np.nan], None, "losses"),
-        (["a"], None, "losses"),
-        ([1.0, 2.0], [1.0], "shape"),
-        ([1.0, 2.0], [1.0, -1.0], "base.*[Nn]egative"),
-        ([1.0, 2.0], [0.0, 0.0], "base.*zero"),
+        ([], None, "losses"), ([[1.0]], None, "losses"), ([1.0, np.nan], None, "losses"),
+        (["a"], None, "losses"), ([1.0, 2.0], [1.0], "shape"),
+        ([1.0, 2.0], [1.0, -1.0], "base.*[Nn]egative"), ([1.0, 2.0], [0.0, 0.0], "base.*zero"),
         ([1.0, 2.0], [np.inf, 0.0], "infinity|NaN|finite"),
     ],
-)
+)  # fmt: skip
 def test_bad_input(losses, base, message):
     with pytest.raises(ValueError, match=message):
         cvar(losses, 0.5, base)

@@ -68,8 +68,8 @@ def save_model(
     path : path
         The file. An existing file is replaced.
     notes : mapping, optional
-        JSON values to store with the model, such as the origin of the data. `read_notes` returns
-        them; a loaded model has none, so give them again to save it.
+        JSON values to store with the model, such as the origin of the data, which
+        `tailboost.storage.models.read_notes` returns. A loaded model has none, so give them again to save it.
     trusted : collection of str, optional
         Full names of classes and functions of the model that `load_model` will be told to trust.
 
