@@ -15,10 +15,10 @@ from tailboost.classifiers.one_batch import Batch, Parts
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Column,
-    Floats,
     Groups,
     InfeasibleLimitsError,
     Ints,
+    Mask,
     Model,
     NotCertifiedError,
     Stated,
@@ -351,9 +351,9 @@ def prices(
     y = counts.strata.y[counts.stratum]
     n_classes = counts.strata.n_classes  # also the action of deferral, which is no error
 
-    def errors(actions: Ints) -> Floats:
-        """Return 1.0 for each row with a wrong answer, otherwise 0.0."""
-        return ((actions != y) & (actions < n_classes))[votes] * 1.0
+    def errors(actions: Ints) -> Mask:
+        """Return which rows have a wrong answer."""
+        return ((actions != y) & (actions < n_classes))[votes]
 
     own = errors(counts.actions)
 
@@ -363,7 +363,8 @@ def prices(
         noise = None
         if not chose:
             # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
-            noise = float(np.sqrt((own - without).var() * len(own) + 2.0) / len(own))
+            squares = (own * 1.0 - without).var() * len(own) + 2.0
+            noise = float(np.sqrt(squares) / len(own))
         return Price(limit, float(own.mean()), float(without.mean()), noise)
 
     models = selection.models
