@@ -163,8 +163,9 @@ def random_numbers(hashes: Hashes) -> Floats:
         order = np.sort(first * n + np.argsort(hashes)) % n
         ranks[order] = np.arange(n) - first
         del order
-    of_table = _mix(hashes).sum()
-    return (hashes_of_pairs(hashes, ranks + of_table) >> 11) / 2.0**53
+    numbers = ranks
+    numbers += _mix(hashes).sum()  # of the whole table, in place: a table may be large
+    return (hashes_of_pairs(hashes, numbers) >> 11) / 2.0**53
 
 
 def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
