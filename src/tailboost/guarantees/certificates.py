@@ -205,7 +205,9 @@ class Certificate:
         if self.certified:
             return f"Certified {confidence} from {rows}: all limits hold together{doubt}"
         n = sum(bound.certified is True for bound in limited)
-        return f"Not certified: {n} of {len(limited)} limits {confidence} from {rows}{doubt}"
+        return (
+            f"Not certified: {n} of {len(limited)} limits hold {confidence} from {rows}{doubt}"
+        )
 
     def cells(self) -> Cells:
         """Return the table of bounds."""
