@@ -11,20 +11,16 @@ from tailboost.rows.groups import GroupNames
 
 NAMES = np.array(["no", "perhaps", "yes"])
 EVERY = [
-    rates.error(),
-    rates.error(by="cell") <= 0.3,
-    rates.miss("yes", by="sex") <= {"f": 0.3, None: 0.5},
-    rates.false_alarm(1, by=("class", "sex")) <= 0.25,
-    rates.gap(rates.selected(True, by="sex")) <= 0.02,
-    rates.ratio(rates.selected("it's > 50\\K\n", by=("sex", "race"))) >= 0.8,
-    rates.largest(rates.error(by="class")),
-    rates.cost([[0, 1, 0.5], [5, 0, 0.5]], by="group") <= 2,
-    rates.largest(rates.cost(by="sex")),
-    rates.deferred() <= 0.05,
-    rates.precision(-1.5) >= 0.6,
+    rates.error(), rates.error(by="cell") <= 0.3, rates.miss("yes", by="sex") <= {"f": 0.3, None: 0.5},
+    rates.false_alarm(1, by=("class", "sex")) <= 0.25, rates.gap(rates.selected(True, by="sex")) <= 0.02,
+    rates.ratio(rates.selected("it's > 50\\K\n", by=("sex", "race"))) >= 0.8, rates.deferred() <= 0.05,
+    rates.largest(rates.error(by="class")), rates.cost([[0, 1, 0.5], [5, 0, 0.5]], by="group") <= 2,
+    rates.largest(rates.cost(by="sex")), rates.precision(-1.5) >= 0.6,
     rates.answered_error(by="race") <= {("a", "b"): 0.1, 3: 0.2},
-    rates.as_objective(rates.recall("yes")).rate <= 0.3,
-]
+    rates.as_objective(rates.recall("yes")).rate <= 0.3, rates.error(by="g") <= {"a=30%": 0.3},
+    rates.error(by="g") <= {"≤ 5%": 0.3, '≥ 1%"': 0.2}, rates.miss("=5%", by="a, b") <= {"x#\\=\n{5%}": 0.3},
+    *rates.checked_limits([rates.miss(1) <= 1 / 3, rates.error() <= "30%"]),
+]  # fmt: skip
 
 
 def test_rates_of_weighted_rows_by_hand():
@@ -154,7 +150,8 @@ def test_a_rate_is_the_mean_of_its_samples():
 
 @pytest.mark.parametrize("rate", EVERY, ids=repr)
 def test_rates_are_values(rate):
-    assert rates.parse(repr(rate)) == rate
+    read = rates.parse(repr(rate))
+    assert (read, repr(read)) == (rate, repr(rate))
     again = pickle.loads(pickle.dumps(rate))
     again.__setstate__({**vars(rate), "is_ratio": None, "compares": None})  # a file of another version
     assert {"is_ratio", "compares"}.isdisjoint(vars(again))
@@ -176,6 +173,8 @@ def test_rates_are_values(rate):
             rates.error(("sex", "race")) <= {("f", 1): 0.3, None: 0.5},
             None,
         ),
+        ("error(g) <= {'a=b': 7%, 'c': .2}", rates.error("g") <= {"a=b": 0.07, "c": 0.2},
+         "error by g: at most 7 % for a=b, 20 % for c"),
         ("cost([[0, 1], [5, 0]])", rates.cost([[0, 1], [5, 0]]), "mean cost"),
         ("tail(10%) ≤ 0.3", rates.tail(0.1) <= 0.3, "expected error of the worst 10 % of rows: at most 0.3"),
         (
@@ -213,7 +212,7 @@ error(by=class) <= {a: 2} | error(by=class) <= {a: .2, a: .3} | error() <=  | mi
 largest(error(by=sex)) <= .1 | error() <= yes | error() <= .1 <= .2 | error(by=sex, by=race)
 error() = .1 | error() < .1 | selected(yes no) | miss(1, by=Fam. Stand) <= 2%
 miss(sexual/minors) <= 2% | error(by=class) <= {>50K: 5%} | error(by=class) <= {ja nein: .3}
-error() <= 1 - .5 | gap(precision(1, by=sex)) <= .1 | __import__('os') | error(**{})
+error() <= 1 - .5 | gap(precision(1, by=sex)) <= .1 | __import__('os') | error(**{}) | error() <= {**a}
 error([x for x in y]) | cost([[0, 1]]) | error() <= 1e999
 """
 

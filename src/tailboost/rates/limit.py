@@ -348,10 +348,12 @@ class Limit(Statistic):
         return f"{self.rate}: {sense} {', '.join(words)}"
 
     def __repr__(self) -> str:
-        """Return the limit as a text for `parse`, in percent if stated so."""
+        """Return the limit as a text for `parse`, in percent if stated so, and this is exact."""
 
         def words(value: float) -> str:
-            return f"{100.0 * value:.15g}%" if self.in_percent else repr(value)
+            percent = f"{100.0 * value:.15g}"
+            is_exact = self.in_percent and float(percent) / 100 == value
+            return f"{percent}%" if is_exact else repr(value)
 
         if isinstance(self.bound, tuple):
             bounds = (f"{name!r}: {words(value)}" for name, value in self.bound)

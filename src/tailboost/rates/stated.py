@@ -18,15 +18,20 @@ from tailboost.rates.strata import Counts
 # Objectives whose denominator depends on the answers. By other such ratios a rule is best that counts hardly
 # any row, as by the precision of a label that it rarely answers.
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
-# A piece of text that Python writes in another way: a rate alone, which is a call there. Outside of quotes
-# also a percentage, the column of the classes, a sign, deferral.
+# A rate alone, which is a call in Python, a text in quotes, or a piece that Python writes in another way.
 _PIECE = re.compile(
     r"""^(?P<alone>\w+|human\ review)\s*(?=[<>≤≥]|$)
       | '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*"
-      | (?P<percent>\d+\.?\d*|\.\d+) \s* % (?![\w.]) | \bclass\b | [≤≥] | \bhuman\ review\b""",
+      | [%≤≥] | \bclass\b | \bhuman\ review\b""",
     re.VERBOSE,
 )
-_IN_PYTHON = {"class": "'class'", "≤": "<=", "≥": ">=", "human review": "'human review'"}
+_IN_PYTHON = {
+    "%": "* percent",
+    "≤": "<=",
+    "≥": ">=",
+    "class": "'class'",
+    "human review": "'human review'",
+}
 _EXAMPLE = (
     "write for example 'miss(1, by=sex) <= 30%', with quotes around names that have other signs"
 )
@@ -79,11 +84,6 @@ def parse(text: str) -> Rate | Statistic | Limit:
         raise ValueError(f"{text!r:.120}: {failure}; {_EXAMPLE}") from None
     if not isinstance(stated, (Rate, Statistic)):
         raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
-    if isinstance(stated, Limit):
-        bound = re.split("[=≤≥]", text)[-1]
-        return replace(
-            stated, in_percent=any(piece["percent"] for piece in _PIECE.finditer(bound))
-        )
     return stated
 
 
@@ -91,8 +91,6 @@ def _as_python(piece: re.Match[str]) -> str:
     """Return a piece of text in Python's syntax."""
     if piece["alone"]:
         return f"{piece['alone'].replace('human review', 'deferred')}()"
-    if piece["percent"]:
-        return repr(float(piece["percent"]) / 100)
     return _IN_PYTHON.get(piece[0], piece[0])
 
 
@@ -106,12 +104,14 @@ def _value(node: Any) -> Any:
             return node.id
         case ast.List() | ast.Tuple():
             return tuple(map(_value, node.elts))
-        case ast.Dict():
+        case ast.Dict() if None not in node.keys:
             bounds = dict(zip(map(_value, node.keys), map(_value, node.values), strict=True))
             if len(bounds) == len(node.keys):
                 return bounds
         case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
             return ast.literal_eval(node)
+        case ast.BinOp(number, ast.Mult(), ast.Name("percent")):
+            return _value(number) / 100
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
             named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
             return FUNCTIONS[name](*map(_value, node.args), **named)
@@ -119,16 +119,17 @@ def _value(node: Any) -> Any:
             rate = _value(node.right)
             if isinstance(rate, Rate) and rate.wanted == "≥":
                 return replace(rate, complement=True)
-        case ast.Compare(ast.Call() | ast.BinOp(), [ast.LtE() | ast.GtE()], [right]):
+        case ast.Compare(
+            ast.Call() | ast.BinOp(op=ast.Sub()), [ast.LtE() | ast.GtE() as sign], [right]
+        ):
             limited = _value(node.left)
             bound = _value(right)
-            if isinstance(node.ops[0], ast.GtE):
-                return limited >= bound
-            limit = limited <= bound
+            limit = limited >= bound if isinstance(sign, ast.GtE) else limited <= bound
             # Who writes 1, and not 1.0, may mean one percent.
-            if repr(bound) == "1" and limit.rate.quantity != "cost":
+            if limit.sense == "≤" and repr(bound) == "1" and limit.rate.quantity != "cost":
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            return limit
+            in_percent = any(isinstance(part, ast.Mult) for part in ast.walk(right))
+            return replace(limit, in_percent=in_percent)
         case ast.Compare(ops=[ast.Lt() | ast.Gt() | ast.Eq()]):
             raise ValueError("the sign of a limit is <= or >=")
         case ast.BinOp(ast.Name(), _, ast.Name()):
