@@ -223,7 +223,7 @@ def test_a_certified_rule_passes_the_test_of_its_rows(kind, by, free):
     before = as_rows(labels, free.predict(new, groups=new_groups), new_groups)
     values = [value(kind, by, name, before) for name in ([None] if by is None else ["f", "m"])]
     rate = rate_of(kind, by)
-    grows = rate.wanted == "≥" or kind in ("precision", "npv", "representation")
+    grows = rate.better == "≥" or kind in ("precision", "npv", "representation")
     limit = rate >= min(values) - 0.12 if grows else rate <= max(values) + 0.12
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -290,8 +290,8 @@ def test_rates_of_right_answers_are_better_if_large(kind):
         for is_right in (True, False)
     )
     rate = rate_of(kind, "g")
-    assert rate.wanted == {(True, True): "", (True, False): "≥"}.get((right, wrong), "≤")
-    assert replace(rate, complement=True).wanted == "≤"
+    assert rate.better == {(True, True): "", (True, False): "≥"}.get((right, wrong), "≤")
+    assert replace(rate, complement=True).better == "≤"
 
 
 def test_an_unknown_kind_makes_no_rate():

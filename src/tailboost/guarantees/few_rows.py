@@ -73,7 +73,7 @@ def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
     # A kind of subgroups: whether rows of each class count, and what divides these rows.
     kinds = set()
     for limit in limits:
-        _, among = limit.rate.tables(strata)
+        _, among = limit.rate.numerator_and_denominator(strata)
         is_across = limit.rate.kind == "representation"
         kinds.add((tuple(among.max(axis=1)), None if is_across else limit.rate.by))
     counted_by_class, divisions = zip(*kinds, strict=True)

@@ -136,7 +136,7 @@ def method_for(rate: Rate, fresh: Fresh) -> str:
     if mean.matrix is None:
         has_two_values = mean.quantity == "share"
     else:
-        costs, _ = mean.tables(fresh.answered.strata)
+        costs, _ = mean.numerator_and_denominator(fresh.answered.strata)
         has_two_values = len(np.unique(costs)) <= 2
     # The expected loss of drawn answers may have any value.
     return EXACT if has_two_values and not (rate.loss and fresh.drawn is not None) else BETTING
@@ -212,7 +212,7 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
     possible = written.actions_in(column, group)
-    counted, among = rate.tables(fresh.answered.strata)
+    counted, among = rate.numerator_and_denominator(fresh.answered.strata)
     answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
     may_count = (among > 0) & np.array([answer in possible for answer in answers])
     values = counted[may_count] / among[may_count]

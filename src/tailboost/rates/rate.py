@@ -7,6 +7,7 @@ costs. A family has the same rate in each of several subgroups.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy as np
 from tailboost.core import (
     NAMES_SHOWN,
     Floats,
-    Ints,
     Mask,
     Name,
     Names,
@@ -117,8 +117,8 @@ class Rate(Limitable):
     name : str, optional
         Printed name, as the pairs; that of a `custom` rate is text, another one is a format of the fields.
     better : str, optional
-        Sign of a limit that asks for better answers, as the pairs: "≤" or "≥", empty if neither does, and
-        empty for a `custom` rate, see ``wanted``.
+        Sign of a limit that asks for better answers, as the pairs: "≤" or "≥", empty if neither does. Small
+        values of a `custom` rate are better if it counts wrong answers by name alone.
     """
 
     kind: str
@@ -141,8 +141,15 @@ class Rate(Limitable):
         by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
+        are_faults = all(
+            label is not None and answer not in (None, HUMAN_REVIEW, label)
+            for label, answer in self.counted
+        )
+        of_kind = KINDS.get(self.kind, {"better": "≤" if are_faults else ""})
+        if self.complement:
+            of_kind = of_kind | {"better": "≤"}
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
-        vars(self).update(KINDS.get(self.kind, {}), label=checked_label(self.label), by=by)
+        vars(self).update(of_kind, label=checked_label(self.label), by=by)
         if self.label is None and "{label}" in self.name:
             raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
 
@@ -172,7 +179,8 @@ class Rate(Limitable):
         """
         matrix = (self.loss or self).matrix
         answers = {answer for _, answer in self.among} - {None}
-        defers = self.better != "≥" and HUMAN_REVIEW in [answer for _, answer in self.counted]
+        counts_deferred = HUMAN_REVIEW in [answer for _, answer in self.counted]
+        defers = counts_deferred and self.better != "≥" and not self.complement
         if matrix:  # the last column is the cost of deferral
             defers = len(matrix[0]) > len(matrix)
         is_needed = {
@@ -182,22 +190,6 @@ class Rate(Limitable):
             "mask": defers or HUMAN_REVIEW in answers or len(answers) > 1,
         }
         return tuple(name for name, needed in is_needed.items() if needed)
-
-    @cached_property
-    def wanted(self) -> str:
-        """The sign of a limit that asks for better answers, "≤" or "≥"; empty if neither does.
-
-        Small values of a custom rate are better if it counts wrong answers by name alone.
-        """
-        if self.complement:
-            return "≤"
-        if self.kind != "custom":
-            return self.better
-        are_faults = all(
-            label is not None and answer not in (None, HUMAN_REVIEW, label)
-            for label, answer in self.counted
-        )
-        return "≤" if are_faults else ""
 
     @cached_property
     def quantity(self) -> str:
@@ -233,29 +225,25 @@ class Rate(Limitable):
 
     # -- counts --------------------------------------------------------------------------------------
 
-    def tables(self, strata: Strata) -> tuple[Floats, Floats]:
-        """Return numerator and denominator by class and action, shape (K, A) each.
+    def numerator_and_denominator(self, strata: Strata) -> tuple[Floats, Floats]:
+        """Return what counts in the numerator and the denominator by class and action, shape (K, A) each.
 
         Raise ValueError if a label is unknown, or costs do not fit the classes.
         """
         K = strata.n_classes
-        classes, actions = np.indices((K, strata.n_actions))
-        own = classes if self.label is None else number_of(self.label, strata)
-
-        def are(numbers: Ints, part: Name) -> Mask:
-            """Return where classes or actions are a part of a pair."""
-            if part is None:
-                return numbers >= 0
-            if part == OTHER:
-                return (numbers != own) & (numbers < K)
-            if part == LABEL:
-                return numbers == own
-            return numbers == (K if part == HUMAN_REVIEW else number_of(part, strata))
-
+        numbers = np.indices((K, strata.n_actions))  # of the class, and of the action
+        own = numbers[0] if self.label is None else number_of(self.label, strata)
+        # Where class and action are a part of a pair.
+        are: dict[Name, Mask] = {
+            None: numbers >= 0,
+            LABEL: numbers == own,
+            OTHER: (numbers != own) & (numbers < K),
+            HUMAN_REVIEW: numbers == K,
+        }
+        for part in {*chain(*self.counted, *self.among)}.difference(are):
+            are[part] = numbers == number_of(part, strata)
         counted, among = (
-            np.array(
-                [are(classes, label) & are(actions, answer) for label, answer in pairs], float
-            )
+            np.array([are[label][0] & are[answer][1] for label, answer in pairs], float)
             for pairs in (self.counted, self.among)
         )
         top = counted.max(axis=0)
@@ -290,9 +278,9 @@ class Rate(Limitable):
                 f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate "
                 "and the command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
             )
-        names, is_in_subgroup = subgroups_of(strata, self.by)
-        is_inside = is_in_subgroup[:, :, None]  # shape (m, S, 1)
-        numerator, denominator = self.tables(strata)
+        subgroups = subgroups_of(strata, self.by)
+        is_inside = np.array([*subgroups.values()])[:, :, None]  # shape (m, S, 1)
+        numerator, denominator = self.numerator_and_denominator(strata)
         top = is_inside * numerator[strata.y]
         # A representation is among the rows of all subgroups.
         bottom = (is_inside | (self.kind == "representation")) * denominator[strata.y]
@@ -309,7 +297,7 @@ class Rate(Limitable):
             top = np.hstack([none, top] if has_own_costs else [top, none])
             bottom = np.hstack([bottom, none])
         # The scale is a divisor, also if all costs are 0.
-        return Terms(names, top, bottom, mass, low, high, max(TINY, abs(low), abs(high)))
+        return Terms([*subgroups], top, bottom, mass, low, high, max(TINY, abs(low), abs(high)))
 
     def samples(self, answered: Counts, shares: Floats | None = None) -> list[Sample]:
         """Return the rows of each subgroup with their values; the rate is the mean of the values.

@@ -117,7 +117,7 @@ def _value(node: Any) -> Any:
             return FUNCTIONS[name](*map(_value, node.args), **named)
         case ast.BinOp(ast.Constant(1), ast.Sub(), ast.Call()):
             rate = _value(node.right)
-            if isinstance(rate, Rate) and rate.wanted == "≥":
+            if isinstance(rate, Rate) and rate.better == "≥":
                 return replace(rate, complement=True)
         case ast.Compare(
             ast.Call() | ast.BinOp(op=ast.Sub()), [ast.LtE() | ast.GtE() as sign], [right]
@@ -181,7 +181,7 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
         if to_keep:
             rate = limit.rate
             rate.refuse_uncounted()
-            if rate.wanted not in ("", limit.sense) and not limit.compares:
+            if rate.better not in ("", limit.sense) and not limit.compares:
                 raise ValueError(
                     f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
                 )
@@ -210,7 +210,7 @@ def as_objective(objective: Stated) -> Statistic:
         )
     rate = objective.rate
     rate.refuse_uncounted()
-    is_gain = rate.wanted == "≥"
+    is_gain = rate.better == "≥"
     has_other_form = is_gain if objective.worst else rate.by is not None
     falls_with_its_rows = rate.is_ratio and rate.kind not in LOWERED_RATIOS
     if has_other_form or falls_with_its_rows:

@@ -7,7 +7,7 @@ values (`Sample`).
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress, product
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -22,56 +22,57 @@ GROUP = "group"
 CELL = "cell"
 
 
-def subgroups_of(strata: Strata, by: Name) -> tuple[list[Name], Mask]:
-    """Return the names of the m subgroups of ``by``, and a mask of the strata in each, shape (m, S).
+def subgroups_of(strata: Strata, by: Name) -> dict[Name, Mask]:
+    """Return the mask of the strata of each of the m subgroups of ``by``, shape (S,), by name.
 
     Of several columns, the name of a group has the column and the value: two columns may have the same
     values. The subgroups of a tuple are the combinations with rows or known to exist, and their names are
     tuples of a value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
     """
-    # The values of each axis, a column of groups or the classes, with the masks of their strata.
-    numbers = np.tile(strata.combinations.T, strata.n_classes)  # of values, shape (c, S)
-    axes: dict[Name, Any] = {
-        title: [(group, number == k) for k, group in enumerate(groups)]
-        for title, groups, number in zip(strata.columns, strata.values, numbers, strict=True)
+    classes = {label: strata.y == k for k, label in enumerate(strata.classes)}
+    columns = {
+        title: {group: strata.place(j) == k for k, group in enumerate(strata.values[j])}
+        for j, title in enumerate(strata.columns)
     }
-    axes[CLASS] = [(label, strata.y == k) for k, label in enumerate(strata.classes)]
     if by in (GROUP, CELL):
-        if not strata.columns:
+        if not columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        axes[GROUP] = [
-            (value if len(strata.columns) == 1 else (title, value), mask)
-            for title in strata.columns
-            for value, mask in axes[title]
-        ]
-        axes[CELL] = [  # in the order of their groups
-            ((label, group), in_class & in_group)
-            for (group, in_group), (label, in_class) in product(axes[GROUP], axes[CLASS])
-        ]
-    # None is everything from here on, also beside a column without a name, whose title is None.
-    axes[EVERYTHING] = [(EVERYTHING, np.ones_like(strata.y, bool))]
+        groups = {
+            group if len(columns) == 1 else (title, group): in_group
+            for title, in_groups in columns.items()
+            for group, in_group in in_groups.items()
+        }
+        if by == GROUP:
+            return groups
+        return {
+            (label, group): in_group & in_class
+            for group, in_group in groups.items()
+            for label, in_class in classes.items()
+        }
 
-    # A subgroup has one value of each axis in `by`.
-    crossed = by if isinstance(by, tuple) else (by,)
-    try:
-        members = [*product(*(axes[name] for name in crossed))]
-    except KeyError as unknown:
-        raise ValueError(
-            f"by={unknown.args[0]!r}: groups= has no column of this name; there are "
-            f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
-        ) from None
-    names = [tuple(value for value, _ in each) for each in members]
-    inside = [np.logical_and.reduce([mask for _, mask in each]) for each in members]
-    masks = np.array(inside, bool).reshape(-1, len(strata.mass))
+    # None is everything, also beside a column without a name, whose title is None.
+    everything = {EVERYTHING: np.ones_like(strata.y, bool)}
+    members: dict[Name, Any] = columns | {CLASS: classes, EVERYTHING: everything}
+    for name in by if isinstance(by, tuple) else [by]:
+        if name not in members:
+            raise ValueError(
+                f"by={name!r}: groups= has no column of this name; there are "
+                f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
+            )
     if not isinstance(by, tuple):
-        return [name for (name,) in names], masks
-    existing = set()
-    for groups, label in product(strata.known, strata.classes):
-        value_of = dict(zip(strata.columns, groups, strict=True))
+        return members[by]
+    known = set()
+    for groups_of_columns, label in product(strata.known, strata.classes):
+        value_of = dict(zip(strata.columns, groups_of_columns, strict=True))
         value_of |= {CLASS: label, EVERYTHING: EVERYTHING}
-        existing.add(tuple(map(value_of.get, by)))
-    exists = (masks @ strata.mass > 0.0) | [name in existing for name in names]
-    return [*compress(names, exists)], masks[exists]
+        known.add(tuple(map(value_of.get, by)))
+    crossed: dict[Name, Mask] = {}
+    for values in product(*(members[name] for name in by)):
+        masks = [members[name][value] for name, value in zip(by, values, strict=True)]
+        mask = np.logical_and.reduce(masks)
+        if mask @ strata.mass > 0.0 or values in known:
+            crossed[values] = mask
+    return crossed
 
 
 def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:
