@@ -57,13 +57,10 @@ def coded(
         If the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
     """
     values = with_interval_names(values)
-    code_of_row: Any = slice(None)
+    entry_of_row: Any = slice(None)  # by default each row has an entry
     # Of a million rows categories and text of pandas take .02 seconds, objects .1.
     if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
-        codes, distinct = values.factorize()
-        if codes.min(initial=0) >= 0:  # −1 is a missing entry, which is refused below
-            values = np.asarray(distinct)
-            code_of_row = codes
+        entry_of_row, values = values.factorize(use_na_sentinel=False)
 
     # One dimension; NumPy would turn 1 beside "a" into "1".
     array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
@@ -79,7 +76,6 @@ def coded(
         raise ValueError(f"{name} has no rows (0 samples)")
 
     entries = array
-    entry_of_row: Any = slice(None)  # an array of numbers has an entry for each row
     missing: Any = np.False_
     n_kinds = 1
     if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
@@ -90,14 +86,15 @@ def coded(
             (_,) = entries.shape  # entries that are tuples make a table
         except (TypeError, ValueError):
             raise ValueError(f"{name} must have a number or text in each row") from None
-        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))
+        numbers = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))
+        entry_of_row = numbers[entry_of_row]
         missing = np.array([*map(is_missing, number_of)])
         n_kinds = len({isinstance(entry, str) for entry in number_of})
     if entries.dtype.kind == "f":
         missing = ~np.isfinite(entries)
 
     if missing.any():
-        missing = missing[entry_of_row][code_of_row]
+        missing = missing[entry_of_row]
         raise ValueError(
             f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
             f"missing or infinite (first in row {missing.argmax()}, counted from 0); {remedy}"
@@ -113,7 +110,7 @@ def coded(
     names, number_of_entry = distinct_and_numbers(entries)
     if target and names.dtype.kind == "U" and not np.char.strip(names).all():
         raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
-    return names, number_of_entry[entry_of_row][code_of_row]
+    return names, number_of_entry[entry_of_row]
 
 
 def distinct_and_numbers(values: Array) -> tuple[Array, Ints]:

@@ -85,8 +85,9 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
         if n:
             estimate = worst_mean(rate, sample.values) if rate.loss else sample.mean
         if n and level is not None and lower < upper:
-            if "≥" in sides:  # by an upper bound on the complement
-                lower += upper - upper_bound(rate, sample.mirrored, level, method)
+            if "≥" in sides:
+                of_complement = upper_bound(rate, sample.mirrored, level, method)
+                lower = sample.low + (sample.high - of_complement)
             if "≤" in sides:
                 upper = upper_bound(rate, sample, level, method)
         bound = CertifiedBound(

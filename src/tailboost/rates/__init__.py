@@ -3,6 +3,10 @@
 A rate is a ratio of counts of rows by true label and answer, or a mean of their costs or losses. The same
 expression serves as objective, limit, report and certificate. Rates are values: they compare equal, and can
 be hashed, pickled and written as text.
+
+`rate` has the rates, `make` the functions that make them, `limit` gaps, ratios and limits, and `stated`
+their grammar as text. `strata` and `subgroups` have what is counted. `bounds` has confidence bounds, and is
+imported by its own name.
 """
 
 # The error of limits that no rule keeps: a user who catches it looks for it here.

@@ -85,12 +85,17 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
 
     −0 equals 0, and all NaN are equal.
     """
-    if getattr(column.dtype, "kind", "O") not in "fiub":
-        values = column.tolist()
-        word_of_value = {value: _word(value, kept_bits) for value in dict.fromkeys(values)}
-        return np.fromiter(map(word_of_value.__getitem__, values), np.uint64, len(values))
-    if hasattr(column, "iloc"):
-        column = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if getattr(column.dtype, "kind", "O") in "fiub":
+        if hasattr(column, "iloc"):
+            column = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return _words_of_numbers(column, kept_bits)
+    values = column.tolist()
+    word_of_value = {value: _word(value, kept_bits) for value in dict.fromkeys(values)}
+    return np.fromiter(map(word_of_value.__getitem__, values), np.uint64, len(values))
+
+
+def _words_of_numbers(column: Column, kept_bits: int | None) -> Hashes:
+    """Return numbers as `_words`."""
     with np.errstate(over="ignore"):  # float32 has a smaller range
         numbers = np.array(column, np.float32 if kept_bits else np.float64) + 0  # −0 becomes 0
     numbers[np.isnan(numbers)] = np.nan  # NaN has many bit patterns
@@ -108,7 +113,7 @@ def _word(value: Any, kept_bits: int | None) -> int:
     with suppress(TypeError, ValueError, OverflowError):
         if kept_bits is not None or not isinstance(value, str):
             number = np.nan if is_missing(value) else float(value)
-            return int(_words(np.array([number]), kept_bits)[0])
+            return int(_words_of_numbers(np.array([number]), kept_bits)[0])
     if kept_bits is not None and (isinstance(value, str) or hasattr(value, "isoformat")):
         value = str(value).removesuffix(" 00:00:00")  # a date or time as in a file
     content = hashlib.blake2b(repr(value).encode(), digest_size=8)

@@ -100,11 +100,6 @@ SHIFTED = 0.05
 PART_BY_CHANCE = 1e-5
 # Fewer stated training rows than this share of the fresh ones are not taken for all.
 FEWEST_TRAINED = 0.1
-# What digests have beside the values (`Seen.of_scores`): nothing; of scores, where different rows may have
-# equal values, whether the label has a column of scores, or in files of earlier versions its name.
-VALUES_ALONE = False
-COLUMN_OF_LABEL = "columns"
-NAME_OF_LABEL = True
 
 
 @frozen_object
@@ -122,16 +117,18 @@ class Seen:
         All rows with a digest of at most this are included.
     use : str
         What the rows were used for, as the start of a sentence.
-    of_scores : bool or "columns"
-        What the digests have beside the values: `VALUES_ALONE`, `COLUMN_OF_LABEL` or `NAME_OF_LABEL`.
+    of_scores : False, "columns" or True
+        What the digests have beside the values. False: nothing. Different rows of scores may have equal
+        values, so their digests have the label. "columns": whether it has a column of scores. True, in files
+        of earlier versions: its name.
     named : Seen or None
-        Of scores the same rows with `NAME_OF_LABEL`, to compare with files of earlier versions.
+        Of scores the same rows with the names of the labels, to compare with files of earlier versions.
     """
 
     digests: NDArray[np.uint32]
     limit: int = 2**32 - 1
     use: str = ""
-    of_scores: bool | str = VALUES_ALONE
+    of_scores: Literal[False, "columns", True] = False
     named: Seen | None = None
 
     @classmethod
@@ -144,13 +141,11 @@ class Seen:
         of the rows: other names of them make no other rows.
         """
         if len(score_labels) and len(hashes):
-            # Ledgers of earlier versions have rows of scores with the name of the label.
             by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
-            named = replace(cls.of(by_name, use), of_scores=NAME_OF_LABEL)
-            # Today they have the column of the label: whether it is one of the scored labels.
+            named = replace(cls.of(by_name, use), of_scores=True)
             is_other = [name not in score_labels for name in rows.classes.tolist()]
             by_column = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
-            return replace(cls.of(by_column, use), of_scores=COLUMN_OF_LABEL, named=named)
+            return replace(cls.of(by_column, use), of_scores="columns", named=named)
         digests = np.sort((hashes >> 32).astype(np.uint32))
         seen = cls(digests, use=use)
         return seen.up_to(int(digests[MOST_DIGESTS - 1])) if len(seen) > MOST_DIGESTS else seen
@@ -171,7 +166,7 @@ class Seen:
 
     def in_form_of(self, known: Seen) -> Seen:
         """Return these rows in the form of known rows, up to their limit."""
-        new = self.named if self.named and known.of_scores is NAME_OF_LABEL else self
+        new = self.named if self.named and known.of_scores is True else self
         return new.up_to(known.limit)
 
     def share_in(self, known: Seen) -> float:

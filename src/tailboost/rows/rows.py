@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -50,6 +51,9 @@ FEWEST_OF_A_NUMBER = 10
 class Rows:
     """Rows, with labels and groups as numbers.
 
+    `read` numbers the labels and groups that occur in the rows, in their order. `numbered` returns the rows
+    with the numbers of a fit, and with costs in the order of its classes.
+
     Attributes
     ----------
     y : ndarray of shape (n,)
@@ -76,7 +80,7 @@ class Rows:
     clusters : ndarray of int, shape (n,), optional
         Number of each row's cluster, such as a person: rows of a cluster stay in one fold.
     costs : ndarray of shape (n, K), optional
-        Cost of each answer; until the rows are `numbered`, as given.
+        Cost of each answer, as given until the rows are `numbered`.
     classes : ndarray of shape (K,)
         The labels.
     names : GroupNames
@@ -295,22 +299,22 @@ class Votes:
     same_everywhere : bool
         Whether only one row of a cluster may ever have its vote. Otherwise it is drawn anew in each subgroup.
         If rules may defer, rows with votes are then independent for limits on errors and deferral together.
-    n_clusters : int or None
-        Number of clusters; None if each row has a vote.
     """
 
     clusters: Ints | None
     draws: Floats
     same_everywhere: bool
-    n_clusters: int | None = None
 
     @classmethod
     def of(cls, given: Rows, contents: Hashes, *, same_everywhere: bool) -> Self:
         """Return the votes of given rows, drawn by the hashes of their contents."""
-        clusters = given.clusters
-        draws = voting_numbers(given.hashes(contents), clusters)
-        n_clusters = None if clusters is None else len(np.unique(clusters))
-        return cls(clusters, draws, same_everywhere, n_clusters)
+        draws = voting_numbers(given.hashes(contents), given.clusters)
+        return cls(given.clusters, draws, same_everywhere)
+
+    @cached_property
+    def n_clusters(self) -> int | None:
+        """Number of clusters; None if each row has a vote."""
+        return None if self.clusters is None else len(np.unique(self.clusters))
 
     def among(self, rows: Ints) -> Ints:
         """Return the rows with a vote among some rows, ascending."""
