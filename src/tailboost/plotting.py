@@ -20,6 +20,11 @@ BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#83888F"
 VERDICTS = {True: (BLUE, "✓ "), False: (VERMILLION, "✗ "), None: (GREY, "")}
 
 
+def _plain(words: str) -> str:
+    """Return words with labels and names of users, in which matplotlib then reads no mathematics."""
+    return words.replace("$", r"\$")
+
+
 class _Display:
     """Base class of displays: the axes that it draws on."""
 
@@ -172,12 +177,11 @@ class LimitsDisplay(_Display):
             ax.plot(ends[1], place, marker="o", color=colour)
             ax.plot(bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
             ax.annotate(
-                f"{mark}{line.name} {line.limit}",
+                _plain(f"{mark}{line.name} {line.limit}"),
                 (0, place),
                 (0, 10),
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
-                parse_math=False,
                 wrap=True,
                 in_layout=False,
             )
@@ -305,7 +309,11 @@ class TradeOffDisplay(_Display):
 
 def _axes_of(curve: Any) -> Any:
     """Return the names of the two rates of a curve, and the limit of the first."""
-    return {"xlabel": str(curve.limited), "ylabel": str(curve.objective), "limit": curve.bound}
+    return {
+        "xlabel": _plain(str(curve.limited)),
+        "ylabel": _plain(str(curve.objective)),
+        "limit": curve.bound,
+    }
 
 
 @dataclass(eq=False)
@@ -356,14 +364,14 @@ class MonitorDisplay(_Display):
         for number, bound in enumerate(self.monitor.certificate.bounds):
             rates = [batch.errors[number][1] for batch in self.batches]
             numbers = np.array(rates, float)  # NaN for None
-            (line,) = ax.plot(places, numbers, marker="o", label=bound.title)
+            (line,) = ax.plot(places, numbers, marker="o", label=_plain(bound.title))
             for end in bound.sides:
                 if end is not None:
                     ax.axhline(end, color=line.get_color(), linestyle=":")
             evidence = np.array([batch.evidence[number] for batch in self.batches])
             first = np.flatnonzero(evidence >= self.monitor.threshold)[:1]
             ax.plot(first, numbers[first], "X", color=VERMILLION, markersize=12, zorder=3)
-        ax.set_xticks(places, [batch.name for batch in self.batches])
+        ax.set_xticks(places, [_plain(batch.name) for batch in self.batches])
         ax.set(ylabel="rate; dotted: bound", title=self.monitor.verdict.partition(":")[0])
         ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.12))
         return self

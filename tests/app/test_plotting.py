@@ -84,6 +84,23 @@ def test_a_monitor_with_an_alarm(rule):
     assert display.ax_.lines[0].get_ydata()[0] == rate
 
 
+@pytest.mark.parametrize("name", ["$_$", "$20k-$50k"])
+def test_names_with_dollars_are_no_mathematics(name):
+    scores = LogisticRegression().fit(X, Y).predict_proba(X)[:, [1]]
+    y = np.where(Y == 1, name, "no")
+    clf = tb.calibrate(tb.Scores(0, name), scores, y, limits=[tb.rates.miss(name) <= 0.9])
+    limits, curve = (
+        LimitsDisplay.from_certificate(clf.certificate_),
+        TradeOffDisplay.from_curve(clf.tradeoff()),
+    )
+    months = MonitorDisplay.from_monitor(tb.Monitor(clf).add(scores / 2, y, name=name))
+    texts = [*limits.ax_.texts, *months.ax_.get_legend().get_texts(), *months.ax_.get_xticklabels()]
+    for text in (*texts, curve.ax_.xaxis.label):
+        text.figure.canvas.draw()
+        assert name in text.get_text().replace("\\$", "$")
+        assert not matplotlib.cbook.is_math_text(text.get_text())
+
+
 def test_matplotlib_and_pytorch_are_imported_only_when_asked_for():
     asserted = "assert not {'matplotlib', 'torch'} & {*sys.modules}"
     code = f"import sys, tailboost.plotting, tailboost.app.cli; {asserted}"

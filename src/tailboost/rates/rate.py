@@ -150,7 +150,7 @@ class Rate(Limitable):
             of_kind = of_kind | {"better": "≤"}
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
         vars(self).update(of_kind, label=checked_label(self.label), by=by)
-        if self.label is None and "{label}" in self.name:
+        if self.kind != "custom" and self.label is None and "{label}" in self.name:
             raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
 
     def __le__(self, bound: Stated) -> Limit:
