@@ -349,15 +349,12 @@ class Limit(Statistic):
 
     def __repr__(self) -> str:
         """Return the limit as a text for `parse`, in percent if stated so, and this is exact."""
-
-        def words(value: float) -> str:
+        by_name = isinstance(self.bound, tuple)
+        bounds = []
+        for name, value in self.bound_of.items():
             percent = f"{100.0 * value:.15g}"
             is_exact = self.in_percent and float(percent) / 100 == value
-            return f"{percent}%" if is_exact else repr(value)
-
-        if isinstance(self.bound, tuple):
-            bounds = (f"{name!r}: {words(value)}" for name, value in self.bound)
-            bound = f"{{{', '.join(bounds)}}}"
-        else:
-            bound = words(self.bound)
+            words = f"{percent}%" if is_exact else repr(value)
+            bounds.append(f"{name!r}: {words}" if by_name else words)
+        bound = f"{{{', '.join(bounds)}}}" if by_name else bounds[0]
         return f"{super().__repr__()} {'<=' if self.sense == '≤' else '>='} {bound}"

@@ -30,10 +30,10 @@ def subgroups_of(strata: Strata, by: Name) -> dict[Name, Mask]:
     tuples of a value, or of a class, for each name in ``by``. Raise ValueError if there are no such groups.
     """
     classes = {label: strata.y == k for k, label in enumerate(strata.classes)}
-    columns = {
-        title: {group: strata.place(j) == k for k, group in enumerate(strata.values[j])}
-        for j, title in enumerate(strata.columns)
-    }
+    columns = {}
+    for j, title in enumerate(strata.columns):
+        number = strata.place(j)  # of the group of each stratum
+        columns[title] = {group: number == k for k, group in enumerate(strata.values[j])}
     if by in (GROUP, CELL):
         if not columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
