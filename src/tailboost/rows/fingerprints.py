@@ -53,8 +53,7 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Dates and times
     are their text in a file, without a time of midnight. Other text is unchanged.
     """
-    if not isinstance(X, np.ndarray):
-        X = as_table(X)
+    X = as_table(X)
     if X.ndim == 1:  # a column alone, such as texts; dates stay objects, as in a frame
         X = np.asarray(X, object)[:, None]
     elif X.ndim > 2:  # images

@@ -206,9 +206,7 @@ class Rows:
     @property
     def given_numbers(self) -> Ints:
         """Numbers of the rows among the rows passed by the user, shape (n,)."""
-        if self.used is None:
-            return np.arange(len(self))
-        return self.used
+        return np.arange(len(self)) if self.used is None else self.used
 
     def part(self, mask: Mask) -> Self:
         """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
