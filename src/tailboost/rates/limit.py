@@ -191,11 +191,9 @@ class Limit(Statistic):
             raise ValueError(f"{rate!r} has an upper bound alone: write it with <=")
         compares = form in COMPARISONS
         # The bounds that are possible.
-        low, high = 0.0, 1.0
-        if rate.quantity == "cost" and form != RATIO:
-            high = ALL_COSTS
-        if rate.quantity == "cost" and not compares:
-            low = -ALL_COSTS
+        of_costs = rate.quantity == "cost"
+        low = -ALL_COSTS if of_costs and not compares else 0.0
+        high = ALL_COSTS if of_costs and form != RATIO else 1.0
         # The bound as a number, or the bounds by subgroup.
         by_name = isinstance(bound, Mapping) and bool(bound) and not compares
         in_percent = False

@@ -26,7 +26,7 @@ _PIECE = re.compile(
     re.VERBOSE,
 )
 _IN_PYTHON = {
-    "%": "* percent",
+    "%": "* percent ",
     "≤": "<=",
     "≥": ">=",
     "class": "'class'",
