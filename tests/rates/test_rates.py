@@ -172,6 +172,7 @@ def test_rates_are_values(rate):
         ("error(g) <= {'a=b': 7%, 'c': .2}", rates.error("g") <= {"a=b": 0.07, "c": 0.2},
          "error by g: at most 7 % for a=b, 20 % for c"),
         ("cost([[0, 1], [5, 0]])", rates.cost([[0, 1], [5, 0]]), "mean cost"),
+        ("miss(2µ, by=größe_ª) <= {x²: 1%}", rates.miss("2µ", by="größe_ª") <= {"x²": 0.01}, None),
         ("tail(10%) ≤ 0.3", rates.tail(0.1) <= 0.3, "expected error of the worst 10 % of rows: at most 0.3"),
         (
             "ratio(selected('>50K', by=sex)) >= .8",
@@ -207,7 +208,7 @@ largest(error(by=sex)) <= .1 | error() <= yes | error() <= .1 <= .2 | error(by=s
 error() = .1 | error() < .1 | selected(yes no) | miss(1, by=Fam. Stand) <= 2%
 miss(sexual/minors) <= 2% | error(by=class) <= {>50K: 5%} | error(by=class) <= {ja nein: .3}
 error() <= 1 - .5 | gap(precision(1, by=sex)) <= .1 | __import__('os') | error(**{}) | error() <= {**a}
-error([x for x in y]) | cost([[0, 1]]) | error() <= 1e999
+error([x for x in y]) | cost([[0, 1]]) | error() <= 1e999 | miss(µ 'a') | miss('a' µ)
 """
 
 

@@ -18,11 +18,12 @@ from tailboost.rates.strata import Counts
 # Objectives whose denominator depends on the answers. By other such ratios a rule is best that counts hardly
 # any row, as by the precision of a label that it rarely answers.
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
-# A rate alone, which is a call in Python, a text in quotes, or a piece that Python writes in another way.
+# A rate alone, which is a call in Python, a text in quotes, a word whose letters Python would change to other
+# ones, as the micro sign, or a piece that Python writes in another way.
 _PIECE = re.compile(
     r"""^(?P<alone>\w+|human\ review)\s*(?=[<>≤≥]|$)
       | '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*"
-      | [%≤≥] | \bclass\b | \bhuman\ review\b""",
+      | (?P<word>\b\w*[^\W\x00-\x7f]\w*)(?![\w(]) | [%≤≥] | \bclass\b | \bhuman\ review\b""",
     re.VERBOSE,
 )
 _IN_PYTHON = {
@@ -91,6 +92,8 @@ def _as_python(piece: re.Match[str]) -> str:
     """Return a piece of text in Python's syntax."""
     if piece["alone"]:
         return f"{piece['alone'].replace('human review', 'deferred')}()"
+    if piece["word"]:
+        return f"({piece[0]!r})"
     return _IN_PYTHON.get(piece[0], piece[0])
 
 
