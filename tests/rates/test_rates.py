@@ -240,12 +240,10 @@ def test_texts_made_at_random_are_read_or_refused(n_texts):
 @pytest.mark.parametrize(
     ("rate", "words"),
     [
-        (rates.selected("ja"), "called"),
-        (rates.selected(1), "called"),
-        (rates.error(by="race"), "selects"),
+        (rates.selected("ja"), "called"), (rates.selected(1), "called"), (rates.error(by="race"), "selects"),
         (rates.cost([[0, 1, 2], [1, 0, 2], [1, 2, 0]]), "shape"),
     ],
-)
+)  # fmt: skip
 def test_names_that_are_not_there_are_named(rate, words):
     with pytest.raises(ValueError, match=words):
         rates.measure(rate, ["no", "yes"], ["no", "no"], groups={"sex": [1, 2]})

@@ -182,14 +182,12 @@ def copied(how):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("once", ""),
-        ("five times, but two rows", "occur 5 times"),
+        ("once", ""), ("five times, but two rows", "occur 5 times"),
         ("one label twice", "of a label occur 2 times"),
         ("one label drawn anew", "of the different rows of one label"),
-        ("a third twice", "50 % of these rows equal another one"),
-        ("few values", ""),
+        ("a third twice", "50 % of these rows equal another one"), ("few values", ""),
     ],
-)
+)  # fmt: skip
 def test_copies_are_refused_or_named_and_the_cure_is_true(how, words):
     X, y = copied(how)
     scores = tb.Scores(0, 1)

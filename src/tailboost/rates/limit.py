@@ -114,8 +114,8 @@ class Statistic(Limitable):
         """The loosest bound, which each rule keeps: 0 or 1 for fractions, for costs an end of their range."""
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
-        costs = [cost for row in self.rate.matrix or [(ALL_COSTS, -ALL_COSTS)] for cost in row]
-        return min(self.value(np.array(costs)), ALL_COSTS)
+        costs = np.ravel(self.rate.matrix or (ALL_COSTS, -ALL_COSTS))
+        return min(self.value(costs), ALL_COSTS)
 
     def within(self, level: Stated) -> Limit:
         """Return the limit at a level."""
