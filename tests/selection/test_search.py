@@ -204,7 +204,8 @@ def test_rules_are_charged_by_the_rates_of_their_counts(name, objective):
             counts = np.array([counted(table, each) for each in rules])
             sums = np.tensordot(counts, program.table)
             moving = np.ptp(sums, axis=0).any(axis=0)  # other rates are the same for all rules of the line
-            charges = program.charges(sums[..., moving], moving, np.where(moving, 0.0, sums[0]))
+            others = program.extremes(sums[0][:, ~moving], ~moving)
+            charges = program.charges(program.extremes(sums[..., moving], moving, others))
             np.testing.assert_allclose(charges, program.charged(counts))
             for charge, moved in zip(charges, counts, strict=True):
                 value = np.nanmax(value_of(as_objective(objective).rate, strata, moved))

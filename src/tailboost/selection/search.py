@@ -37,6 +37,9 @@ A family has the `best` rule for action costs, the `counts` of a rule, and for d
 has a `line` of rules through the one that is `reached`.
 """
 
+Extremes = Sequence[tuple[Any, Any]]
+"""The largest and the least excess of rates over their levels, of the objective and of each limit."""
+
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
 # is better.
 PENALTY = 10.0
@@ -262,43 +265,40 @@ class Program(Derived):
     def charged(self, counts: Floats | Sequence[Floats]) -> Floats:
         """Return the charges of rules with confusion counts (…, W, A), shape (…)."""
         sums = np.tensordot(counts, self.table, ([-2, -1], [0, 1]))
-        return self.charges(sums, np.full(len(self.levels), True), np.zeros(sums.shape[-2:]))
+        return self.charges(self.extremes(sums, slice(None)))
 
-    def charges(self, sums: Floats, moving: Mask, at_rest: Floats) -> Floats:
-        """Return the charges of rules, shape (…), from the numerators and denominators of their rates.
+    def extremes(
+        self, sums: Floats, some: Mask | slice, others: Extremes | None = None
+    ) -> Extremes:
+        """Return the largest and the least excess of rates over their levels, for each statement.
 
-        A charge is the scaled objective; if a limit is broken, it is more than any objective.
-
-        Parameters
-        ----------
-        sums : ndarray of shape (…, 2, r)
-            The numerators and denominators of r rates of each rule.
-        moving : ndarray of bool, shape (R,)
-            Which rates these are.
-        at_rest : ndarray of shape (2, R)
-            Those of all other rates, which the rules share; 0 for the moving ones.
+        ``sums`` are the numerators and denominators of ``some`` of the R rates, shape (…, 2, r), and
+        ``others`` the extremes of other rates. A rate without rows or a level has the excess NaN.
         """
-        excess, shared = self._excess(sums, moving), self._excess(at_rest, slice(None))
-
-        def extreme(reduced: np.ufunc, number: int) -> Floats:
-            own = self.statement == number
-            least = reduced.reduce(shared, where=own, initial=np.nan)
-            return reduced.reduce(excess[..., own[moving]], axis=-1, initial=least)
-
-        # An objective without rows is −1: no other one is less.
-        charges = np.nan_to_num(extreme(np.fmax, 0) / self.terms[0].scale, nan=-1.0)
-        violations = np.zeros_like(charges)
-        for number, limit in enumerate(self.limits, 1):
-            violation = limit.violation(extreme(np.fmax, number), extreme(np.fmin, number))
-            violations = np.maximum(violations, violation / self.terms[number].scale)
-        broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
-        return (charges + broken).round(DECIMALS)
-
-    def _excess(self, sums: Floats, some: Mask | slice) -> Floats:
-        """Return the signed excess of some rates over their levels, (…, r); NaN without rows or a bound."""
         counted, among = sums[..., 0, :], sums[..., 1, :]
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(among > 0, counted / among, np.nan) - self.levels[some]
+            excess = np.where(among > 0, counted / among, np.nan) - self.levels[some]
+        statement = self.statement[some]
+        extremes = []
+        for number, (most, least) in enumerate(others or [(np.nan, np.nan)] * len(self.terms)):
+            own = excess[..., statement == number]
+            most = np.fmax.reduce(own, axis=-1, initial=most)
+            extremes.append((most, np.fmin.reduce(own, axis=-1, initial=least)))
+        return extremes
+
+    def charges(self, extremes: Extremes) -> Floats:
+        """Return the charges of rules, shape (…), from the `extremes` of all rates.
+
+        A charge is the scaled objective; if a limit is broken, it is more than any objective.
+        """
+        (most, _), *of_limits = extremes
+        # An objective without rows is −1: no other one is less.
+        charges = np.nan_to_num(most / self.terms[0].scale, nan=-1.0)
+        violations = np.zeros_like(charges)
+        for limit, terms, of_limit in zip(self.limits, self.terms[1:], of_limits, strict=True):
+            violations = np.maximum(violations, limit.violation(*of_limit) / terms.scale)
+        broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
+        return (charges + broken).round(DECIMALS)
 
     def keeps(self, counts: Floats) -> bool:
         """Whether confusion counts (W, A) keep all limits."""
@@ -452,7 +452,8 @@ def descended(family: Family, program: Program, rule: Array, counts: Floats) -> 
         running = running.cumsum(axis=0).reshape(len(running), 2, -1)
         moved = sums[:, moving] + running - running[line.here]
         moved[np.abs(moved) < ROUNDING] = 0.0
-        charges = program.charges(moved, moving, np.where(moving, 0.0, sums))
+        shared = program.extremes(sums[:, ~moving], ~moving)
+        charges = program.charges(program.extremes(moved, moving, shared))
         n_kept += 1
         if charges.min() < least - SLIGHT:
             best = int(charges.argmin())
