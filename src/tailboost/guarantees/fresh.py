@@ -109,7 +109,7 @@ class Compared:
         for known in decided.known:
             tables = known.records.tables
             if tables:
-                hashes = scored.content() if known.hashes is None else known.hashes(rows.X)
+                hashes = known.hashes(rows.X, scored)
                 # Rows of scores are known with their labels, other rows without them.
                 for labels in {(), tuple(known.score_labels)}:
                     seen = Seen.of(hashes, "", rows, labels)

@@ -113,7 +113,7 @@ class Curve:
     def of(cls, case: OneScore, place: int, share: LimitedShare) -> Curve:
         """Return the curve of a place."""
         family = case.family
-        scores = family.sign * family.score[share.strata[family.data.stratum]]
+        scores = family.rising(family.score[share.strata[family.data.stratum]])
         ends, counted = counted_at(scores, share.answer)
         losses = case.loss_at(place, ends)
         order = counted.argsort()

@@ -189,7 +189,7 @@ class OneScore:
     fresh : Fresh
         The fresh rows.
     scores, bin : ndarray of shape (n,)
-        Score of each fresh row, and its bin, on the side of each cut on which rules answer it.
+        Rising score of each fresh row, and its bin, on the side of each cut on which rules answer it.
     """
 
     selection: Selection
@@ -207,9 +207,7 @@ class OneScore:
         selecting = CountTable.selecting(selection)
         if family is None or selecting is None:
             return None
-        scores = fresh.outputs.score
-        if family.sign < 0:  # a large table is not copied
-            scores = -scores
+        scores = family.rising(fresh.outputs.score)
         in_bin = family.bins(scores, fresh.outputs.groups)
         rows = _counted(fresh, in_bin, fresh.voters, family.weights.shape[1])
         certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)

@@ -34,14 +34,14 @@ DOUBTFUL = 1.9
 FELL = "on these rows high scores speak against the label that is stated for them"
 
 
-def refuse_falling(models: Models, scores: Floats, y: Ints, place: Ints) -> float:
-    """Return A for rows with labels 0 and 1 of the score, shape (n,); without pairs of rows it is 1.
+def refuse_falling(models: Models, rising: Floats, y: Ints, place: Ints) -> float:
+    """Return A for rising scores and labels 0 and 1 of rows, shape (n,); without pairs of rows it is 1.
 
     Warn if the score falls with its label, and raise ValueError if it falls beyond chance.
     """
     total, n_pairs = 0.0, 0
     for number in range(place.max(initial=-1) + 1):
-        first, second = (np.sort(scores[(place == number) & (y == label)]) for label in (0, 1))
+        first, second = (np.sort(rising[(place == number) & (y == label)]) for label in (0, 1))
         n = min(len(first), len(second))
         if n:
             lower = np.searchsorted(first, second, side="right")

@@ -6,12 +6,11 @@ read these alone.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
 from types import MethodType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -151,15 +150,44 @@ class Scored:
 
 @frozen_object
 class Known:
-    """Rows that a model inside another one has read, and how it reads rows given to the outer one.
+    """Rows that a model has read, and how it reads rows that are given to the model around it.
 
-    ``hashes`` returns their hashes, as the model reads them; None if these are the `Scored.content`. A model
-    of scores alone has the labels of their columns: then equal rows count as different rows.
+    Attributes
+    ----------
+    records : Records
+        The rows, by their hashes as the model reads them.
+    score_labels : sequence
+        The labels of the columns of a model of scores alone: then equal rows count as different rows.
+    steps : tuple of models
+        The steps that given rows pass before this model.
+    score : callable, optional
+        Returns rows after these steps as `Scored`; None for the outer model itself.
     """
 
     records: Records
-    hashes: Callable[[Table], Hashes] | None = None
     score_labels: Sequence[Any] = ()
+    steps: tuple[Model, ...] = ()
+    score: Callable[..., Scored] | None = None
+
+    def behind(self, steps: tuple[Model, ...]) -> Self:
+        """Return the rows of a model behind steps: the rows that these were fitted on are not known."""
+        if not steps:
+            return self
+        records = replace(self.records, complete=False)
+        return replace(self, records=records, steps=(*steps, *self.steps))
+
+    def hashes(self, X: Table, scored: Scored) -> Hashes:
+        """Return the hashes of given rows, which the outer model has scored, as this model reads them.
+
+        There are none if they are no rows of this model: it may stand on outputs of other models, or on some
+        of the columns.
+        """
+        if self.score is None:
+            return scored.content()
+        try:
+            return self.score(transformed(X, self.steps)).content()
+        except (TypeError, ValueError):
+            return np.zeros(0, np.uint64)
 
 
 @frozen_object
@@ -237,7 +265,7 @@ def answering(model: Model) -> Decided:
             decided,
             # A certificate is about the rows as the rule reads them.
             certificate=None,
-            known=tuple(_behind(each, steps) for each in decided.known),
+            known=tuple(each.behind(steps) for each in decided.known),
             score=read,
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
@@ -254,68 +282,62 @@ def answering(model: Model) -> Decided:
     )
 
 
-def known_within(
-    model: Model, before: tuple[Model, ...] = (), around: tuple[Model, ...] = ()
-) -> Iterator[Known]:
-    """Yield the rows that are known to each classifier of tailboost inside a model, at any depth.
+def known_within(model: Model, around: tuple[Model, ...] = ()) -> list[Known]:
+    """Return the rows that are known to each classifier of tailboost inside a model, at any depth.
 
-    An unfitted classifier knows none. A frozen model of another library has records without rows, because its
-    training rows are unknown. ``before`` are the steps that the rows pass before this model, and ``around``
-    the models that hold it.
+    A frozen model of another library has records without rows, because its training rows are unknown.
+    ``around`` are the models that hold this one.
     """
     is_frozen = isinstance(model, FrozenEstimator)
     if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
         model = model.__self__
     model, steps = final_model(model)
     inside = (*around, model)
-    for step in steps:
-        yield from known_within(step, before, inside)
-        before = (*before, step)
+    known = [
+        each.behind(steps[:i])
+        for i, step in enumerate(steps)
+        for each in known_within(step, inside)
+    ]
     if any(model is each for each in around):  # a model may hold itself
-        return
-    is_ours = isinstance(model, Answers)
-    if is_frozen and (steps or not is_ours):
-        yield Known(Records())
-    if is_ours:
-        with suppress(NotFittedError):
-            decided = model.__tailboost__()
-            for known in decided.known:
-                hashes = known.hashes or partial(_content, decided)
-                records = replace(known.records, complete=decided.known[0].records.complete)
-                yield _behind(replace(known, records=records, hashes=hashes), before)
-        return
-    parts: Any = model
+        return known
+    if is_frozen and (steps or not isinstance(model, Answers)):
+        known.append(Known(Records()))
+    if isinstance(model, Answers):
+        of_model = _known_to(model)
+    else:
+        of_model = [each for part in _parts(model) for each in known_within(part, inside)]
+    return known + [each.behind(steps) for each in of_model]
+
+
+def _known_to(classifier: Answers) -> list[Known]:
+    """Return the rows that are known to a classifier of tailboost inside a model; none without a fit."""
+    try:
+        decided = classifier.__tailboost__()
+    except NotFittedError:
+        return []
+    complete = decided.known[0].records.complete
+    return [
+        replace(
+            known,
+            records=replace(known.records, complete=complete),
+            score=known.score or decided.score,
+        )
+        for known in decided.known
+    ]
+
+
+def _parts(model: Any) -> list[Any]:
+    """Return the parts of an object that may be models or hold some."""
     if isinstance(model, partial):
-        parts = model.func, model.args, model.keywords
+        model = model.func, model.args, model.keywords
     elif not isinstance(model, (list, tuple)):
         held = model if isinstance(model, dict) else getattr(model, "__dict__", {})
-        parts = list(held.values())
-    for part in parts:
-        if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba"):
-            yield from known_within(part, before, inside)
-
-
-def _content(decided: Decided, X: Table) -> Hashes:
-    """Return the hashes of rows as a model reads them; none if they are no rows of this model.
-
-    A model may stand on outputs of other models, or on some of the columns.
-    """
-    try:
-        return decided.score(X).content()
-    except (TypeError, ValueError):
-        return np.zeros(0, np.uint64)
-
-
-def _behind(known: Known, steps: tuple[Model, ...]) -> Known:
-    """Return known rows of a model behind steps: the rows that these were fitted on are not known."""
-    if not steps:
-        return known
-    read = known.hashes
-    return replace(
-        known,
-        records=replace(known.records, complete=False),
-        hashes=read and (lambda X: read(transformed(X, steps))),
-    )
+        model = list(held.values())
+    return [
+        part
+        for part in model
+        if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba")
+    ]
 
 
 def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:

@@ -75,21 +75,19 @@ class _Writer(pickle.Pickler):
         if value is _part:
             return NotImplemented  # as pickle writes a function
         kind = type(value)
-        name = getattr(value, "__qualname__", kind.__qualname__)
-        by_name = _part, (name,)
+        name = reduced = getattr(value, "__qualname__", kind.__qualname__)
+        is_known = True
         if isinstance(value, FunctionType):
-            if str(value.__module__).partition(".")[0] not in LIBRARIES:
-                self.unknown[name] = None
-            return by_name
-        if isinstance(value, (*DRAWS, type)):
-            return by_name
-        try:
-            reduce = copyreg.dispatch_table.get(kind, methodcaller("__reduce_ex__", 5))
-            reduced = reduce(value)
-        except Exception:  # any library may refuse
+            is_known = str(value.__module__).partition(".")[0] in LIBRARIES
+        elif not isinstance(value, (*DRAWS, type)):
+            try:
+                reduce = copyreg.dispatch_table.get(kind, methodcaller("__reduce_ex__", 5))
+                reduced = reduce(value)
+            except Exception:  # any library may refuse
+                is_known = False
+        if not is_known:
             self.unknown[name] = None
-            return by_name
-        if isinstance(reduced, str):  # a global name
+        if isinstance(reduced, str):  # a name
             return _part, (reduced,)
         # Its constructor with arguments, its state, which may be absent, and its entries as a list or a dict.
         make, given, state, *entries = (*reduced, None)[:5]

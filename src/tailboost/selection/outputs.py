@@ -274,32 +274,18 @@ def averaging(models: Models) -> Models:
     for own, log in zip(centred, logs, strict=True):
         np.subtract(log.T, log.mean(axis=1), out=own)
     start = np.repeat([1.0 / M, 0.0], [M, K])
-
-    def loss(t: Floats) -> tuple[float, Floats]:
-        pull = PSEUDO_ROWS * (t - start)
-        value, gradient = pull @ (t - start) / 2, pull
-        for block in gen_batches(len(y), BLOCK):
-            part, w = centred[..., block], weight[block]
-            truth = (np.arange(K)[:, None] == y[block]) * w
-            z = np.tensordot(t[:M], part, 1) + t[M:, None]
-            z -= z.max(axis=0)
-            odds = np.exp(z)
-            total = odds.sum(axis=0)
-            residual = odds * (w / total) - truth
-            gradient = gradient + np.append(
-                np.tensordot(part, residual, 2), residual.sum(axis=1)
-            )
-            value += w @ np.log(total) - np.vdot(truth, z)
-        return float(value), gradient
-
-    options = {"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())}
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
     is_used = np.full(M, True)
     least = np.inf
     while is_used.any():
-        bounds = [(0.0, None if used else 0.0) for used in is_used] + [(None, None)] * K
         solution = minimize(
-            loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
+            penalised_loss,
+            start,
+            (start, centred, y, weight),
+            method="L-BFGS-B",
+            jac=True,
+            bounds=[(0.0, None if used else 0.0) for used in is_used] + [(None, None)] * K,
+            options={"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())},
         )
         if solution.fun > (1.0 + IDLE) * least:
             break
@@ -311,3 +297,33 @@ def averaging(models: Models) -> Models:
         is_used[effects.argmin()] = False
     t = np.rint(t / GRAIN) * GRAIN
     return replace(models, weights=t[:M], offset=t[M:])
+
+
+def penalised_loss(
+    t: Floats, start: Floats, logs: Floats, y: Ints, weight: Floats
+) -> tuple[float, Floats]:
+    """Return the penalised log loss of an average of models, and its gradient.
+
+    Parameters
+    ----------
+    t, start : ndarray of shape (M + K,)
+        Weights of the models and offsets of the classes, and those towards which `PSEUDO_ROWS` pull them.
+    logs : ndarray of shape (M, K, n)
+        Log-probabilities by model and class.
+    y, weight : ndarray of shape (n,)
+        Class number and weight of each row.
+    """
+    M, K, n = logs.shape
+    pull = PSEUDO_ROWS * (t - start)
+    value, gradient = pull @ (t - start) / 2, pull
+    for block in gen_batches(n, BLOCK):
+        part, w = logs[..., block], weight[block]
+        truth = (np.arange(K)[:, None] == y[block]) * w
+        z = np.tensordot(t[:M], part, 1) + t[M:, None]
+        z -= z.max(axis=0)
+        odds = np.exp(z)
+        total = odds.sum(axis=0)
+        residual = odds * (w / total) - truth
+        gradient = gradient + np.append(np.tensordot(part, residual, 2), residual.sum(axis=1))
+        value += w @ np.log(total) - np.vdot(truth, z)
+    return float(value), gradient

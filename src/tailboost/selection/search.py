@@ -182,15 +182,15 @@ class Program(Derived):
         M and b.
     free : ndarray of shape (J, F)
         f, coefficients of the free variables: one for the objective, and one for each limit.
-    limit_of_row : ndarray of shape (J,)
-        Number of the limit behind each row, −1 for the objective.
+    statement_of_row : ndarray of int, shape (J,)
+        The statement behind each row: 0 for the objective, the number of the limit from 1 on.
     table : ndarray of shape (W, A, 2, R)
         The numerators and the denominators of the R rates of the objective and all limits over counts. Rates
         with a lower bound are negative.
     levels : ndarray of shape (R,)
         The upper bound of each of these; 0 of rates that are minimised or compared, NaN of free ones.
     statement : ndarray of int, shape (R,)
-        0 for the rates of the objective, and the number of the limit of others from 1 on.
+        The statement that each of these is about.
 
     Raises
     ------
@@ -206,12 +206,15 @@ class Program(Derived):
 
     def __post_init__(self) -> None:
         strata, objective = self.strata, self.objective
-        minimised, *limited = (each.rate.terms(strata) for each in (objective, *self.limits))
+        stated = objective, *self.limits
+        minimised, *limited = (each.rate.terms(strata) for each in stated)
         self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
         if objective == OVERALL_ERROR and strata.defers:
             in_deferral = deferred().terms(strata).top
             minimised = replace(minimised, top=minimised.top + TIE_PRICE * in_deferral)
         self.terms = [minimised, *limited]
+
+        # The linear program.
         level = self.level if objective.rate.is_ratio else 0.0
         above_level = minimised.beyond(level)[minimised.mass > 0] / minimised.scale
         if not len(above_level):
@@ -221,30 +224,30 @@ class Program(Derived):
         cost, rows = above_level[0], []
         if objective.worst:
             cost = TIE_PRICE * self.errors
-            rows = [(-1, rate, -1.0, 0.0) for rate in above_level]
-        for i, limit in enumerate(self.limits):
-            rows += [(i, *row) for row in limit.inequalities(limited[i])]
+            rows = [(0, rate, -1.0, 0.0) for rate in above_level]
+        for number, limit in enumerate(self.limits, 1):
+            rows += [(number, *row) for row in limit.inequalities(self.terms[number])]
         self.cost = cost.ravel()
-        limit_of_row, matrix, free, bound = zip(*rows, strict=True) if rows else [()] * 4
+        statement_of_row, matrix, free, bound = zip(*rows, strict=True) if rows else [()] * 4
         self.matrix = np.reshape(matrix, (len(rows), cost.size))
         self.bound = np.array(bound)
-        self.limit_of_row = np.array(limit_of_row, np.intp)
-        # One free variable serves all rows of the objective, and one all rows of each limit.
-        served = self.limit_of_row[:, None] == np.arange(-1, len(self.limits))
+        self.statement_of_row = np.array(statement_of_row, np.intp)
+        # One free variable serves all rows of a statement.
+        served = self.statement_of_row[:, None] == np.arange(len(stated))
         self.free = np.array(free)[:, None] * served
 
-        # The rates that the objective and each limit are about, as they are charged.
+        # The rates that rules are charged by.
         levels: list[Floats] = []
         parts = []
-        for each, terms in zip((objective, *self.limits), self.terms, strict=True):
+        for each, terms in zip(stated, self.terms, strict=True):
             sign = SIGNS[each.sense]
-            upper = np.zeros(len(terms.names))
-            if isinstance(each, Limit):
-                upper = sign * each.levels(terms.names)
+            upper = (
+                sign * each.levels(terms.names) if isinstance(each, Limit) else 0.0 * terms.mass
+            )
             levels.append(upper)
             parts.append([sign * terms.top, terms.bottom])
         self.levels = np.concatenate(levels)
-        self.statement = np.repeat(np.arange(len(levels)), list(map(len, levels)))
+        self.statement = np.repeat(np.arange(len(stated)), [*map(len, levels)])
         self.table = np.concatenate(parts, axis=1).transpose(2, 3, 0, 1).copy()
 
     def action_costs(self, duals: Floats) -> Floats:
@@ -379,7 +382,7 @@ def first_rules(family: Family, program: Program) -> Pool:
         pool.add(family.best(costs))
     if not program.objective.worst:
         return pool
-    of_objective = program.limit_of_row == -1
+    of_objective = program.statement_of_row == 0
     for share in ERROR_SHARES:
         losses = np.zeros(of_objective.sum())
         for hedge_round in range(HEDGE_ROUNDS):
@@ -439,7 +442,7 @@ def descended(family: Family, program: Program, rule: Array, counts: Floats) -> 
     Along a line few counts change, and by group few rates. These alone are charged anew: their numerators and
     denominators are running sums of the changes.
     """
-    moves: list[Any] = [*family.moves(compares=any(limit.compares for limit in program.limits))]
+    moves: Any = family.moves(compares=any(limit.compares for limit in program.limits))
     reached: Any = family.reached(rule)
     sums = np.tensordot(counts, program.table)  # (2, R)
     least = np.inf
@@ -483,8 +486,10 @@ def grow(pool: Pool, program: Program) -> Mixture:
 def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
     """Return the error for contradicting limits; ``words`` are the selection data, for people."""
     program = mixture.program
-    in_conflict = np.unique(program.limit_of_row[mixture.duals >= CONFLICT_PRICE])
-    conflicting = [program.limits[number] for number in in_conflict if number >= 0]
+    in_conflict = program.statement_of_row[mixture.duals >= CONFLICT_PRICE]
+    conflicting = [
+        limit for number, limit in enumerate(program.limits, 1) if number in in_conflict
+    ]
     limits = tuple(conflicting or program.limits)
     table = RateTable.counted(limits, program.strata, mixture.counts, words)
     failure = InfeasibleLimitsError(

@@ -194,8 +194,8 @@ class Engine:
         if not isinstance(family, Thresholds) or self.models.score_column is None:
             return 1.0
         y = data.strata.y[data.stratum[among]]
-        scores = family.sign * table.score[among]
-        return refuse_falling(self.models, scores, y, table.groups[among])
+        rising = family.rising(table.score[among])
+        return refuse_falling(self.models, rising, y, table.groups[among])
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -265,8 +265,8 @@ class Selection:
     limits : sequence of Limit
         Those of the problem, and that of its error budget.
     rule : ndarray
-        The selected candidate: thresholds with the sign of the score, shape (m, A − 1), or costs of actions,
-        shape (S, A).
+        The selected candidate: thresholds on the rising score, shape (m, A − 1), or costs of actions, shape
+        (S, A).
     counts : ndarray of shape (W, A)
         The confusion counts of the rule on the selection data.
     """
@@ -333,7 +333,7 @@ class Selection:
         classes = list(self.strata.classes)
         first, last = classes if family.sign > 0 else classes[::-1]
         bands = []
-        for low, high in np.sort(family.sign * self.rule, axis=1)[:, [0, -1]].tolist():
+        for low, high in np.sort(family.rising(self.rule), axis=1)[:, [0, -1]].tolist():
             ranges = (-np.inf, low, first), (low, high, HUMAN_REVIEW), (high, np.inf, last)
             # Empty ranges are left out; −∞, where the lowest of the others begins, is written as None.
             bands.append(

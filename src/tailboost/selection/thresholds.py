@@ -1,8 +1,9 @@
 """Rules on one score of two labels: thresholds on the score itself, for all rows or for each group.
 
-A threshold is on the score. An edge is a possible threshold, a bin has the scores between two edges, and a
-cut is the number of an edge, which is the number of bins below it. A place is a group with thresholds of its
-own, or all rows.
+A score rises with the probability of one of the labels. The rising score, here and in tests of rules, is the
+one of the second label: the score, or minus it. An edge is a possible threshold on the rising score, a bin
+has the rising scores between two edges, and a cut is the number of an edge, which is the number of bins below
+it. A place is a group with thresholds of its own, or all rows.
 
 Axes: m places, V bins, S strata, A actions, and W entries of the counts of an action: S, or 2 S with costs.
 """
@@ -54,8 +55,8 @@ class Places(NamedTuple):
 class Thresholds:
     """All rules by thresholds on a score, on the selection data.
 
-    A rule is an array of cuts, shape (m, A − 1). A row gets the second label if its score is at least the
-    edge of the last cut of its place, the first label if it is below the first cut, and is deferred between.
+    A rule is an array of cuts, shape (m, A − 1). A row gets the second label if its rising score is at least
+    the edge of the last cut of its place, the first label below the first cut, and is deferred between.
 
     Parameters
     ----------
@@ -68,20 +69,20 @@ class Thresholds:
     group_column : int or None
         Column of groups whose values are the places; None for one place.
     sign : float
-        −1 if scores fall with the probability of the second label: thresholds are on scores times this sign.
+        Of the rising score: −1 if the score is for the first label.
     most : int
         The most thresholds for each label.
 
     Attributes
     ----------
     edges : ndarray of shape (V + 1,)
-        Ascending scores for possible thresholds, from the least one to ∞.
+        Ascending rising scores for possible thresholds, from the least one to ∞.
     place : ndarray of shape (S,)
         The place of each stratum.
     n_places : int
         m.
     ascending : tuple of ndarray, optional
-        The sorted scores of the rows of each place, with the sign. A copy of the rules shares them.
+        The sorted rising scores of the rows of each place. A copy of the rules shares them.
     passed : list of ndarray
         Of each action, the confusion counts of all rows below each cut if they got it, shape (V + 1, W).
     weights : ndarray of shape (S, V)
@@ -108,7 +109,7 @@ class Thresholds:
         data = self.data
         strata = data.strata
         n_strata = len(strata.mass)
-        scores = self.score if self.sign > 0 else -self.score  # a large table is not copied
+        scores = self.rising(self.score)
         self.place = strata.place(self.group_column)
         self.n_places = int(self.place.max()) + 1
         place = self.place[data.stratum]
@@ -165,12 +166,16 @@ class Thresholds:
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
         return chances, expected
 
+    def rising(self, scores: Floats) -> Floats:
+        """Return the rising scores of scores, and back; a large table that rises is not copied."""
+        return scores if self.sign > 0 else -scores
+
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
         # Files of earlier versions have other sums, and some have scores with the sign.
         if "passed" not in state:
             if "scores" in state:
-                self.score = self.sign * state["scores"]
+                self.score = self.rising(state["scores"])
             self.__post_init__()
 
     def places_of(self, strata: Strata) -> Places:
@@ -277,8 +282,8 @@ class Thresholds:
             decimals[number, n_below == 0] = -np.inf
             inside = (n_below > 0) & (n_below < len(ascending))
             above = n_below[inside]
-            pairs = np.sort(self.sign * ascending[[above - 1, above]], axis=0)
-            decimals[number, inside] = self.sign * decimals_between(*pairs)
+            pairs = np.sort(self.rising(ascending[[above - 1, above]]), axis=0)
+            decimals[number, inside] = self.rising(decimals_between(*pairs))
         return decimals
 
     def costs(self, thresholds: Floats) -> Floats:
