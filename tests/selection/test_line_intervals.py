@@ -28,7 +28,7 @@ def selected_table(y, answers, groups, objective, limits, refit):
     program = Program(answered.strata, as_objective(objective), limits)
     stated = [program.objective.rate, *limits]
     return RateTable.counted(
-        stated, answered.strata, answered.counts(answered.actions), "rows", spread=REFIT * refit
+        stated, answered.strata, answered.counts(answered.actions), "rows", spread=lambda _: REFIT * refit
     )
 
 

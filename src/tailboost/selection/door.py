@@ -7,6 +7,7 @@ read these alone.
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache, partial
 from types import MethodType
@@ -143,7 +144,7 @@ class Scored:
 
     def numbers(self, classes: Labels) -> Ints:
         """Return the number of each answer among K labels, shape (n,); K for a deferred row."""
-        if self.outputs is not None and self.selected is not None:
+        if self.outputs and self.selected:
             return self.selected.label_numbers(self.outputs()).clip(max=len(classes))
         return positions(self.answers(), classes, "answers")
 
@@ -158,23 +159,24 @@ class Known:
         The rows, by their hashes as the model reads them.
     score_labels : sequence
         The labels of the columns of a model of scores alone: then equal rows count as different rows.
-    steps : tuple of models
-        The steps that given rows pass before this model.
     score : callable, optional
-        Returns rows after these steps as `Scored`; None for the outer model itself.
+        Returns rows that are given to the model around it as `Scored`; None for this outer model itself.
     """
 
     records: Records
     score_labels: Sequence[Any] = ()
-    steps: tuple[Model, ...] = ()
     score: Callable[..., Scored] | None = None
 
-    def behind(self, steps: tuple[Model, ...]) -> Self:
+    def behind(self, steps: Sequence[Model]) -> Self:
         """Return the rows of a model behind steps: the rows that these were fitted on are not known."""
         if not steps:
             return self
-        records = replace(self.records, complete=False)
-        return replace(self, records=records, steps=(*steps, *self.steps))
+        score = self.score
+        return replace(
+            self,
+            records=replace(self.records, complete=False),
+            score=score and (lambda X: score(transformed(X, steps))),
+        )
 
     def hashes(self, X: Table, scored: Scored) -> Hashes:
         """Return the hashes of given rows, which the outer model has scored, as this model reads them.
@@ -185,7 +187,7 @@ class Known:
         if self.score is None:
             return scored.content()
         try:
-            return self.score(transformed(X, self.steps)).content()
+            return self.score(X).content()
         except (TypeError, ValueError):
             return np.zeros(0, np.uint64)
 
@@ -219,6 +221,19 @@ class Decided:
     score: Callable[..., Scored]
     certificate: object = None
     identity: Callable[[], Identity] = Identity
+
+    @property
+    def known_around(self) -> list[Known]:
+        """The known rows, for a model around this one; they are as complete as those of the model itself."""
+        complete = self.known[0].records.complete
+        return [
+            replace(
+                known,
+                records=replace(known.records, complete=complete),
+                score=known.score or self.score,
+            )
+            for known in self.known
+        ]
 
     def seen(self, scored: Scored, rows: Rows, use: str) -> Seen:
         """Return scored rows, by which they are recognised later."""
@@ -265,7 +280,7 @@ def answering(model: Model) -> Decided:
             decided,
             # A certificate is about the rows as the rule reads them.
             certificate=None,
-            known=tuple(each.behind(steps) for each in decided.known),
+            known=tuple(_with_steps(decided.known, steps)),
             score=read,
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
@@ -282,48 +297,36 @@ def answering(model: Model) -> Decided:
     )
 
 
-def known_within(model: Model, around: tuple[Model, ...] = ()) -> list[Known]:
+def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
     """Return the rows that are known to each classifier of tailboost inside a model, at any depth.
 
-    A frozen model of another library has records without rows, because its training rows are unknown.
-    ``around`` are the models that hold this one.
+    An unfitted classifier knows none. A frozen model of another library has records without rows, because its
+    training rows are unknown. ``around`` are the models that hold this one.
     """
     is_frozen = isinstance(model, FrozenEstimator)
     if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
         model = model.__self__
-    model, steps = final_model(model)
-    inside = (*around, model)
-    known = [
-        each.behind(steps[:i])
-        for i, step in enumerate(steps)
-        for each in known_within(step, inside)
-    ]
-    if any(model is each for each in around):  # a model may hold itself
-        return known
-    if is_frozen and (steps or not isinstance(model, Answers)):
-        known.append(Known(Records()))
-    if isinstance(model, Answers):
-        of_model = _known_to(model)
-    else:
-        of_model = [each for part in _parts(model) for each in known_within(part, inside)]
-    return known + [each.behind(steps) for each in of_model]
+    final, steps = final_model(model)
+    inside = (*around, final)
+    known: list[Known] = []
+    if isinstance(final, Answers):
+        with suppress(NotFittedError):
+            return answering(model).known_around
+    elif not any(final is each for each in around):  # a model may hold itself
+        known = [Known(Records())] if is_frozen else []
+        for part in _parts(final):
+            known += known_within(part, inside)
+    return _with_steps(known, steps, inside)
 
 
-def _known_to(classifier: Answers) -> list[Known]:
-    """Return the rows that are known to a classifier of tailboost inside a model; none without a fit."""
-    try:
-        decided = classifier.__tailboost__()
-    except NotFittedError:
-        return []
-    complete = decided.known[0].records.complete
-    return [
-        replace(
-            known,
-            records=replace(known.records, complete=complete),
-            score=known.score or decided.score,
-        )
-        for known in decided.known
-    ]
+def _with_steps(
+    known: Iterable[Known], steps: Sequence[Model], around: Sequence[Model] = ()
+) -> list[Known]:
+    """Return the rows that are known to a model behind steps, and to models inside each step."""
+    found = [each.behind(steps) for each in known]
+    for i, step in enumerate(steps):
+        found += [each.behind(steps[:i]) for each in known_within(step, around)]
+    return found
 
 
 def _parts(model: Any) -> list[Any]:

@@ -273,6 +273,7 @@ def averaging(models: Models) -> Models:
     centred = np.empty((M, K, len(y)))
     for own, log in zip(centred, logs, strict=True):
         np.subtract(log.T, log.mean(axis=1), out=own)
+    truth = (np.arange(K)[:, None] == y) * weight
     start = np.repeat([1.0 / M, 0.0], [M, K])
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
     is_used = np.full(M, True)
@@ -281,7 +282,7 @@ def averaging(models: Models) -> Models:
         solution = minimize(
             penalised_loss,
             start,
-            (start, centred, y, weight),
+            (start, centred, truth),
             method="L-BFGS-B",
             jac=True,
             bounds=[(0.0, None if used else 0.0) for used in is_used] + [(None, None)] * K,
@@ -300,7 +301,7 @@ def averaging(models: Models) -> Models:
 
 
 def penalised_loss(
-    t: Floats, start: Floats, logs: Floats, y: Ints, weight: Floats
+    t: Floats, start: Floats, logs: Floats, truth: Floats
 ) -> tuple[float, Floats]:
     """Return the penalised log loss of an average of models, and its gradient.
 
@@ -310,20 +311,20 @@ def penalised_loss(
         Weights of the models and offsets of the classes, and those towards which `PSEUDO_ROWS` pull them.
     logs : ndarray of shape (M, K, n)
         Log-probabilities by model and class.
-    y, weight : ndarray of shape (n,)
-        Class number and weight of each row.
+    truth : ndarray of shape (K, n)
+        The weight of each row at its class, otherwise 0.
     """
-    M, K, n = logs.shape
+    M = len(logs)
     pull = PSEUDO_ROWS * (t - start)
     value, gradient = pull @ (t - start) / 2, pull
-    for block in gen_batches(n, BLOCK):
-        part, w = logs[..., block], weight[block]
-        truth = (np.arange(K)[:, None] == y[block]) * w
+    for block in gen_batches(logs.shape[2], BLOCK):
+        part, true = logs[..., block], truth[:, block]
+        weight = true.sum(axis=0)
         z = np.tensordot(t[:M], part, 1) + t[M:, None]
         z -= z.max(axis=0)
         odds = np.exp(z)
         total = odds.sum(axis=0)
-        residual = odds * (w / total) - truth
+        residual = odds * (weight / total) - true
         gradient = gradient + np.append(np.tensordot(part, residual, 2), residual.sum(axis=1))
-        value += w @ np.log(total) - np.vdot(truth, z)
+        value += weight @ np.log(total) - np.vdot(true, z)
     return float(value), gradient

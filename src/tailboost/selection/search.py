@@ -37,8 +37,8 @@ A family has the `best` rule for action costs, the `counts` of a rule, and for d
 has a `line` of rules through the one that is `reached`.
 """
 
+#: The largest and the least excess of rates over their levels, by statement: the objective, then each limit.
 Extremes = Sequence[tuple[Any, Any]]
-"""The largest and the least excess of rates over their levels, of the objective and of each limit."""
 
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
 # is better.

@@ -106,7 +106,7 @@ def family_of(
         weights = ClassWeights(data, group_column)
         weights = replace(weights, probabilities=weights.predict(table))
         if infers:
-            weights = weights.with_groups(table, models.rows.weight)
+            weights = weights.with_groups(table)
         if weights.models or many_classes:
             return weights
     column = models.score_column or LOG_ODDS
@@ -401,8 +401,7 @@ class Selection:
             self.strata,
             self.counts,
             engine.words,
-            spread=engine.spread,
-            has_interval=lambda rate: not (has_none or rate.is_ratio),
+            spread=lambda rate: np.nan if has_none or rate.is_ratio else engine.spread,
         )
 
     @cached_property

@@ -57,12 +57,7 @@ class CountedRate(NamedTuple):
 
 
 def counted_rate(
-    rate: Rate,
-    strata: Strata,
-    counts: Floats,
-    spread: float = 0.0,
-    *,
-    has_interval: bool = True,
+    rate: Rate, strata: Strata, counts: Floats, spread: float = 0.0
 ) -> CountedRate:
     """Return rates of one rule by subgroup with 95 % intervals for new rows.
 
@@ -81,9 +76,7 @@ def counted_rate(
     spread : float, default=0.0
         Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models answer.
         The overall error and the overall cost do not vary. The arms of Clopper–Pearson intervals are
-        lengthened by it in quadrature.
-    has_interval : bool, default=True
-        Whether an interval can be right. A mean of given costs never has one.
+        lengthened by it in quadrature. NaN if no interval is right; so is none of a mean of given costs.
     """
     # A rate is a share of the range between the smallest and the largest value of a row. Without rows any
     # share will do: the result is NaN.
@@ -91,7 +84,7 @@ def counted_rate(
     values = terms.values(counts)
     known = ~np.isnan(values)
     width = max(terms.high - terms.low, TINY)
-    share = ((np.where(known, values, terms.low) - terms.low) / width).clip(0.0, 1.0)
+    share = np.nan_to_num((values - terms.low) / width).clip(0.0, 1.0)
 
     # The effective rows of a subgroup: its squared weight over that of one row, by stratum.
     n_strata = len(strata.mass)
@@ -111,10 +104,10 @@ def counted_rate(
     n = rows * (largest + TINY) / (variance + TINY)
     arms = np.array(clopper_pearson_interval(share, n)) - share
     if rate.by is None and rate.kind in ("error", "cost"):
-        spread = 0.0
+        spread *= 0.0
     arms = np.hypot(arms, NORMAL_975 * spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
-    shown = known & (rows >= ROWS_OF_INTERVAL) & (has_interval and "costs" not in rate.needs)
+    shown = known & (rows >= ROWS_OF_INTERVAL) & ("costs" not in rate.needs)
     low, high = np.where(shown, terms.low + width * ends, np.nan)
     errors = np.where(known, width * arms.mean(axis=0) / NORMAL_975, 0.0)
     return CountedRate(terms.names, values, low, high, rows, OVERDISPERSION * errors)
@@ -207,8 +200,7 @@ class RateTable:
         counts: Floats,
         words: str,
         *,
-        spread: float = 0.0,
-        has_interval: Callable[[Rate], bool] = lambda rate: True,
+        spread: Callable[[Rate], float] = lambda rate: 0.0,
     ) -> Self:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
@@ -216,21 +208,19 @@ class RateTable:
         ----------
         stated : iterable of Rate or Limit
             Rates without a limit, and limits.
-        strata, counts, spread
+        strata, counts
             As in `counted_rate`.
         words : str
             As in the class.
-        has_interval : callable, optional
-            Whether a rate has an interval on these rows. By default each has one.
+        spread : callable, optional
+            Returns the spread of a rate, as in `counted_rate`. By default the counted models answer.
         """
         statistics = as_statistics(stated)
         in_percent = any(isinstance(each, Limit) and each.in_percent for each in statistics)
         lines: list[RateLine] = []
         for statistic in statistics:
             rate = statistic.rate
-            counted = counted_rate(
-                rate, strata, counts, spread, has_interval=has_interval(rate)
-            )
+            counted = counted_rate(rate, strata, counts, spread(rate))
             bounds = np.full(len(counted.names), np.nan)
             limit = "", "", in_percent and rate.quantity != "cost"
             comparison = []

@@ -213,13 +213,13 @@ class ClassWeights:
 
     # -- probabilities of strata -------------------------------------------------------------------------
 
-    def with_groups(self, table: LogProbabilities, weight: Floats) -> Self:
+    def with_groups(self, table: LogProbabilities) -> Self:
         """Return the rules with a model of groups, fitted on the selection data; p(s | x) is out of fold.
 
         Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
         of fold is at least as large as with the frequencies.
         """
-        y, stratum = self.data.strata.y, self.data.stratum
+        y, stratum, weight = self.data.strata.y, self.data.stratum, table.models.rows.weight
         X = as_pandas(table.X)
         # Another selection on the same rows has no features: these are not kept.
         by_features = np.ndim(X) == 2 and X.shape[1] <= MOST_FEATURES
