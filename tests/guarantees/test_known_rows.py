@@ -4,13 +4,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -18,6 +19,7 @@ import tailboost as tb
 LIMITS = ["miss(1) <= 25%"]
 LOOSE = ["miss(1) <= 60%"]
 TREE = DecisionTreeClassifier(random_state=0)
+MIX = tb.RobustMixtureClassifier([("tree", TREE)], random_state=0)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 
@@ -34,12 +36,17 @@ FRESH, LABELS = drawn(2000, 2)
 
 
 def fitted():
-    return tb.RobustMixtureClassifier([("tree", TREE)], random_state=0).fit(X, Y)
+    return clone(MIX).fit(X, Y)
 
 
 def in_pipeline():
-    inner = tb.RobustMixtureClassifier([("tree", TREE)], random_state=0)
-    return make_pipeline(StandardScaler(), inner).fit(X, Y)
+    return make_pipeline(StandardScaler(), clone(MIX)).fit(X, Y)
+
+
+def before_a_rule():
+    step = FunctionTransformer(partial(lambda clf, X: np.c_[X, clf.predict_proba(X)], fitted()))
+    Z = step.transform(OTHER)
+    return make_pipeline(step, tb.tune(LogisticRegression().fit(Z, OTHERS), Z, OTHERS))
 
 
 class Router:
@@ -60,13 +67,14 @@ WRAPPED = {
     "frozen pipeline": lambda: [FrozenEstimator(in_pipeline())],
     "search": lambda: GridSearchCV(in_pipeline(), {"robustmixtureclassifier__cv": [3]}, cv=2).fit(X, Y),
     "calibrated": lambda: CalibratedClassifierCV(FrozenEstimator(in_pipeline())).fit(OTHER, OTHERS),
-    "calibrated clones": lambda: CalibratedClassifierCV(
-        tb.RobustMixtureClassifier([("tree", TREE)], random_state=0), ensemble=False, cv=2
-    ).fit(X, Y),
+    "calibrated clones": lambda: CalibratedClassifierCV(MIX, ensemble=False, cv=2).fit(X, Y),
     "method": lambda: [fitted().predict_proba],
     "function of a model": lambda: [partial(lambda clf, X: clf.predict_proba(X), fitted())],
     "partial method": lambda: [partial(fitted().predict_proba)],
     "own class": lambda: Router({"all": fitted()}),
+    "step before a rule": before_a_rule,
+    "frozen step before a rule": lambda: [FrozenEstimator(before_a_rule())],
+    "later step before a rule": lambda: make_pipeline(FunctionTransformer(), before_a_rule()),
     "tuned again": lambda: tb.tune([fitted()], OTHER, OTHERS),
 }
 
@@ -90,8 +98,7 @@ def test_rows_that_selected_a_rule_inside_certify_nothing():
 
 
 def test_a_classifier_on_outputs_of_others_is_passed_over():
-    final = tb.RobustMixtureClassifier([("tree", TREE)], random_state=0)
-    stacked = StackingClassifier([("lr", LogisticRegression())], final, cv=2).fit(X, Y)
+    stacked = StackingClassifier([("lr", LogisticRegression())], MIX, cv=2).fit(X, Y)
     assert not tb.certify(stacked, FRESH, LABELS).compared
 
 

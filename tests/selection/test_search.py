@@ -155,12 +155,7 @@ def counted(table, rule):
 def families():
     """Yield families of either kind with a rule of each, with and without deferral and costs."""
     rng = np.random.default_rng(0)
-    for K, G, defers, costs in (
-        (2, 2, False, False),
-        (2, 2, True, False),
-        (3, 2, False, True),
-        (2, 1, False, True),
-    ):
+    for K, G, defers, costs in ((2, 2, 0, 0), (2, 2, 1, 0), (3, 2, 0, 1), (2, 1, 0, 1)):
         table, _ = atoms(1, K, G, 8, n=300, weights=True, defers=defers, costs=costs)
         shape = len(table.probabilities), table.data.strata.n_actions
         yield table, rng.normal(size=shape)
@@ -181,12 +176,10 @@ def test_a_line_counts_as_its_rules_do():
                 np.testing.assert_allclose(table.counts(each), counted(table, each), atol=1e-12)
 
 
+SELECTED = rates.selected("b", by="sex")
 LIMITED = {
     "each": [rates.miss("b") <= 0.3, rates.precision("b", by="sex") >= 0.5, rates.error(by="class") <= 0.4],
-    "compared": [
-        rates.gap(rates.selected("b", by="sex")) <= 0.1,
-        rates.ratio(rates.selected("b", by="sex")) >= 0.8,
-    ],
+    "compared": [rates.gap(SELECTED) <= 0.1, rates.ratio(SELECTED) >= 0.8],
     "named": [rates.miss("b", by="sex") <= {0: 0.3}, rates.representation("b", by="sex") <= 0.6],
 }
 

@@ -204,7 +204,7 @@ class Decided:
         The rule on scores that answers.
     limits : tuple of Limit
         The limits that the rule was selected within.
-    known : tuple of Known
+    known : sequence of Known
         The rows that the model itself has read, then those that models inside it have read.
     score : callable
         Returns a table, with groups, as `Scored`; nothing is computed yet.
@@ -217,7 +217,7 @@ class Decided:
     classes: Labels | None
     rule: Decision
     limits: tuple[Limit, ...]
-    known: tuple[Known, ...]
+    known: Sequence[Known]
     score: Callable[..., Scored]
     certificate: object = None
     identity: Callable[[], Identity] = Identity
@@ -280,7 +280,7 @@ def answering(model: Model) -> Decided:
             decided,
             # A certificate is about the rows as the rule reads them.
             certificate=None,
-            known=tuple(_with_steps(decided.known, steps)),
+            known=_with_steps(decided.known, steps),
             score=read,
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
@@ -303,9 +303,6 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
     An unfitted classifier knows none. A frozen model of another library has records without rows, because its
     training rows are unknown. ``around`` are the models that hold this one.
     """
-    is_frozen = isinstance(model, FrozenEstimator)
-    if isinstance(model, MethodType):  # as clf.predict_proba; other functions show no model
-        model = model.__self__
     final, steps = final_model(model)
     inside = (*around, final)
     known: list[Known] = []
@@ -313,7 +310,7 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
         with suppress(NotFittedError):
             return answering(model).known_around
     elif not any(final is each for each in around):  # a model may hold itself
-        known = [Known(Records())] if is_frozen else []
+        known = [Known(Records())] if isinstance(model, FrozenEstimator) else []
         for part in _parts(final):
             known += known_within(part, inside)
     return _with_steps(known, steps, inside)
@@ -394,6 +391,10 @@ def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:
     while True:
         if isinstance(model, FrozenEstimator):
             model = model.estimator
+        elif isinstance(
+            model, MethodType
+        ):  # as clf.predict_proba; other functions show no model
+            model = model.__self__
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         elif isinstance(model, Pipeline):

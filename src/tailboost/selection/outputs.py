@@ -29,6 +29,7 @@ from tailboost.core import (
     shortest_decimals,
 )
 from tailboost.learners.scores import Scores
+from tailboost.rates import Counts
 from tailboost.rows import Rows, hash_rows, hashes_of_pairs, logs_of
 
 # Pseudo-rows that shrink the weights towards equal ones and the offsets towards 0. With 10 instead of 1 the
@@ -189,10 +190,10 @@ class Models:
             scores = column.values(X)[:, 0] if self.columns_read else probabilities(0)[:, 1]
         return LogProbabilities(logs, self, groups, X, scores)
 
-    def selecting(self, groups: Ints) -> LogProbabilities:
-        """Return the log-probabilities of the selection data, with the numbers of their groups."""
-        logs = self.logs.__getitem__
-        return LogProbabilities(logs, self, groups, self.rows.X, self.scores)
+    def selecting(self, data: Counts, column: int | None) -> LogProbabilities:
+        """Return the log-probabilities of the selection data, with the numbers of groups of a column."""
+        groups = data.strata.place(column)[data.stratum]
+        return LogProbabilities(self.logs.__getitem__, self, groups, self.rows.X, self.scores)
 
     def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
@@ -265,15 +266,12 @@ def averaging(models: Models) -> Models:
     `PSEUDO_ROWS` pull the average towards equal weights without offsets. A model gets no weight if the loss
     hardly rises without this model. The model with the smallest effect on the scores is tried first.
     """
-    logs, y = models.logs, models.rows.y
-    weight = np.ascontiguousarray(models.rows.weight)
-    M, K = len(logs), models.n_classes
+    weight = models.rows.weight
+    M, K = len(models.logs), models.n_classes
     # Offsets of a row have no effect; centring keeps rounding errors small. By class: sums over the classes
     # of a row are then ten times as fast.
-    centred = np.empty((M, K, len(y)))
-    for own, log in zip(centred, logs, strict=True):
-        np.subtract(log.T, log.mean(axis=1), out=own)
-    truth = (np.arange(K)[:, None] == y) * weight
+    centred = np.array([logs.T - logs.mean(axis=1) for logs in models.logs])
+    truth = (np.arange(K)[:, None] == models.rows.y) * weight
     start = np.repeat([1.0 / M, 0.0], [M, K])
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
     is_used = np.full(M, True)

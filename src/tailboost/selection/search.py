@@ -270,9 +270,7 @@ class Program(Derived):
         sums = np.tensordot(counts, self.table, ([-2, -1], [0, 1]))
         return self.charges(self.extremes(sums, slice(None)))
 
-    def extremes(
-        self, sums: Floats, some: Mask | slice, others: Extremes | None = None
-    ) -> Extremes:
+    def extremes(self, sums: Floats, some: Mask | slice, others: Extremes = ()) -> Extremes:
         """Return the largest and the least excess of rates over their levels, for each statement.
 
         ``sums`` are the numerators and denominators of ``some`` of the R rates, shape (…, 2, r), and
@@ -294,12 +292,13 @@ class Program(Derived):
 
         A charge is the scaled objective; if a limit is broken, it is more than any objective.
         """
-        (most, _), *of_limits = extremes
+        most, _ = extremes[0]
         # An objective without rows is −1: no other one is less.
         charges = np.nan_to_num(most / self.terms[0].scale, nan=-1.0)
         violations = np.zeros_like(charges)
-        for limit, terms, of_limit in zip(self.limits, self.terms[1:], of_limits, strict=True):
-            violations = np.maximum(violations, limit.violation(*of_limit) / terms.scale)
+        for number, limit in enumerate(self.limits, 1):
+            violation = limit.violation(*extremes[number]) / self.terms[number].scale
+            violations = np.maximum(violations, violation)
         broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
 

@@ -156,11 +156,10 @@ class Engine:
         """
         rows = models.rows
         data = counted_rows(problem, rows, column_read)
-        strata = data.strata
         group_column = None  # among the columns of the strata
         if column_read is not None and len(rows.names.values[column_read]) > 1:
-            group_column = strata.columns.index(rows.names.titles[column_read])
-        table = models.selecting(strata.place(group_column)[data.stratum])
+            group_column = data.strata.columns.index(rows.names.titles[column_read])
+        table = models.selecting(data, group_column)
         family = family_of(problem, data, table, group_column)
         words = rows.words
         if family.models:
@@ -179,9 +178,7 @@ class Engine:
 
     def outputs(self) -> LogProbabilities:
         """Return the outputs of the models on the selection data."""
-        data = self.family.data
-        groups = data.strata.place(self.family.group_column)[data.stratum]
-        return self.models.selecting(groups)
+        return self.models.selecting(self.family.data, self.family.group_column)
 
     def refuse_falling(
         self, data: Counts, table: LogProbabilities, among: Ints | slice
@@ -460,12 +457,9 @@ class Selection:
 
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
-        family = self.engine.family
-        assert isinstance(family, Thresholds)
         moved = replace(self, rule=ends)
-        groups = family.place[family.data.stratum]
-        counts = family.data.counts(moved.on_score.numbers(family.score, groups))
-        return replace(moved, counts=counts)
+        numbers = moved.label_numbers(self.engine.outputs()).clip(max=self.strata.n_classes)
+        return replace(moved, counts=self.engine.family.data.counts(numbers))
 
 
 @frozen_object
