@@ -11,6 +11,7 @@ from tailboost.classifiers import TunedClassifier
 from tailboost.core import Axes, Column, Groups, LimitLine, Model, Stated, Table
 from tailboost.rates import Counts, checked_limits
 from tailboost.rows import HUMAN_REVIEW
+from tailboost.selection.door import answering
 from tailboost.selection.table import RateTable
 
 __all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
@@ -119,10 +120,10 @@ class LimitsDisplay(_Display):
             As in `plot`.
         """
         if limits is None:
-            limits = getattr(estimator, "limits", None) or ()
+            limits = answering(estimator).limits
         options: dict[str, Any] = {}
         if isinstance(estimator, TunedClassifier):
-            of_rule = groups if estimator.by_group else None
+            of_rule = groups if estimator.rule_.groups else None
             options = {"groups": of_rule, "deferred": HUMAN_REVIEW}
         answers = estimator.predict(X, **options)
         return cls.from_predictions(y, answers, limits=limits, groups=groups, ax=ax)

@@ -178,15 +178,16 @@ def test_rows_between_a_tested_threshold_and_its_decimal_count_as_the_rule_answe
         assert answered[:100].max() == right
 
 
-@pytest.mark.parametrize("by_group", [True, False])
-def test_a_changed_by_group_is_refused_by_name(by_group):
-    X, y, groups = made(0, 600)
-    clf = tb.tune(
-        tb.Scores("s", 1), X, y, groups=groups, limits=[rates.miss(1, by="g") <= 0.4], by_group=by_group
-    )
-    changed = clf.set_params(by_group=not by_group)
-    fresh, labels, named = made(1, 600)
-    with pytest.raises(ValueError, match="by_group"):
-        tb.calibrate(changed, fresh, labels, groups=named)
-    with pytest.raises(ValueError, match="by_group"):
-        changed.predict(fresh)
+@pytest.mark.parametrize("by_group", ["g", False])
+def test_parameters_set_later_are_read_by_the_next_selection_alone(by_group, tmp_path):
+    (X, y, groups), (fresh, labels, named), path = made(0, 600), made(1, 600), tmp_path / "rule.json"
+    limits, known = [rates.miss(1, by="g") <= 0.4], []
+    for name, value in [("by_group", by_group), ("objective", "worst_class"), ("limits", []),
+                        ("error_budget", 0.0), ("by_group", "" if by_group else "g")]:  # fmt: skip
+        clf = tb.tune(tb.Scores("s", 1), X, y, groups=groups, limits=limits, by_group=by_group)
+        tb.save_rule(clf.set_params(**{name: value}), path)
+        assert str(tb.load_rule(path).objective_) == "error"
+        told = clf.predict(fresh, groups=named if by_group else None).tolist(), str(clf.tradeoff(n_points=3))
+        known.append((path.read_text(), *told, str(tb.calibrate(clf, fresh, labels, groups=named))))
+        assert (clf.reweight().rule_.groups is not None) == bool(clf.by_group)
+    assert known == known[:1] * len(known)

@@ -20,6 +20,9 @@ TWO = np.where(LABELS == "ill", "ill", "well")
 @pytest.mark.parametrize("name", ["certified.json", "costs.json"])
 def test_a_stored_rule_of_scores_answers_as_it_did(name):
     assert tb.load_rule(FOLDER / name).predict(MONTH).tolist() == ANSWERS[name]
+    loaded = tb.load_model(FOLDER / "loaded.model")  # certified.json, saved as a model
+    assert loaded.predict(MONTH).tolist() == ANSWERS["certified.json"]
+    assert loaded.groups_.tolist() == [("site", "north"), ("site", "south")]
 
 
 def test_a_stored_rule_alone_answers_as_it_did():

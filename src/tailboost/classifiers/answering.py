@@ -20,10 +20,8 @@ from tailboost.core import (
     Groups,
     Ints,
     Label,
-    Labels,
     Mask,
     Model,
-    Stated,
     Table,
     check_indexes,
     check_length,
@@ -44,7 +42,6 @@ from tailboost.learners.table import checked_rows, titles_of
 from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,
-    NO_GROUPS,
     GroupNames,
     Ledger,
     Records,
@@ -67,17 +64,14 @@ ROWS_OF_BATCH = 65_536
 
 
 class AnsweringClassifier(OfAnyTable):
-    """A classifier with a selected rule: all that it says and answers follows from its evidence."""
+    """A classifier with a selected rule: all that it says and answers follows from its evidence.
 
-    # Parameters.
-    limits: Stated
-    by_group: bool | str
-    # What a fit leaves, beside scikit-learn's columns of X, in the order in which it is set.
+    No parameter is read here: one that is set after a fit counts in the next fit.
+    """
+
+    # What a fit leaves, beside scikit-learn's columns of X.
     _columns: Columns | None = None  # of a data frame, where a fit trains models
-    classes_: Labels
-    _group_names: GroupNames = NO_GROUPS
     group_combinations_: Sequence[tuple[Label, ...]] = ()
-    _column_read: int | None = None  # number of the column of groups in the rule, if any
     evidence_: Evidence
     #: Whether a fit trains models: then these read numbers and categories in checked tables.
     _trains: ClassVar[bool] = False
@@ -111,15 +105,17 @@ class AnsweringClassifier(OfAnyTable):
         return selection
 
     @property
-    def _engine(self) -> Engine:
-        """The candidates on the selection data, also without a rule; ValueError for a rule of a file."""
-        selection = self.evidence_.selection
-        return selection if isinstance(selection, Engine) else self.selection_.engine
-
-    @property
     def _models(self) -> Models:
         """The models, of any of the three."""
         return self.evidence_.selection.models
+
+    @property
+    def _group_names(self) -> GroupNames:
+        """The groups of the selection data by column."""
+        rows = self._models.rows
+        # Of a rule of a file, earlier versions kept them beside the models.
+        names: GroupNames = vars(self)["_group_names"] if rows is None else rows.names
+        return names
 
     @property
     def certificate_(self) -> Certificate | None:
@@ -224,18 +220,18 @@ class AnsweringClassifier(OfAnyTable):
         if not self.__sklearn_is_fitted__():
             return repr(self)
         certificate = self.certificate_
+        selection = self._selected
         if certificate is not None:
             source = certificate.title
             limits = certificate.limit_lines()
             errors = certificate.lines()[:1]
-        elif isinstance(self.evidence_.selection, StoredSelection):
+        elif isinstance(selection, StoredSelection):
             source = "of a file, without a certificate"
             limits = []
-            errors = [f"limits as stated: {self.limits}"]
+            errors = [f"limits as stated: {list(selection.problem.limits)}"]
         else:
-            source = f"measured on {self.rates_.words.partition(' (')[0]}"
-            limits = self.rates_.limit_lines()
-            selection = self.selection_
+            source = f"measured on {selection.estimates.words.partition(' (')[0]}"
+            limits = selection.estimates.limit_lines()
             *_, overall = selection.rates([*selection.problem.limits, error()])
             errors = [overall.texts[2]]  # its numbers; in percent, if a limit beside it is
         texts = [
@@ -290,7 +286,6 @@ class AnsweringClassifier(OfAnyTable):
         UncertifiedGroupsWarning
             Counts the rows of a table in groups that the certificate does not name.
         """
-        check_is_fitted(self)
         X = self._as_table(X)
         certificate = self.evidence_.certificate
         if certificate is not None:
@@ -321,7 +316,6 @@ class AnsweringClassifier(OfAnyTable):
         ndarray of bool, shape (n,)
             All False if the rule never defers.
         """
-        check_is_fitted(self)
         X = self._as_table(X)
         numbers = self._label_numbers(X, self._group_numbers(X, groups))
         return numbers >= len(self.classes_)
@@ -360,7 +354,6 @@ class AnsweringClassifier(OfAnyTable):
         ndarray of shape (n, K)
             Columns in the order of ``classes_``; rows sum to 1.
         """
-        check_is_fitted(self)
         X = self._as_table(X)
         batches = self._outputs(X, np.zeros(n_rows_of(X), np.intp))  # no group is read
         return np.concatenate([outputs.probabilities for outputs in batches])
@@ -404,17 +397,23 @@ class AnsweringClassifier(OfAnyTable):
     #     _labels          numbers of labels           labels, or the value of deferred rows
 
     def _as_table(self, X: Table) -> Table:
-        """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone."""
+        """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone.
+
+        Raise NotFittedError without a rule.
+        """
+        check_is_fitted(self)
         X, _ = unpack(X)
-        if not self._models.columns_read:
+        scores = self._models.columns_read
+        if not scores:
             return X
-        X = one_row(X, self._models.columns_read[0].column_list[0])
+        columns = scores[0].column_list
+        X = one_row(X, columns[0])
         if isinstance(X, Mapping):
             return {name: np.atleast_1d(column) for name, column in X.items()}
         is_column = np.shape(X)[1:] in ((), (1,))
-        if columns_of(X) or not is_column or self.scores_ is None:
+        if columns_of(X) or not is_column or len(scores) > 1:
             return X
-        return dict.fromkeys(self.scores_.column_list, np.ravel(X))
+        return dict.fromkeys(columns, np.ravel(X))
 
     def _read(self, X: Table) -> tuple[Models, Table]:
         """Return the models, and a table as they read it: in the form of the fit.
@@ -479,17 +478,10 @@ class AnsweringClassifier(OfAnyTable):
         """Return the number of each row's group, 0 for a group-blind rule.
 
         Rows of unknown groups have the number ``others``, and are an error without one. So are missing
-        groups, groups that are not used, and a ``by_group`` that was changed after the selection.
+        groups, and groups that are not used.
         """
         values, title = self._selected.groups_read
-        if bool(self.by_group) != (values is not None):
-            raise ValueError(
-                f"by_group={self.by_group!r} was set after the selection of the rule: tune again"
-            )
-        if values is None:
-            columns = group_columns(groups, "groups", X)
-        else:
-            columns = self._groups_of(X, groups)
+        columns = self._groups_of(X, groups) if values else group_columns(groups, "groups", X)
         return group_numbers(columns, values, n_rows_of(X), title, others=others)
 
     def _outputs(self, X: Table, places: Ints) -> Iterator[LogProbabilities]:
@@ -500,9 +492,7 @@ class AnsweringClassifier(OfAnyTable):
         models, table = self._read(X)
         n = len(places)
         for batch in gen_batches(max(n, 1), ROWS_OF_BATCH):
-            part = table
-            if n > ROWS_OF_BATCH:
-                part = take(table, np.arange(n)[batch])
+            part = table if n <= ROWS_OF_BATCH else take(table, np.arange(n)[batch])
             yield models.transform(part, places[batch])
 
     def _label_numbers(self, X: Table, places: Ints) -> Ints:
@@ -544,12 +534,16 @@ class AnsweringClassifier(OfAnyTable):
         evidence = self.evidence_
         evidence.refuse_changed()
         models = selection.models
-        groups = zip(self._group_names.titles, self._group_names.values, strict=True)
+        names = self._group_names
+        groups_read, title = selection.groups_read
         rule = Decision(
             selection.written,
             selection.defers,
-            self.by_group,
-            {title: values.tolist() for title, values in groups},
+            groups_read is not None and (title if isinstance(title, str) else True),
+            {
+                title: values.tolist()
+                for title, values in zip(names.titles, names.values, strict=True)
+            },
             self.group_combinations_,
             models,
         )
@@ -570,12 +564,11 @@ class AnsweringClassifier(OfAnyTable):
         X, _ = unpack(X)
         groups = self._groups_of(X, groups) or None
         models, table = self._read(X)
+        of_rule = None if self._selected.groups_read[0] is None else groups
 
         @cache
         def outputs() -> LogProbabilities:
-            return models.transform(
-                table, self._group_numbers(X, groups if self.by_group else None)
-            )
+            return models.transform(table, self._group_numbers(X, of_rule))
 
         content = cache(partial(models.row_hashes, table))
         voting = partial(models.row_hashes, table, as_stated=True)

@@ -17,7 +17,6 @@ from tailboost.core import (
     Column,
     Groups,
     InfeasibleLimitsError,
-    Ints,
     Mask,
     Model,
     NotCertifiedError,
@@ -164,9 +163,6 @@ def calibrate(
         models = named_models(model)
         batch = Batch(models, given, stated, objective, by_group, training_rows)
         parts = batch.divided(selection_share)
-        if previous is None:
-            note = f"{parts.note} Earlier calls on these rows are not known without previous=."
-            parts = replace(parts, note=note)
 
     # 2. Score the certifying rows, once for all rules. A score that falls with its label spends nothing.
     fresh = Fresh.of_model(
@@ -176,7 +172,7 @@ def calibrate(
         training_rows=training_rows,
     )
     # All of a batch are used up, and its few values are recognised in the whole table alone.
-    if parts.certifying is not given:
+    if len(parts.certifying) < len(given):
         whole = parts.decided.score(given.X, given.columns or None)
         fresh = replace(fresh, used=parts.decided.seen(whole, given, fresh.used.use))
     selection = parts.classifier.selection_
@@ -218,15 +214,18 @@ def calibrate(
         if bound.target is not None
     ]
     certificate = certificate_of(fresh, at_limits, confidence)
+    note = parts.note
+    if note and previous is None:
+        note += " Earlier calls on these rows are not known without previous=."
     notes = (
         f"The limits are certified, and nothing tighter. {result.words}",
         f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
         "probability. All attempts in the model's ledger together keep the confidence.",
-        *filter(None, [parts.note]),
+        *filter(None, [note]),
         *certificate.notes,
     )
     certificate = replace(certificate, attempts=attempts, price=price, notes=notes)
-    return parts.classifier._certified(result.rule, stated, certificate)
+    return parts.classifier._by(result.rule.stated_within(stated), certificate)
 
 
 # -- certification ---------------------------------------------------------------------------------------
@@ -246,14 +245,15 @@ def recorded(
     """
     # The key depends on all known rows and on all that is tested.
     tables = [rows for known in parts.decided.known for rows in known.records.tables]
-    objective = parts.classifier.objective_
+    evidence = parts.classifier.evidence_
+    objective = evidence.selection.problem.objective
     call = repr(
         (objective, stated, confidence, fresh.compared.equal_rows, parts.decided.rule.digest)
     )
     draws = np.sort(fresh.votes.draws)
     key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
     attempt = Attempt(key, fresh.used)
-    ledger = parts.classifier.ledger_
+    ledger = evidence.records.ledger
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
     if not lacking:
@@ -317,12 +317,11 @@ def first_result(
 ) -> tuple[Certified | Refused, Fresh]:
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
     case = OneScore.of(selection, fresh)
-    result = None
-    if case is not None:
-        results = (procedure.certified(case, level) for procedure in ON_ONE_SCORE)
-        result = next(filter(None, results), None)
+    of_one = (each.certified(case, level) for each in ON_ONE_SCORE if case is not None)
     # Several scores or more than two labels, or limits that no procedure on one score serves.
-    result = result or sequence.within_tighter(selection, fresh, level)
+    result = next(filter(None, of_one), None) or sequence.within_tighter(
+        selection, fresh, level
+    )
     fresh = fresh.by(result.rule)
     if isinstance(result, Certified) and len(np.unique(fresh.answered.actions)) == 1:
         result = Refused(
@@ -346,35 +345,15 @@ def prices(
     ``fresh`` are the rows with the answers of the certified rule, ``result``. Both errors of a price
     are on these rows.
     """
-    counts = fresh.answered
-    votes = fresh.voters
-    y = counts.strata.y[counts.stratum]
-    n_classes = counts.strata.n_classes  # also the action of deferral, which is no error
-
-    def errors(actions: Ints) -> Mask:
-        """Return which rows have a wrong answer."""
-        return ((actions != y) & (actions < n_classes))[votes]
-
-    own = errors(counts.actions)
-
-    def price(limit: str, actions: Ints, chose: bool) -> Price:
-        """Return the price of a limit if ``actions`` answer without; no noise if these rows ``chose``."""
-        without = errors(actions)
-        noise = None
-        if not chose:
-            # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
-            squares = (own * 1.0 - without).var() * len(own) + 2.0
-            noise = float(np.sqrt(squares) / len(own))
-        return Price(limit, float(own.mean()), float(without.mean()), noise)
-
     models = selection.models
-    outputs = fresh.outputs
+    outputs, counts, votes = fresh.outputs, fresh.answered, fresh.voters
     column = models.score_column
     if column is not None and column.kind == "number":
-        actions = selection.within([]).label_numbers(outputs) % n_classes
+        actions = selection.within([]).label_numbers(outputs) % counts.strata.n_classes
     else:
         actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
-    priced = [price("", actions, result.chose)]
+    own = counts.wrong(counts.actions)[votes]
+    priced = [price_of("", own, counts.wrong(actions)[votes], result.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
@@ -382,6 +361,17 @@ def prices(
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
                 looser, by_looser = first_result(selection.within(rest), fresh, level)
                 if isinstance(looser, Certified):
-                    actions = by_looser.answered.actions
-                    priced.append(price(str(limit), actions, result.chose or looser.chose))
+                    without = counts.wrong(by_looser.answered.actions)[votes]
+                    chose = result.chose or looser.chose
+                    priced.append(price_of(str(limit), own, without, chose))
     return tuple(priced)
+
+
+def price_of(limit: str, own: Mask, without: Mask, chose: bool) -> Price:
+    """Return the price of a limit by the wrong answers with it and without, no noise if rows ``chose``."""
+    noise = None
+    if not chose:
+        # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
+        squares = (own * 1.0 - without).var() * len(own) + 2.0
+        noise = float(np.sqrt(squares) / len(own))
+    return Price(limit, float(own.mean()), float(without.mean()), noise)

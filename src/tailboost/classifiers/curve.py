@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tailboost.classifiers.problems import problem_of
 from tailboost.core import (
     Column,
     Document,
@@ -17,9 +17,9 @@ from tailboost.core import (
     Groups,
     Stated,
     Table,
-    check_indexes,
     frozen_object,
     html_table,
+    positions,
     text_table,
 )
 from tailboost.rates import (
@@ -32,13 +32,13 @@ from tailboost.rates import (
     Counts,
     InfeasibleLimitsError,
     Statistic,
+    Strata,
     as_objective,
     as_statistics,
     error,
 )
 from tailboost.rows import SELECTED_ON, Rows
 from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
-from tailboost.selection.selection import Engine
 from tailboost.solvers.tradeoff import undominated
 
 if TYPE_CHECKING:
@@ -88,37 +88,64 @@ class Curve:
     objective: Statistic
     measured_on: str
     bound: float | None
-    # Has the candidates, and states the limits on other rates.
+    # The classifier of the least objective within the limits on other rates.
     _unlimited: TunedClassifier = field(repr=False)
 
     @classmethod
     def of(cls, classifier: TunedClassifier, a: Stated, b: Stated, n_points: int) -> Curve:
-        """Return the curve of two rates on the selection data of a classifier; arguments as of `tradeoff`."""
+        """Return the curve of two rates on the selection data of a classifier; arguments as of `tradeoff`.
+
+        Raise InfeasibleLimitsError if the limits on other rates contradict each other.
+        """
+        # 1. Candidates with the strata of both rates, and the rule of the least objective.
         selection = classifier.selection_
         limited, problem = traded(selection.problem, a, b)
-        others = problem.limits
-        free = limited.within(limited.loosest)
-        unlimited = copy(classifier)
-        unlimited.set_params(objective=problem.objective, limits=[*others, free])
-        if error() in (limited.rate, *problem.rates):
-            unlimited.error_budget = None  # it would limit a rate that is traded
-        both = unlimited._problem(selection.models.rows.names)
+        objective, others = problem.objective, problem.limits
+        loosest = limited.within(limited.loosest)
+        both = problem_of(
+            objective,
+            (*others, loosest),
+            selection.models.rows.names,
+            selection.engine.column_read is not None,
+            problem.infer_groups,
+            problem.error_budget,
+        )
         engine = selection.engine.on(both)
-        unlimited.limits = list(others)
+        problem = both.within(others)
+        strata = engine.family.data.strata
+        pool = first_rules(engine.family, Program(strata, objective, others))
+        least = engine.select(problem, pool)
+        unlimited = classifier._by(least)
+
+        # 2. Each selection adds the rules of its search to the pool, of which all are compared.
+        largest = limited.value(limited.rate.terms(strata).values(least.counts))
+        if limited.compares:
+            tightest = limited.value(np.ones(1))  # of equal rates: a gap of 0, a ratio of 1
+        else:
+            lowest = engine.select(replace(problem, objective=limited), pool)
+            tightest = lowest.program.value(lowest.counts)
+        for level in np.linspace(largest, tightest, n_points).round(12).tolist():
+            with suppress(InfeasibleLimitsError):
+                engine.select(problem.within((*others, limited.within(level))), pool)
+
+        # 3. The undominated rules, from the tightest limit to the least objective.
+        rates, values = rates_of([limited, objective], strata, pool.counts).round(12)
+        is_within = [*map(least.program.keeps, pool.counts)]
+        kept = np.flatnonzero(~np.isnan(rates + values) & is_within)
+        points = []
+        for i in kept[undominated(values[kept], SIGNS[limited.sense] * rates[kept])].tolist():
+            rate = float(rates[i])
+            limits = (*others, limited.within(rate))
+            rule = engine.selected(problem.within(limits), limits, pool, i)
+            points.append((rate, float(values[i]), classifier._by(rule)))
         bounds = (
             limit.bound
             for limit in selection.problem.limits
-            if (limit.form, limit.rate) == (free.form, free.rate)
+            if (limit.form, limit.rate) == (loosest.form, loosest.rate)
             and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
         )
-        return cls(
-            tuple(points_along(engine, both.within(others), limited, n_points, unlimited)),
-            limited,
-            problem.objective,
-            ", within ".join([engine.words, *map(str, others)]),
-            next(bounds, None),
-            unlimited,
-        )
+        words = ", within ".join([engine.words, *map(str, others)])
+        return cls(tuple(points), limited, objective, words, next(bounds, None), unlimited)
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
@@ -159,11 +186,14 @@ class Curve:
         of probabilities have no column in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
-        limits = [*self._unlimited.limits, limit]
+        least = self._unlimited.selection_
+        limits = (*least.problem.limits, limit)
         for rate, _, classifier in reversed(self):  # the least objective first
             if limit.keeps(rate, limit.bound):
                 return classifier._by(classifier.selection_.stated_within(limits))
-        return self._unlimited.reweight(limits=limits)
+        selection = least.within(limits)
+        selection.warn()
+        return self._unlimited._by(selection)
 
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
@@ -186,37 +216,26 @@ class Curve:
         ndarray of shape (2, B)
             The limited and the minimised rate of each point. Deferred rows count as deferred.
         """
-        check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         # The rows are read and scored once; then the rule of each point answers them.
-        given = Rows.read(X, y)
+        given = Rows.read(X, y, groups, sample_weight)
         decided = self._unlimited.__tailboost__()
-        rows = decided.score(given.X, groups)
-        record = decided.seen(rows, given, SELECTED_ON)
+        scored = decided.score(given.X, given.columns or None)
+        record = decided.seen(scored, given, SELECTED_ON)
         # They are no fresh rows of these classifiers.
         for each in (self._unlimited, *(point[2] for point in self)):
             each.evidence_ = replace(each.evidence_, records=each.records_.using(record))
-        assert rows.outputs is not None
-        outputs = rows.outputs()
         classes = self._unlimited.classes_
-        K = len(classes)
-        rates = []
-        for _, _, classifier in self:
-            # Numbers of labels, K more for a deferred row.
-            numbers = classifier.selection_.label_numbers(outputs)
-            answered = Counts.answered(
-                given.labels,
-                classes[numbers % K],
-                groups,
-                numbers >= K if classifier.selection_.defers else None,
-                None,
-                sample_weight,
-                classes,
-            )
-            counts = answered.counts(answered.actions)
-            for statistic in (self.limited, self.objective):
-                of_subgroups = statistic.rate.terms(answered.strata).values(counts)
-                rates.append(statistic.value(of_subgroups))
-        return np.array(rates).reshape(-1, 2).T
+        data = Counts.stratified(
+            positions(given.classes, classes, "y")[given.y],
+            given.groups.T,
+            given.weight,
+            classes,
+            given.names,
+            defers=decided.rule.defers,
+        )
+        rules = [replace(scored, selected=point[2].selection_) for point in self]
+        counts = [data.counts(rule.numbers(classes)) for rule in rules]
+        return rates_of([self.limited, self.objective], data.strata, counts)
 
     def to_dict(self) -> Document:
         """Return the curve as plain types, for JSON."""
@@ -279,69 +298,19 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
             f"a curve limits its rate from above, and {limited!r} should be large: give "
             f"'1 - {limited!r}', at 5% in place of 95%"
         )
-    # Limits on the traded rates are left out: the trade-off varies these rates.
+    # Limits on the traded rates are left out, also by a budget: the trade-off varies these rates.
     varied = {limited.rate, replace(limited.rate, complement=False)}
     if objective.worst:
         varied.add(objective.rate)
     others = tuple(limit for limit in problem.limits if limit.rate not in varied)
+    if error() in (limited.rate, objective.rate, *(limit.rate for limit in others)):
+        problem = replace(problem, error_budget=None)
     return limited, replace(problem, objective=objective, limits=others)
 
 
-def points_along(
-    engine: Engine,
-    problem: Problem,
-    limited: Statistic,
-    n_points: int,
-    classifier: TunedClassifier,
-) -> Iterator[Point]:
-    """Yield the undominated rules from the tightest limit on a rate to the least objective of a problem.
-
-    Rules are searched for ``n_points`` limits on the rate, and all others within the limits of the problem
-    are compared too. Each point has both rates, and a classifier within the rate.
-
-    Parameters
-    ----------
-    engine : Engine
-        The candidates on the selection data, with the strata of all rates.
-    problem : Problem
-        The objective within limits on other rates.
-    limited : Statistic
-        The limited rate; a ratio is limited from below.
-    n_points : int
-        As above.
-    classifier : TunedClassifier
-        Has the models.
-
-    Raises
-    ------
-    InfeasibleLimitsError
-        If the limits contradict each other.
-    """
-    objective = problem.objective
-    strata = engine.family.data.strata
-    # Each selection adds the rules of its search to the pool, of which all are compared below.
-    pool = first_rules(engine.family, Program(strata, objective, problem.limits))
-    least = engine.select(problem, pool)
-    loosest = limited.value(limited.rate.terms(strata).values(least.counts))
-    if limited.compares:
-        tightest = limited.value(np.ones(1))  # of equal rates: a gap of 0, a ratio of 1
-    else:
-        lowest = engine.select(replace(problem, objective=limited), pool)
-        tightest = lowest.program.value(lowest.counts)
-    for level in np.linspace(loosest, tightest, n_points).round(12).tolist():
-        with suppress(InfeasibleLimitsError):
-            engine.select(problem.within((*problem.limits, limited.within(level))), pool)
-
-    counts = np.array(pool.counts)
-    traded_rates = []
-    for statistic in (limited, objective):
-        of_subgroups = statistic.rate.terms(strata).values(counts)
-        traded_rates.append([*map(statistic.value, of_subgroups)])
-    rates, values = np.round(traded_rates, 12)
-    is_within = [*map(least.program.keeps, counts)]
-    kept = np.flatnonzero(~np.isnan(rates + values) & is_within)
-    for i in kept[undominated(values[kept], SIGNS[limited.sense] * rates[kept])].tolist():
-        rate = float(rates[i])
-        limits = (*problem.limits, limited.within(rate))
-        rule = engine.selected(problem.within(limits), limits, pool, i)
-        yield rate, float(values[i]), classifier._by(rule)
+def rates_of(stated: Sequence[Statistic], strata: Strata, counts: Sequence[Floats]) -> Floats:
+    """Return each of some statistics of B rules with these confusion counts, shape (…, B)."""
+    of_subgroups = [each.rate.terms(strata).values(np.array(counts)) for each in stated]
+    return np.array(
+        [[*map(each.value, rates)] for each, rates in zip(stated, of_subgroups, strict=True)]
+    )

@@ -213,9 +213,7 @@ def _fit_alone(
     model = clone(estimator)
     if len(present_classes) < n_classes:
         model = of_present(estimator, present_classes, n_classes)
-    weights = {}
-    if weighted:
-        weights[str(weight_parameter(model))] = part.weight
+    weights = {str(weight_parameter(model)): part.weight} if weighted else {}
     try:
         model.fit(part.X, y, **weights)
     except (TypeError, ValueError) as error:

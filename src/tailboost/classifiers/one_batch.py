@@ -175,8 +175,8 @@ class Batch:
         with warnings.catch_warnings():
             # The certifying rows raise LeakageError.
             warnings.simplefilter("ignore", ResubstitutionWarning)
-            classifier._learn(selecting, training_rows=self.training_rows)
-        classifier = classifier._by(classifier.selection_.stated_within(self.limits))
+            selection = classifier._learn(selecting, training_rows=self.training_rows)
+        classifier = classifier._by(selection.stated_within(self.limits))
         decided = classifier.__tailboost__()
         own, *of_models = decided.known
         own = replace(own, records=replace(own.records, used=()))

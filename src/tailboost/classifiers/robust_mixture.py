@@ -345,18 +345,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         are frozen, as in `tune`.
         """
         # 1. The problem, and the models as they were given.
-        problem = self._problem(given.names)
+        problem, column_read = self._stated(given)
         estimators = self.estimators
         if estimators is not None:
             estimators = usable(estimators, given)
             self._validate_names([name for name, _ in estimators])
 
         # 2. The rows, and the default models for as many of them.
-        training = self._training(given, problem)
+        training = self._training(given)
         if estimators is None:
             n_columns = prod(training.X.shape[1:])  # pixels and channels of images are columns
             estimators = default_estimators(len(np.unique(hash_rows(training.X))), n_columns)
-        fits = frozen_fits(estimators, self.classes_)
+        fits = frozen_fits(estimators, training.classes)
         to_fit = [(name, model) for name, model in estimators if name not in fits]
 
         # 3. The rows that select the rule: others, all if no model is fitted on them, or those held out.
@@ -364,22 +364,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         if validation is not None:
             words = f"the {len(validation):,} rows of X_val"
             rows = replace(validation, X=self._checked(validation.X, "X_val"))
-            split = Split(
-                "X_val", rows.numbered(self.classes_, self._group_names, words, "_val")
-            )
+            split = Split("X_val", rows.numbered(given.classes, given.names, words, "_val"))
         elif not to_fit and isinstance(self.cv, str):
-            split = Split.of_given(training)
+            split = Split("frozen", training)
         else:
             split = Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
         self.validation_ = split.scheme
 
         # 4. The fits.
-        trained = NO_HASHES
+        fitted = NO_HASHES
         if to_fit:
             # Made for their errors alone: what the selection would refuse is refused before any fit.
-            data = counted_rows(problem, split.selecting, self._column_read)
+            data = counted_rows(problem, split.selecting, column_read)
             Program(data.strata, problem.objective, problem.limits)
-            trained = hash_rows(training.X, rounded=True)  # before a model changes them
+            fitted = hash_rows(training.X, rounded=True)  # before a model changes them
             fits |= fit_models(
                 to_fit,
                 training,
@@ -402,7 +400,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             )
 
         # 5. The rule.
-        return self._learn_rule(problem, split, fits, estimators, training_rows, trained)
+        return self._learn_rule(
+            problem, column_read, split, fits, estimators, training_rows, fitted
+        )
 
     @classmethod
     def from_probabilities(
@@ -447,23 +447,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         mix = cls(**params)
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)
-        problem = mix._problem(rows.names)
-        mix.classes_ = rows.classes if classes is None else np.asarray(classes)
-        if len(np.unique(mix.classes_)) < max(len(mix.classes_), 2):
+        problem, column_read = mix._stated(rows)
+        classes = rows.classes if classes is None else np.asarray(classes)
+        if len(np.unique(classes)) < max(len(classes), 2):
             raise ValueError(
-                f"classes must be at least two different labels, got {mix.classes_.tolist()}"
+                f"classes must be at least two different labels, got {classes.tolist()}"
             )
         mix.validation_ = "probabilities"
-        mix._name_groups(rows, problem)
-        P = stacked(probabilities, mix.classes_)
+        P = stacked(probabilities, classes)
         check_length(y, "y", len(P), "probabilities")
-        models = Models(list(probabilities), len(mix.classes_), [], [], read_stacked=True)
+        models = Models(list(probabilities), len(classes), [], [], read_stacked=True)
         words = f"the {len(rows):,} rows given to from_probabilities"
-        rows = replace(rows, X=P[rows.given_numbers]).numbered(
-            mix.classes_, mix._group_names, words
-        )
+        rows = replace(rows, X=P[rows.given_numbers]).numbered(classes, rows.names, words)
         models, used = noticing_known(scored_on(models, rows), [])
-        engine = Engine.of(problem, averaging(models), mix._column_read)
+        engine = Engine.of(problem, averaging(models), column_read)
         mix._select(engine, problem, Records(used=(used,)), NOTHING).warn()
         return mix
 

@@ -1,10 +1,11 @@
 """`tune` selects a rule on the scores of fitted models, and its classifier others later; nothing is trained.
 
-    problem = self._problem(given.names)  # what the parameters state
-    training = self._training(given, problem)  # the rows, with checked labels, columns and groups
-    self._learn_rule(problem, split, fits, estimators)  # scores of the rows, records, the rule
+    problem, column_read = self._stated(given)  # what the parameters state
+    training = self._training(given)  # the rows, with checked labels, columns and costs
+    self._learn_rule(problem, column_read, split, fits, estimators)  # scores, records, the rule
 
-`RobustMixtureClassifier` fits models before the last step. What the rule says and answers: answering.py.
+`RobustMixtureClassifier` fits models before the last step. Only `fit` and `reweight` read parameters: what a
+rule says and answers follows from its evidence, see answering.py.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tailboost.classifiers.answering import AnsweringClassifier
 from tailboost.classifiers.curve import Curve
 from tailboost.classifiers.estimators import named_models, usable
 from tailboost.classifiers.fitting import Fits, frozen_fits, scored_on, scored_out_of_fold
+from tailboost.classifiers.problems import problem_of
 from tailboost.classifiers.splitting import Split
 from tailboost.core import (
     Column,
@@ -42,12 +44,10 @@ from tailboost.core import (
 from tailboost.core.ranges import UNIT
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
-from tailboost.rates import Limit, as_objective, checked_limits
 from tailboost.rows import (
     FEWEST_TRAINED,
     SELECTED_ON,
     TRAINED_ON,
-    GroupNames,
     Ledger,
     Records,
     Rows,
@@ -59,7 +59,7 @@ from tailboost.rows import (
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.search import NAMED, Problem
+from tailboost.selection.search import Problem
 from tailboost.selection.selection import Engine, Selection
 
 NO_HASHES = np.zeros(0, np.uint64)  # of no row
@@ -179,7 +179,7 @@ class TunedClassifier(AnsweringClassifier):
     infer_groups: bool = False
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "objective": "no_validation",  # `_problem` reads both
+        "objective": "no_validation",  # `problem_of` reads both
         "limits": "no_validation",
         "error_budget": [UNIT, None],
         "by_group": ["boolean", str],
@@ -205,58 +205,49 @@ class TunedClassifier(AnsweringClassifier):
 
     def _learn(self, given: Rows, *, training_rows: Table = None) -> Selection:
         """Set all attributes of a fit, in a classifier without any, and return the selection."""
-        problem = self._problem(given.names)
+        problem, column_read = self._stated(given)
         models = usable(named_models(self.models), given)
-        split = Split.of_given(self._training(given, problem))
-        fits = frozen_fits(models, self.classes_)
-        return self._learn_rule(problem, split, fits, models, training_rows)
+        split = Split("frozen", self._training(given))
+        fits = frozen_fits(models, given.classes)
+        return self._learn_rule(problem, column_read, split, fits, models, training_rows)
 
-    def _problem(self, groups: GroupNames) -> Problem:
-        """Return the problem that the parameters state: every other spelling ends here.
+    def _stated(self, rows: Rows) -> tuple[Problem, int | None]:
+        """Return the problem that the parameters state, and the number of the column that the rule reads.
 
-        Without an objective it is the overall error beside limits, and otherwise the largest error of a
-        class. Raise TypeError or ValueError if a parameter is none of its kind, if parameters exclude each
-        other, or if they need groups and there are none.
+        Set the combinations of several columns of groups that occur.
+
+        Raise ValueError or TypeError as `problem_of`, or if ``by_group`` names no column of the groups, or is
+        True although there are several; if a column that a rate or the rule reads has many numbers with few
+        rows each.
         """
         self._validate_params()
-        limits = checked_limits(self.limits, to_keep=True)
-        objective = self.objective
-        if objective is None:
-            objective = "error" if limits else "worst_class"
-        if not isinstance(objective, str) or "(" in objective:
-            objective = as_objective(objective)
-        elif objective in NAMED:
-            objective = NAMED[objective]
-        else:
-            raise ValueError(
-                f"objective={objective!r}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
-            )
-        is_by_group = objective.worst and "groups" in objective.rate.needs
-        infers = (self.infer_groups or is_by_group) and not self.by_group
-        problem = Problem(objective, limits, self.error_budget, infers)
-        if self.by_group and self.infer_groups:
-            raise ValueError(
-                "infer_groups=True: with by_group=True the rule reads the group, and needs no "
-                "estimate of it; leave one of them out"
-            )
-        if not groups.titles:
-            needing = [
-                repr(limit.rate) for limit in problem.limits if "groups" in limit.rate.needs
-            ]
-            if "groups" in problem.objective.rate.needs:
-                needing.append(f"objective={self.objective!r}")
-            if self.by_group:
-                needing.append("by_group")
-            if needing:
-                raise ValueError(
-                    f"{needing[0]} needs groups: give groups=, with an entry for each row"
+        names, by_group = rows.names, self.by_group
+        problem = problem_of(
+            self.objective, self.limits, names, by_group, self.infer_groups, self.error_budget
+        )
+        columns, column_read = problem.columns(names.titles), None
+        if by_group:
+            of_rule = [j for j, name in enumerate(names.titles) if reads_groups(by_group, name)]
+            if len(of_rule) != 1:
+                named = [f"by_group={name!r}" for name in names.titles if isinstance(name, str)]
+                choices = (
+                    " or ".join(named) or "columns with names in a dict, and one name here"
                 )
-        return problem
+                raise ValueError(
+                    f"{by_group=} names no single one of the columns of groups: give {choices}"
+                )
+            (column_read,) = of_rule
+            columns += of_rule
+        rows.refuse_many_numbers(columns)
+        self.group_combinations_ = ()
+        if len(names.titles) > 1:
+            occurring = replace(rows, groups=np.unique(rows.groups, axis=0)).columns.values()
+            by_column = (values.tolist() for values in occurring)
+            self.group_combinations_ = tuple(zip(*by_column, strict=True))
+        return problem, column_read
 
-    def _training(self, given: Rows, problem: Problem) -> Rows:
-        """Return the rows of a fit with checked columns, and set what the classifier learns from them.
-
-        These are its columns, ``classes_``, and what `_name_groups` sets.
+    def _training(self, given: Rows) -> Rows:
+        """Return the rows of a fit with checked columns, and set those of X.
 
         Raises
         ------
@@ -269,59 +260,24 @@ class TunedClassifier(AnsweringClassifier):
             )
         X = self._checked(given.X, reset=True)
         check_classification_targets(np.repeat(given.classes, 2))  # not the column: it is long
-        self.classes_ = given.classes
         if len(given.classes) < 2:
             raise ValueError(
                 f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
                 "weight; a classifier needs at least two classes"
             )
-        self._name_groups(given, problem)
         costs = check_costs(given.costs, len(given), given.classes)
-        return replace(given, X=X, costs=costs)
-
-    def _name_groups(self, rows: Rows, problem: Problem) -> None:
-        """Set the names of groups, their combinations, and the number of the column that the rule reads.
-
-        Raises
-        ------
-        ValueError
-            If ``by_group`` names no column of the groups, or is True although there are several; if a column
-            that a rate or the rule reads has many numbers with few rows each.
-        """
-        names = rows.names
-        self._group_names = names
-        self.group_combinations_ = ()
-        if len(names.titles) > 1:
-            # Of the numbers that occur, shape (G, c), the names: by column, and then by combination.
-            columns = zip(names.values, np.unique(rows.groups, axis=0).T, strict=True)
-            by_column = [values[numbers].tolist() for values, numbers in columns]
-            self.group_combinations_ = tuple(zip(*by_column, strict=True))
-        columns_read = problem.columns(names.titles)
-        self._column_read = None
-        if self.by_group:
-            by_rule = [
-                j for j, name in enumerate(names.titles) if reads_groups(self.by_group, name)
-            ]
-            if len(by_rule) != 1:
-                named = [f"by_group={name!r}" for name in names.titles if isinstance(name, str)]
-                choices = (
-                    " or ".join(named) or "columns with names in a dict, and one name here"
-                )
-                raise ValueError(
-                    f"by_group={self.by_group!r} names no single one of the columns of groups: give {choices}"
-                )
-            (self._column_read,) = by_rule
-            columns_read += by_rule
-        rows.refuse_many_numbers(columns_read)
+        words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
+        return replace(given, X=X, costs=costs, words=words)
 
     def _learn_rule(
         self,
         problem: Problem,
+        column_read: int | None,
         split: Split,
         fits: Fits,
         estimators: Sequence[object],
         training_rows: Table = None,
-        trained: Hashes = NO_HASHES,
+        of_fits: Hashes = NO_HASHES,
     ) -> Selection:
         """Select the rule on the scores of fitted models, and record the rows that they and it have read.
 
@@ -329,6 +285,8 @@ class TunedClassifier(AnsweringClassifier):
         ----------
         problem : Problem
             The objective within limits.
+        column_read : int or None
+            Number of the column of groups that the rule reads.
         split : Split
             The selection data, and the parts that were held out.
         fits : mapping of str to list of Fit
@@ -337,17 +295,12 @@ class TunedClassifier(AnsweringClassifier):
             The models as the caller gave them, which may have read rows before.
         training_rows : table, optional
             Rows on which the models were trained before.
-        trained : ndarray of shape (k,), optional
+        of_fits : ndarray of shape (k,), optional
             Hashes of the rows of the fits.
         """
         # 1. The last fit of each model answers.
-        final = [of_model[-1] for of_model in fits.values()]
-        models = Models(
-            [*fits],
-            len(self.classes_),
-            [fit.model for fit in final],
-            [fit.columns for fit in final],
-        )
+        fitted, columns = zip(*[of_model[-1] for of_model in fits.values()], strict=True)
+        models = Models([*fits], len(split.selecting.classes), [*fitted], [*columns])
         if self.infer_groups and models.columns_read:
             raise ValueError(
                 "infer_groups=True: scores have no other columns from which a group could be "
@@ -362,31 +315,31 @@ class TunedClassifier(AnsweringClassifier):
             models = scored_on(models, split.selecting)
         identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
 
-        # 3. Record what the models have read: rows of models inside them, named rows, rows of these fits.
-        inside = [known.records for known in known_within(estimators)]
-        complete = all(each.complete for each in inside)
-        attempts = {attempt.key: attempt for each in inside for attempt in each.ledger.attempts}
-        known_rows = [table for each in inside for table in each.tables]
-        named = NO_HASHES
+        # 3. The rows that the models have read: stated ones, those of these fits, and of models inside them.
+        stated = NO_HASHES
         if training_rows is not None:  # after the models, which refuse an X with other columns
-            named = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
-            complete |= len(named) >= FEWEST_TRAINED * (split.selecting.n_given or 0)
+            stated = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
+        trained = np.concatenate([stated, of_fits])
+        inside = [known.records for known in known_within(estimators)]
+        attempts = {attempt.key: attempt for each in inside for attempt in each.ledger.attempts}
+        fewest = FEWEST_TRAINED * (split.selecting.n_given or 0)
+        complete = all(each.complete for each in inside) or 0 < fewest <= len(stated)
 
-        # 4. The selection data must not be among them. Held-out rows are rows of these fits: they may be, and
-        # the records have them already.
-        forbidden = [named] if split.parts else [named, trained]
-        known_rows += [Seen.of(hashes) for hashes in forbidden if len(hashes)]
-        models, used = noticing_known(models, known_rows)
-        read = np.concatenate([named, trained])
+        # 4. Selection data among these rows are marked. Held-out rows are rows of these fits by intention.
+        known = [table for each in inside for table in each.tables]
+        others = stated if split.parts else trained
+        if len(others):
+            known.append(Seen.of(others))
+        models, selected_on = noticing_known(models, known)
         records = Records(
-            Seen.of(read, TRAINED_ON) if len(read) else None,
+            Seen.of(trained, TRAINED_ON) if len(trained) else None,
             complete,
-            () if split.parts else (used,),
+            () if split.parts else (selected_on,),
             Ledger(tuple(attempts.values())),
         )
 
         # 5. Select the rule among all on the average of the models.
-        engine = Engine.of(problem, averaging(models), self._column_read)
+        engine = Engine.of(problem, averaging(models), column_read)
         return self._select(engine, problem, records, identity)
 
     def _select(
@@ -396,17 +349,18 @@ class TunedClassifier(AnsweringClassifier):
 
         ``records`` and ``identity`` are those of the models. An error for contradicting limits keeps these.
         """
+        self.classes_ = engine.models.rows.classes
+        self.evidence_ = Evidence(engine, records, identity=identity)
         try:
             selection = engine.select(problem)
         except InfeasibleLimitsError as failure:
-            self.evidence_ = Evidence(engine, records, identity=identity)
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
                 "trains nothing. After the error sys.last_value holds it."
             )
             raise
-        self.evidence_ = Evidence(selection, records, identity=identity)
+        self.evidence_ = replace(self.evidence_, selection=selection)
         return selection
 
     # -- other selections ------------------------------------------------------------------------------
@@ -432,9 +386,9 @@ class TunedClassifier(AnsweringClassifier):
             takes a dict of the models' probabilities as X. By default the selection data of the fit.
         objective : str, rate or largest, optional
             One of "worst_class", "worst_group", "worst_cell", "error" and "deferred", or a rate. By default
-            unchanged.
+            the parameter.
         limits : list of Limit, optional
-            By default unchanged.
+            By default the parameter.
         groups : array-like of shape (n,) or table of n rows, optional
             Groups of the rows of X or, without X, of all rows in the table of the selection data.
         costs : array-like of shape (n, K), optional
@@ -443,7 +397,7 @@ class TunedClassifier(AnsweringClassifier):
             Weights of the rows of X.
         error_budget : float in [0, 1], optional
             Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
-            .22 if the least is .20. By default unchanged.
+            .22 if the least is .20. By default the parameter.
 
         Returns
         -------
@@ -472,53 +426,37 @@ class TunedClassifier(AnsweringClassifier):
         new = copy.copy(self)
         restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
         new.set_params(**{name: value for name, value in restated.items() if value is not None})
-        records = new.records_
-        if X is None and groups is None:
-            engine = new._engine
-            problem = new._problem(engine.models.rows.names)
-            engine = engine.on(problem)
-        else:
+        records = self.records_
+        if X is not None:
             given = Rows.read(X, y, groups, sample_weight, costs)
-            problem = new._problem(given.names)
-            if X is None:
-                models = new._in_groups(given, problem)
+            problem, column_read = new._stated(given)
+            models, selected_on = self._on_rows(given)
+            records = records.using(selected_on)  # `certify` refuses them from now on
+            engine = Engine.of(problem, models, column_read)
+        else:
+            selection = self.evidence_.selection
+            engine = selection if isinstance(selection, Engine) else self.selection_.engine
+            models = engine.models
+            if groups is not None:
+                models = in_groups(models, Rows.read(groups=groups))
+            problem, column_read = new._stated(models.rows)
+            if models is engine.models and column_read == engine.column_read:
+                engine = engine.on(problem)
             else:
-                models, used = new._on_rows(given, problem)
-                records = records.using(used)  # `certify` refuses them from now on
-            engine = Engine.of(problem, models, new._column_read)
-        new._select(engine, problem, records, new.evidence_.identity).warn()
+                engine = Engine.of(problem, models, column_read)
+        new._select(engine, problem, records, self.evidence_.identity).warn()
         return new
 
-    def _in_groups(self, given: Rows, problem: Problem) -> Models:
-        """Return the models on the same selection data in other groups, which become those of the rule.
-
-        ``given`` are the groups of all rows in the table of the selection data.
-        """
-        models = self._engine.models
-        rows = models.rows
-        if len(given) != rows.n_given:
-            raise ValueError(
-                f"groups has {len(given)} entries, but the selection data are {rows.words}, "
-                f"from a table of {rows.n_given} rows: give one group for each of these rows"
-            )
-        of_rows = given.part(np.isin(given.given_numbers, rows.given_numbers)).occurring()
-        self._name_groups(of_rows, problem)
-        return replace(models, rows=replace(rows, groups=of_rows.groups, names=of_rows.names))
-
-    def _on_rows(self, given: Rows, problem: Problem) -> tuple[Models, Seen]:
-        """Return the models on other selection data, and a record of these; the rule has their groups."""
-        if given.names.titles:
-            self._name_groups(given, problem)
+    def _on_rows(self, given: Rows) -> tuple[Models, Seen]:
+        """Return the models on other selection data, and a record of these."""
         models, table = self._read(given.X)
         words = f"the {len(given):,} rows given to reweight"
-        rows = replace(given, X=table).numbered(self.classes_, self._group_names, words)
-        known_rows = []  # of these the first that is repeated is named
-        trained = self.records_.trained
-        if trained is not None:  # the rows of another selection may select again
-            known_rows.append(trained)
-        for known in known_within(models.fitted):
-            known_rows += known.records.tables
-        return noticing_known(scored_on(models, rows), known_rows)
+        rows = replace(given, X=table).numbered(self.classes_, given.names, words)
+        # Of known rows the first that are repeated are named; the rows of another selection may select again.
+        known = [] if self.records_.trained is None else [self.records_.trained]
+        for each in known_within(models.fitted):
+            known += each.records.tables
+        return noticing_known(scored_on(models, rows), known)
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
         """Return the trade-off curve of two rates, without training.
@@ -550,21 +488,28 @@ class TunedClassifier(AnsweringClassifier):
         """
         return Curve.of(self, a, b, n_points)
 
-    def _by(self, selection: Selection) -> Self:
-        """Return a copy with another selection of the same candidates, and the limits that it states."""
+    def _by(self, selection: Selection, certificate: Certificate | None = None) -> Self:
+        """Return a copy with another selection of the same candidates, whose problem its parameters state."""
         new = copy.copy(self)
-        new.limits = list(selection.problem.limits)
-        new.evidence_ = replace(self.evidence_, selection=selection, certificate=None)
+        problem = selection.problem
+        new.objective, new.limits = problem.objective, list(problem.limits)
+        new.error_budget = problem.error_budget
+        attempts = certificate.attempts if certificate else ()
+        records = self.records_.using(*(attempt.rows for attempt in attempts))
+        new.evidence_ = Evidence(selection, records, certificate, self.evidence_.identity)
         return new
 
-    def _certified(
-        self, selection: Selection, limits: Sequence[Limit], certificate: Certificate
-    ) -> Self:
-        """Return a copy with a certified selection, maybe of tighter limits, which states the given ones."""
-        new = self._by(selection.stated_within(limits))
-        records = self.records_.using(*(attempt.rows for attempt in certificate.attempts))
-        new.evidence_ = replace(new.evidence_, records=records, certificate=certificate)
-        return new
+
+def in_groups(models: Models, given: Rows) -> Models:
+    """Return models on the same selection data in other groups: those of all rows in their table."""
+    rows = models.rows
+    if len(given) != rows.n_given:
+        raise ValueError(
+            f"groups has {len(given)} entries, but the selection data are {rows.words}, "
+            f"from a table of {rows.n_given} rows: give one group for each of these rows"
+        )
+    of_rows = given.part(np.isin(given.given_numbers, rows.given_numbers)).occurring()
+    return replace(models, rows=replace(rows, groups=of_rows.groups, names=of_rows.names))
 
 
 def noticing_known(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:

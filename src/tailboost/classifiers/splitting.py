@@ -44,12 +44,6 @@ class Split:
     fitted: Sequence[Mask] = ()
 
     @classmethod
-    def of_given(cls, rows: Rows) -> Self:
-        """Return all given rows as selection data, of models that were fitted before."""
-        words = f"the {len(rows):,} given rows (no model was fitted on them, as stated)"
-        return cls("frozen", replace(rows, words=words))
-
-    @classmethod
     def of(cls, rows: Rows, cv: Any, seed: int) -> Self:
         """Return a split of the training rows, by hashes of the rows and the seed.
 

@@ -279,6 +279,10 @@ class Counts:
         """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""
         return self.sums(actions, self.strata.n_actions, actions).T
 
+    def wrong(self, actions: Ints) -> Mask:
+        """Return which rows get a wrong answer by actions, shape (n,); deferral is none."""
+        return (actions != self.strata.y[self.stratum]) & (actions < self.strata.n_classes)
+
 
 def with_deferrals(
     answers: Column, deferred: Column, truth: Labels, labels: Column = None

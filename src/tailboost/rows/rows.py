@@ -249,8 +249,6 @@ class Rows:
         Costs are checked. Raise ValueError for labels and groups that are not among those of the fit.
         """
         y = positions(self.classes, classes, f"y{suffix}")[self.y]
-        if not self.names.titles:
-            names = NO_GROUPS
         groups = self.names.numbers_in(names, self.groups, f"groups{suffix}")
         costs = check_costs(self.costs, len(y), classes, f"costs{suffix}")
         return replace(

@@ -21,8 +21,16 @@ from tailboost.core import (
     reading,
     write_output,
 )
-from tailboost.rates import checked_limits
-from tailboost.rows import SELECTED_ON, Attempt, GroupNames, Ledger, Records, Seen, digest_of
+from tailboost.rows import (
+    SELECTED_ON,
+    Attempt,
+    GroupNames,
+    Ledger,
+    Records,
+    Rows,
+    Seen,
+    digest_of,
+)
 from tailboost.selection.rule import Rule, ThresholdRule
 
 # A new part of the file that may be absent is read by `get`, and needs no new format.
@@ -67,18 +75,19 @@ def load_rule(path: FilePath) -> Any:
             "rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
-        is_alone = "rule" not in content  # by to_json
-        if not is_alone:
+        document = content  # of a rule alone, by to_json
+        if "rule" in content:
             content = migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
-        document = content if is_alone else content["rule"]
+            document = content["rule"]
         rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
-        return rule if is_alone else _classifier_of(rule, content)
+        return rule if document is content else _classifier_of(rule, content)
 
 
 def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
     """Return the classifier of a rule with the other content of its file, which `write_rule` has written."""
     from sklearn.frozen import FrozenEstimator
 
+    from tailboost.classifiers.problems import problem_of
     from tailboost.classifiers.selected_models import TunedClassifier
     from tailboost.guarantees.certificates import Certificate
     from tailboost.guarantees.evidence import Evidence
@@ -86,34 +95,25 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
     from tailboost.selection.outputs import Models
     from tailboost.selection.selection import StoredSelection
 
-    # The columns of scores and of groups.
-    selection = content["selection"]
-    columns = selection["scores"]
-    labels = selection["labels"]
+    # What the rule reads: columns of scores, and one of groups.
+    stated = content["selection"]
+    columns, labels, by_group = stated["scores"], stated["labels"], stated["by_group"]
     if len(columns) == 1:
-        columns = columns[0]
-        labels = labels[0]
-    by_group = selection["by_group"]
-    scores = Scores(columns, labels, kind=selection["kind"], missing=selection["missing"])
-    read = columns, labels, scores.kind, scores.missing, by_group
-    weights = {str(columns): 1.0}
-    offsets = [0.0] * len(rule.classes)
+        columns, labels = columns[0], labels[0]
+    scores = Scores(columns, labels, kind=stated["kind"], missing=stated["missing"])
+    weights, offsets = {str(columns): 1.0}, [0.0] * len(rule.classes)
     if isinstance(rule, Rule):
-        weights = rule.weights
-        offsets = rule.offsets
-    elif read != (
-        rule.column,
-        labels if rule.label is None else rule.label,  # earlier versions may not know it
-        rule.kind,
-        rule.missing,
-        rule.group_column,
-    ):
-        raise ValueError(
-            "scores, labels, kind, missing or by_group in it are not those that its rule reads"
-        )
-    groups: dict[str, list[Any]] = {title: [] for title in selection["group"]}
-    for title, group in content["groups"]:
-        groups[title].append(group)
+        weights, offsets = rule.weights, rule.offsets
+    else:
+        label = labels if rule.label is None else rule.label  # earlier versions may not know it
+        read = rule.column, label, rule.kind, rule.missing, rule.group_column
+        if read != (columns, labels, scores.kind, scores.missing, by_group):
+            raise ValueError(
+                "scores, labels, kind, missing or by_group in it are not those that its rule reads"
+            )
+    titles = tuple(stated["group"])
+    groups = [[group for of, group in content["groups"] if of == title] for title in titles]
+    names = GroupNames(tuple(map(np.array, groups)), titles)
 
     # The certificate, and the attempts up to it; the ledger may have later ones.
     now = _records_digest(content)
@@ -121,41 +121,42 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
         raise ValueError("its groups or used rows were edited: restore the file")
     ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
     attempts = ledger.attempts[: content["attempts"]]
-    limits = selection["limits"]
-    certificate = None
+    limits, certificate = stated["limits"], None
     if content["certificate"] is not None:
         limits = content["certificate"].get("limits", limits)  # earlier versions have no others
         certificate = replace(
             Certificate.from_dict(content["certificate"]),
             attempts=attempts,
-            columns=tuple(groups),
+            columns=titles,
         )
     selected_on = map(Seen.from_dict, content["selected_on"])
     records = Records(used=(*selected_on, *(each.rows for each in attempts)), ledger=ledger)
 
-    # The classifier, as a fit leaves it.
-    classifier = TunedClassifier(
-        [(str(columns), scores)],
-        objective=selection["objective"],
-        limits=list(checked_limits(limits)),
-        by_group=by_group or False,
-    )
-    classifier.classes_ = np.asarray(rule.classes)
-    classifier._group_names = GroupNames(tuple(map(np.array, groups.values())), tuple(groups))
+    # The selection, without rows.
+    nothing = np.zeros((0, 0), int)
     known = scores.known(rule.classes)
+    classes = np.asarray(rule.classes)
     models = Models(
         [*weights],
-        len(offsets),
+        len(classes),
         [FrozenEstimator(known)],
-        [positions(known.classes_, classifier.classes_, "labels")],
+        [positions(known.classes_, classes, "labels")],
         np.array([*weights.values()]),
         np.array(offsets),
+        rows=Rows(nothing, nothing, nothing, "no rows", classes=classes, names=names),
     )
-    notes = {name: selection[name] for name in ("target", "cluster")}
-    notes["about"] = content.get("about", {})  # older files have none
-    problem = classifier._problem(classifier._group_names)
-    selected = StoredSelection(rule, models, problem, (rule.groups, by_group), notes)
-    classifier.evidence_ = Evidence(selected, records, certificate)
+    problem = problem_of(stated["objective"], limits, names, by_group)
+    about = content.get("about", {})  # older files have none
+    notes = {"target": stated["target"], "cluster": stated["cluster"], "about": about}
+    selection = StoredSelection(rule, models, problem, (rule.groups, by_group), notes)
+    classifier = TunedClassifier(
+        [(str(columns), scores)],
+        objective=stated["objective"],
+        limits=list(problem.limits),
+        by_group=by_group or False,
+    )
+    classifier.classes_ = classes
+    classifier.evidence_ = Evidence(selection, records, certificate)
     classifier.evidence_.refuse_changed()
     return classifier
 
@@ -215,11 +216,9 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
     selected = classifier.evidence_.selection
     certificate = classifier.certificate_  # refuses changed models
     notes = {**(selected.notes or {}), **noted}
-    titles = list(classifier._group_names.titles)
-    _, by_group = selected.groups_read
-    objective = classifier.objective
+    names = classifier._group_names
     limits = list(map(repr, selected.problem.limits))
-    for name in (*scores.column_list, *titles):
+    for name in (*scores.column_list, *names.titles):
         if not isinstance(name, str):
             raise ValueError(
                 f"the column {name!r} has no name: select on a table, such as groups={{'site': site}}"
@@ -232,15 +231,15 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
             "labels": scores.label_list,
             "kind": scores.kind,
             "missing": scores.missing,
-            "group": titles,
-            "by_group": by_group,
-            "objective": objective if isinstance(objective, str | None) else repr(objective),
+            "group": names.titles,
+            "by_group": selected.groups_read[1],
+            "objective": repr(selected.problem.objective),
             "limits": limits,
             "target": notes.get("target"),
             "cluster": notes.get("cluster"),
         },
         "about": notes.get("about", {}),
-        "groups": list(map(plain, classifier.groups_)),
+        "groups": list(map(plain, names.names)),
         "certificate": certificate and certificate.to_dict(limits=limits),
         "selected_on": [
             rows.to_dict() for rows in classifier.records_.used if rows.use == SELECTED_ON

@@ -327,7 +327,7 @@ def predict(
     rows = stored.rows(reader, data)
     features = rows.features
     options: dict[str, Any] = {}
-    if getattr(classifier, "by_group", False):
+    if getattr(getattr(classifier, "rule_", None), "groups", None):
         options["groups"] = rows.groups
     defers = hasattr(classifier, "defers")
     if defers and of_models:  # the rule of a file answers so by itself

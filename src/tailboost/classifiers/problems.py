@@ -1,0 +1,45 @@
+"""The problem that parameters state."""
+
+from tailboost.core import Stated
+from tailboost.rates import as_objective, checked_limits
+from tailboost.rows import GroupNames
+from tailboost.selection.search import NAMED, Problem
+
+
+def problem_of(
+    objective: Stated,
+    limits: Stated,
+    names: GroupNames,
+    by_group: bool | str,
+    infer_groups: bool = False,
+    error_budget: float | None = None,
+) -> Problem:
+    """Return the problem that parameters state for rows with these groups: every other spelling ends here.
+
+    Without an objective it is the overall error beside limits, and otherwise the largest error of a class.
+    Raise TypeError or ValueError if a parameter is none of its kind, if parameters exclude each other, or if
+    they need groups and there are none.
+    """
+    limits = checked_limits(limits, to_keep=True)
+    if objective is None:
+        objective = "error" if limits else "worst_class"
+    if not isinstance(objective, str) or "(" in objective:
+        objective = as_objective(objective)
+    else:
+        if objective not in NAMED:
+            raise ValueError(
+                f"{objective=}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
+            )
+        objective = NAMED[objective]
+    if by_group and infer_groups:
+        raise ValueError(
+            "infer_groups=True: with by_group=True the rule reads the group, and needs no "
+            "estimate of it; leave one of them out"
+        )
+    needing = [each for each in (*limits, objective) if "groups" in each.rate.needs]
+    if not names.titles and (needing or by_group):
+        culprit = [*map(repr, needing), "by_group"][0]
+        raise ValueError(f"{culprit} needs groups: give groups=, with an entry for each row")
+    is_by_group = objective.worst and "groups" in objective.rate.needs
+    infers = (infer_groups or is_by_group) and not by_group
+    return Problem(objective, limits, error_budget, infers)
