@@ -135,15 +135,19 @@ def read_notes(path: FilePath) -> Document:
     ValueError
         If the file is no model file, or was edited.
     """
+    return _read(path)[1]
+
+
+def _read(path: FilePath) -> tuple[bytes, Document]:
+    """Return the content of a model file, and its record; raise as `read_notes`."""
+    content = Path(path).read_bytes()
     try:
-        with zipfile.ZipFile(path) as archive:
-            document = json.loads(archive.read(RECORD_FILE))
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            record = json.loads(archive.read(RECORD_FILE))
             parts = _digest_of_parts(archive)
-        if document.get("content", parts) != parts:  # older files have none
+        if record.get("content", parts) != parts:  # older files have none
             raise ValueError
-        return {part: dict(document[part]) for part in ("versions", "notes")}
-    except FileNotFoundError:
-        raise
+        return content, {part: dict(record[part]) for part in ("versions", "notes")}
     except Exception:  # zipfile raises what a damaged file meets
         raise ValueError(
             f"{str(path)!r} is no model file of tailboost, or was changed after it was written"
@@ -183,17 +187,15 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     ModelVersionWarning
         If another version of tailboost, scikit-learn, XGBoost or LightGBM wrote the file.
     """
-    written_by = read_notes(path)["versions"]
+    content, record = _read(path)
     try:
-        model = _model_of(Path(path).read_bytes(), trusted)
-    except UntrustedTypesError as refusal:
-        raise ValueError(f"{str(path)!r} is refused: {refusal}") from None
+        model = _model_of(content, trusted)
     except Exception as error:  # skops raises what a damaged file meets
-        raise ValueError(f"{str(path)!r} is refused: {error!r:.400}") from error
+        raise ValueError(f"{str(path)!r} is refused: {error}") from error
     now = {name.removesuffix("-cpu"): version for name, version in versions().items()}
     changed = [
         f"{name} {version}"
-        for name, version in written_by.items()
+        for name, version in record["versions"].items()
         if name in COMPARED and version != now.get(name.removesuffix("-cpu"))
     ]
     if changed:
@@ -204,19 +206,15 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     return model
 
 
-class UntrustedTypesError(ValueError):
-    """A model file has types that are not trusted; the message names all of them."""
-
-
 def _model_of(content: bytes, trusted: Collection[str]) -> Model:
-    """Return the model of a file; raise `UntrustedTypesError`, or what skops meets in a damaged file."""
+    """Return the model of a file; raise ValueError for types that are not trusted, or what skops meets."""
     import skops.io
 
     names = skops.io.get_untrusted_types(data=content)
     allowed = TRUSTED.union(trusted, filter(_is_known_class, names))
     refused = sorted(set(names) - allowed)
     if refused:
-        raise UntrustedTypesError(
+        raise ValueError(
             "it has types that are not trusted. If modules define them and you trust them, save "
             f"and load it with trusted={refused}"
         )
