@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,7 +147,7 @@ def fit_models(
         learners[name] = learner
     on_table = [name for name in learners if isinstance(learners[name], TableClassifier)]
     fitted = [*split.fitted, None]  # the rows of each fit; the last one is on all
-    alone = list(product([name for name in learners if name not in on_table], fitted))
+    alone = [(name, rows) for name in learners if name not in on_table for rows in fitted]
     fits: Fits = {name: [] for name in learners}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
     with noticing_interrupts() as interrupted:

@@ -100,13 +100,40 @@ class Batch:
         columns = Problem(OVERALL_ERROR, tuple(self.limits)).columns(titles)
         columns += [j for j, title in enumerate(titles) if reads_groups(self.by_group, title)]
         rows.refuse_many_numbers(columns)
+
+        # 1. The share of the selecting rows, unless all rows certify.
         if selection_share is not None:
-            return self.drawn(selection_share, columns)
-        if not are_for_ranks(self.limits, rows.classes):
-            return self.drawn(FOR_TESTS, columns)
-        if any("mask" in limit.rate.needs for limit in self.limits):
-            return self.drawn(BESIDE_REVIEW, columns)
-        return self.all_certifying() or self.drawn(FOR_RANKS, columns)
+            share = selection_share
+        elif not are_for_ranks(self.limits, rows.classes):
+            share = FOR_TESTS
+        elif any("mask" in limit.rate.needs for limit in self.limits):
+            share = BESIDE_REVIEW
+        else:
+            parts = self.all_certifying()
+            if parts is not None:
+                return parts
+            share = FOR_RANKS
+
+        # 2. They are drawn by hashes, on which the order of the columns has no effect. Each label, and each
+        # group in a limit or read by the rule, needs rows in both parts.
+        hashes = rows.hashes(hashes_of_table(None, rows.X))
+        units = rows.clusters
+        if units is None:
+            refuse_copies(hashes, rows.y)
+            units = kept_together(hashes)
+        needed = [rows.y, *rows.groups[:, columns].T]
+        selects = drawn_part(selecting_numbers(hashes, units), share, needed=needed)
+        selecting = rows.part(selects).occurring()
+        certifying = rows.part(~selects)
+        self.refuse_absent(selecting)
+        note = (
+            f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
+            "selected the rules. The others certify. All of them are used up."
+        )
+        try:
+            return self.parts(selecting, self.limits, certifying, note)
+        except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
+            return self.parts(selecting, self.loosest, certifying, note)
 
     @property
     def loosest(self) -> list[Limit]:
@@ -133,33 +160,6 @@ class Batch:
             parts.decided, score=lambda *rows: replace(score(*rows), outputs=outputs)
         )
         return replace(parts, decided=decided)
-
-    def drawn(self, share: float, columns: list[int]) -> Parts:
-        """Return the parts if rows are drawn to select: about this fraction of all.
-
-        ``columns`` are the numbers of the columns of groups that a limit or the rule reads. The order of the
-        columns has no effect.
-        """
-        rows = self.rows
-        hashes = rows.hashes(hashes_of_table(None, rows.X))
-        units = rows.clusters
-        if units is None:
-            refuse_copies(hashes, rows.y)
-            units = kept_together(hashes)
-        # Each label, and each group in a limit or read by the rule, needs rows in both parts.
-        needed = [rows.y, *rows.groups[:, columns].T]
-        selects = drawn_part(selecting_numbers(hashes, units), share, needed=needed)
-        selecting = rows.part(selects).occurring()
-        certifying = rows.part(~selects)
-        self.refuse_absent(selecting)
-        note = (
-            f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
-            "selected the rules. The others certify. All of them are used up."
-        )
-        try:
-            return self.parts(selecting, self.limits, certifying, note)
-        except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-            return self.parts(selecting, self.loosest, certifying, note)
 
     def parts(
         self, selecting: Rows, limits: Sequence[Limit], certifying: Rows, note: str
