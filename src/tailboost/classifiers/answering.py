@@ -493,7 +493,7 @@ class AnsweringClassifier(OfAnyTable):
         n = len(places)
         for batch in gen_batches(max(n, 1), ROWS_OF_BATCH):
             part = table if n <= ROWS_OF_BATCH else take(table, np.arange(n)[batch])
-            yield models.transform(part, places[batch])
+            yield models.outputs(part, places[batch])
 
     def _label_numbers(self, X: Table, places: Ints) -> Ints:
         """Return the number of each row's label, K more for a deferred row."""
@@ -568,7 +568,7 @@ class AnsweringClassifier(OfAnyTable):
 
         @cache
         def outputs() -> LogProbabilities:
-            return models.transform(table, self._group_numbers(X, of_rule))
+            return models.outputs(table, self._group_numbers(X, of_rule))
 
         content = cache(partial(models.row_hashes, table))
         voting = partial(models.row_hashes, table, as_stated=True)

@@ -136,7 +136,7 @@ class Curve:
         for i in kept[undominated(values[kept], SIGNS[limited.sense] * rates[kept])].tolist():
             rate = float(rates[i])
             limits = (*others, limited.within(rate))
-            rule = engine.selected(problem.within(limits), limits, pool, i)
+            rule = engine.candidate(pool, i, problem.within(limits), limits)
             points.append((rate, float(values[i]), classifier._by(rule)))
         bounds = (
             limit.bound

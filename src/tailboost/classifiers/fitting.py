@@ -241,9 +241,9 @@ def _fits_on_table(
 
 def scored_on(models: Models, rows: Rows) -> Models:
     """Return models with their log-probabilities of selection data, which no model was fitted on."""
-    table = models.transform(rows.X)
-    logs = [table.logs(i) for i in range(len(models.names))]
-    return models.on(logs, rows, table.given_score)
+    outputs = models.outputs(rows.X)
+    logs = [outputs.logs(i) for i in range(len(models.names))]
+    return models.with_selection_data(rows, logs, outputs.given_score)
 
 
 def scored_out_of_fold(models: Models, split: Split, fits: Fits) -> Models:
@@ -262,4 +262,4 @@ def scored_out_of_fold(models: Models, split: Split, fits: Fits) -> Models:
             logs.append(np.rint(logs_of(P) / LOG_STEP) * LOG_STEP)
         else:
             logs.append(logs_of(models.probabilities(rows.X, i)))
-    return models.on(logs, rows)
+    return models.with_selection_data(rows, logs)

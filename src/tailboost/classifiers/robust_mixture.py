@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.estimators import default_estimators, is_pair, usable
 from tailboost.classifiers.fitting import fit_models, frozen_fits, scored_on
-from tailboost.classifiers.selected_models import NO_HASHES, TunedClassifier, noticing_known
+from tailboost.classifiers.selected_models import TunedClassifier, noticing_known
 from tailboost.classifiers.splitting import MOST_FOLDS, N_FOLDS, Split
 from tailboost.core import (
     Column,
@@ -32,7 +32,7 @@ from tailboost.core import (
 )
 from tailboost.learners.foreign import first_step
 from tailboost.learners.table import seed_of
-from tailboost.rows import Records, Rows, hash_rows, stacked
+from tailboost.rows import NO_HASHES, Records, Rows, hash_rows, stacked
 from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Program

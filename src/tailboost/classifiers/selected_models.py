@@ -46,6 +46,7 @@ from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
 from tailboost.rows import (
     FEWEST_TRAINED,
+    NO_HASHES,
     SELECTED_ON,
     TRAINED_ON,
     Ledger,
@@ -61,8 +62,6 @@ from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Problem
 from tailboost.selection.selection import Engine, Selection
-
-NO_HASHES = np.zeros(0, np.uint64)  # of no row
 
 
 def tune(

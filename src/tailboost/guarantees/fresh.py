@@ -34,6 +34,7 @@ from tailboost.rates import Counts, Rate, Sample, with_deferrals
 from tailboost.rows import (
     CALIBRATED_ON,
     FEWEST_TRAINED,
+    NO_HASHES,
     TRAINED_ON,
     EqualRows,
     Rows,
@@ -145,7 +146,7 @@ class Fresh:
 
     answered: Counts
     votes: Votes
-    used: Seen = Seen.of(np.zeros(0, np.uint64))
+    used: Seen = Seen.of(NO_HASHES)
     compared: Compared = Compared()
     decision: Decision = NO_RULE
     scored: Scored | None = None

@@ -24,6 +24,7 @@ from tailboost.core import (
 # the last ones after another file or another machine. Of a single column it keeps more, to tell rows apart.
 KEPT_BITS = 16
 KEPT_BITS_ALONE = 20
+NO_HASHES = np.zeros(0, np.uint64)  # of no row
 
 _ODD = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9

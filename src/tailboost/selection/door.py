@@ -42,7 +42,7 @@ from tailboost.core import (
 from tailboost.learners.scores import Scores
 from tailboost.learners.table import titles_of
 from tailboost.rates import Limit
-from tailboost.rows import Records, Rows, Seen, digest, hash_rows
+from tailboost.rows import NO_HASHES, Records, Rows, Seen, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -109,6 +109,8 @@ NO_RULE = Decision()
 @frozen_object
 class Scored:
     """Rows as rules and certificates read them: n rows. Each part is computed when it is first called.
+
+    A model of another library has ``answers`` and ``shares``, a rule has ``outputs`` and is ``selected``.
 
     Attributes
     ----------
@@ -189,7 +191,7 @@ class Known:
         try:
             return self.score(X).content()
         except (TypeError, ValueError):
-            return np.zeros(0, np.uint64)
+            return NO_HASHES
 
 
 @frozen_object

@@ -97,7 +97,7 @@ class LogProbabilities:
 class Models:
     """The models, and the logarithms of their average, ``softmax(Σ_i w_i log p_i + b)``.
 
-    They are made in three steps: of fitted models, `on` their selection data, and by `averaging`. Models of a
+    They are made in three steps: of fitted models, `with_selection_data`, and by `averaging`. Models of a
     rule file have no selection data.
 
     Weights learned on the selection data lower the preference-weighted error by .0043 ± .0029 compared with
@@ -178,7 +178,7 @@ class Models:
 
     # -- outputs -----------------------------------------------------------------------------------------
 
-    def transform(self, X: Table, groups: Any = None) -> LogProbabilities:
+    def outputs(self, X: Table, groups: Any = None) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read.
 
         ``groups`` are the numbers of their groups, as a rule reads them.
@@ -190,12 +190,14 @@ class Models:
             scores = column.values(X)[:, 0] if self.columns_read else probabilities(0)[:, 1]
         return LogProbabilities(logs, self, groups, X, scores)
 
-    def selecting(self, data: Counts, column: int | None) -> LogProbabilities:
+    def selection_outputs(self, data: Counts, column: int | None) -> LogProbabilities:
         """Return the log-probabilities of the selection data, with the numbers of groups of a column."""
         groups = data.strata.place(column)[data.stratum]
         return LogProbabilities(self.logs.__getitem__, self, groups, self.rows.X, self.scores)
 
-    def on(self, logs: Sequence[Floats], rows: Rows, scores: Floats | None = None) -> Models:
+    def with_selection_data(
+        self, rows: Rows, logs: Sequence[Floats], scores: Floats | None = None
+    ) -> Models:
         """Return the models on selection data, with hashes of the rows by features and probabilities.
 
         Rows with equal hashes are one row, and so are those of a cluster; rows with equal scores are
@@ -215,10 +217,9 @@ class Models:
     def without_score(self, X: Table) -> Mask:
         """Return which rows lack a score that the models read; given probabilities are no scores."""
         lacking = np.zeros(n_rows_of(X), bool)
-        if not self.read_stacked:
-            for model in self.fitted:
-                if isinstance(getattr(model, "estimator", None), Scores):
-                    lacking |= model.estimator.without_score(X)
+        for model in self.fitted:
+            if isinstance(getattr(model, "estimator", None), Scores) and not self.read_stacked:
+                lacking |= model.estimator.without_score(X)
         return lacking
 
     def row_hashes(self, X: Table, *, as_stated: bool = False) -> Hashes:

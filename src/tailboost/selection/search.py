@@ -173,7 +173,8 @@ class Program(Derived):
     Attributes
     ----------
     terms : list
-        Of the rate of the objective, in which ties have a price, and of each limit.
+        Of the rate of each statement: number 0 is the objective, in which ties have a price, and the limits
+        follow.
     errors : ndarray of shape (W, A)
         The overall error is the sum of its products with counts.
     cost : ndarray of shape (W × A,)
@@ -183,7 +184,7 @@ class Program(Derived):
     free : ndarray of shape (J, F)
         f, coefficients of the free variables: one for the objective, and one for each limit.
     statement_of_row : ndarray of int, shape (J,)
-        The statement behind each row: 0 for the objective, the number of the limit from 1 on.
+        The statement behind each row.
     table : ndarray of shape (W, A, 2, R)
         The numerators and the denominators of the R rates of the objective and all limits over counts. Rates
         with a lower bound are negative.
@@ -473,8 +474,8 @@ def grow(pool: Pool, program: Program) -> Mixture:
     for _ in range(ROUNDS):
         mixture = solve(pool.counts, program)
         n_before = len(pool.rules)
-        pool.add(pool.family.best(mixture.program.action_costs(mixture.duals)))
-        if len(pool.rules) == n_before:
+        best = pool.family.best(mixture.program.action_costs(mixture.duals))
+        if pool.add(best) < n_before:
             break
     return mixture
 

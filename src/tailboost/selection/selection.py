@@ -159,7 +159,7 @@ class Engine:
         group_column = None  # among the columns of the strata
         if column_read is not None and len(rows.names.values[column_read]) > 1:
             group_column = data.strata.columns.index(rows.names.titles[column_read])
-        table = models.selecting(data, group_column)
+        table = models.selection_outputs(data, group_column)
         family = family_of(problem, data, table, group_column)
         words = rows.words
         if family.models:
@@ -178,7 +178,7 @@ class Engine:
 
     def outputs(self) -> LogProbabilities:
         """Return the outputs of the models on the selection data."""
-        return self.models.selecting(self.family.data, self.family.group_column)
+        return self.models.selection_outputs(self.family.data, self.family.group_column)
 
     def refuse_falling(
         self, data: Counts, table: LogProbabilities, among: Ints | slice
@@ -235,12 +235,12 @@ class Engine:
             mixture = solve(pool.counts, program)
             if not mixture.feasible:
                 raise contradiction(mixture, self.words)
-        return self.selected(problem, program.limits, pool, number)
+        return self.candidate(pool, number, problem, program.limits)
 
-    def selected(
-        self, problem: Problem, limits: Sequence[Limit], pool: Pool, number: int
+    def candidate(
+        self, pool: Pool, number: int, problem: Problem, limits: Sequence[Limit]
     ) -> Selection:
-        """Return a rule of a pool as a selection."""
+        """Return a rule of a pool as the selection for a problem."""
         rule = pool.rules[number]
         if isinstance(self.family, Thresholds):
             rule = self.family.decimals(self.family.edges[rule])
