@@ -49,7 +49,7 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():
         np.testing.assert_allclose(judged.logs[0][held], np.log(model.predict_proba(X[held])), atol=LOG_STEP)
     fresh = rng.integers(0, 6, (50, 4)).astype(float)
     final = HistBoostClassifier(n_estimators=5).fit(X, y).predict_proba(fresh)
-    np.testing.assert_allclose(np.exp(judged.transform(fresh).logs(0)), final, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(judged.outputs(fresh).logs(0)), final, rtol=1e-5)
     np.testing.assert_allclose(judged.fitted[0].predict_proba(fresh), final, rtol=1e-5)
 
 
