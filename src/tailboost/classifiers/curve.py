@@ -116,6 +116,7 @@ class Curve:
         pool = first_rules(engine.family, Program(strata, objective, others))
         least = engine.select(problem, pool)
         unlimited = classifier._by(least)
+        unlimited.set_params(objective=objective, error_budget=problem.error_budget)
 
         # 2. Each selection adds the rules of its search to the pool, of which all are compared.
         largest = limited.value(limited.rate.terms(strata).values(least.counts))
@@ -137,7 +138,7 @@ class Curve:
             rate = float(rates[i])
             limits = (*others, limited.within(rate))
             rule = engine.candidate(pool, i, problem.within(limits), limits)
-            points.append((rate, float(values[i]), classifier._by(rule)))
+            points.append((rate, float(values[i]), unlimited._by(rule)))
         bounds = (
             limit.bound
             for limit in selection.problem.limits

@@ -488,11 +488,9 @@ class TunedClassifier(AnsweringClassifier):
         return Curve.of(self, a, b, n_points)
 
     def _by(self, selection: Selection, certificate: Certificate | None = None) -> Self:
-        """Return a copy with another selection of the same candidates, whose problem its parameters state."""
+        """Return a copy with another selection of the same candidates, and the limits that it states."""
         new = copy.copy(self)
-        problem = selection.problem
-        new.objective, new.limits = problem.objective, list(problem.limits)
-        new.error_budget = problem.error_budget
+        new.limits = list(selection.problem.limits)
         attempts = certificate.attempts if certificate else ()
         records = self.records_.using(*(attempt.rows for attempt in attempts))
         new.evidence_ = Evidence(selection, records, certificate, self.evidence_.identity)
