@@ -20,30 +20,17 @@ N = 8
 # of the score breaks the last limit by a millionth, and the other two rules break a limit by more.
 WRONG, RIGHT, ILL = (0.9, 0, "b"), (0.2, 0, "b"), (0.9, 1, "b")
 ROWS, SHARES = [[ILL], [WRONG], [RIGHT]], [0.2, 0.7, 0.1]
-ERROR = f"error() <= {0.7 - 1e-6}"
+OF_A, WRONG_OF_A = ([[(p, 0, "a")], [WRONG], [RIGHT]] for p in (0.2, 0.9))
+MOST = 0.7 - 1e-6
+ERROR = f"error() <= {MOST}"
 SETTINGS = {
     "error beside misses": (ROWS, SHARES, ["miss(1) <= .5", ERROR]),
-    "error beside errors of a group": (
-        [[(0.2, 0, "a")], [WRONG], [RIGHT]],
-        SHARES,
-        ["error(by=g) <= {a: .5}", ERROR],
-    ),
-    "errors of groups of two columns": (
-        [[(0.2, 0, "a")], [WRONG], [RIGHT]],
-        SHARES,
-        [f"error(by=group) <= {{('g', 'a'): .5, ('h', 'd'): {0.7 - 1e-6}}}"],
-    ),
-    "false alarms of groups of two columns": (
-        [[(0.2, 0, "a")], [WRONG], [RIGHT]],
-        SHARES,
-        [f"error(by=cell) <= {{(0, ('g', 'a')): .5, (0, ('h', 'd')): {0.7 - 1e-6}}}"],
-    ),
+    "error beside errors of a group": (OF_A, SHARES, ["error(by=g) <= {a: .5}", ERROR]),
+    "errors of two columns": (OF_A, SHARES, [f"error(by=group) <= {{('g', 'a'): .5, ('h', 'd'): {MOST}}}"]),
+    "cells": (OF_A, SHARES, [f"error(by=cell) <= {{(0, ('g', 'a')): .5, (0, ('h', 'd')): {MOST}}}"]),
     "precision beside misses": (ROWS, [0.2, 0.3, 0.5], ["miss(1) <= .5", f"precision(1) >= {0.4 + 1e-6}"]),
-    "clusters with both labels": (
-        [[ILL, RIGHT], [WRONG], [RIGHT]],
-        SHARES,
-        ["miss(1) <= .5", f"false_alarm(1) <= {0.7 - 1e-6}"],
-    ),
+    "clusters": ([[ILL, RIGHT], [WRONG], [RIGHT]], SHARES, ["miss(1) <= .5", f"false_alarm(1) <= {MOST}"]),
+    "representation of a group": (WRONG_OF_A, SHARES, [f"representation(1, by=g) >= {{a: {2 / 9 + 1e-6}}}"]),
     "labels apart": (ROWS, [0.5, 0.4, 0.1], ["miss(1) <= .7", f"false_alarm(1) <= {0.8 - 1e-6}"]),
 }
 

@@ -1,17 +1,18 @@
 """Too few rows for any test: what is missing, and whether a refusal for it spends no attempt.
 
 After a free refusal another table is brought, until one is tested. So its tests must have their levels given
-all that the refusals have read.
+all that the refusals have read. So must joint bounds, if numbers of rows divide their level.
 
-Theorem. A refusal that reads nothing but numbers of rows in subgroups is free if any two limited subgroups
-are the same, or have no row in common. *Proof.* Given these numbers, the rows of each subgroup are
+Theorem. Numbers of rows in subgroups may be read if any two of the subgroups are the same, or have no row in
+common, and if labels and groups alone make them. *Proof.* Given these numbers, the rows of each subgroup are
 independent draws of it. Each test counts wrong rows of one subgroup, or compares some, and has its level for
-any numbers of rows. ∎ Two limits have the same subgroups if the same labels count in both, and the same
+any numbers of rows. ∎ Two rates have the same subgroups if the same labels count in both, and the same
 columns divide their rows. They have no row in common if no label counts in both.
 
 Where subgroups overlap in part it fails: let all errors be false alarms, then tables in which many rows are
 ill have fewer errors among all rows. A cluster may have rows in two subgroups, so that they overlap. The
-number of all rows, or clusters, is the choice of the caller and may always be read.
+number of all rows, or clusters, is the choice of the caller and may always be read. A representation is the
+share of a group, so no refusal reads the rows of the group.
 """
 
 import math
@@ -21,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import CELL, GROUP, Limit, error
+from tailboost.rates import CELL, GROUP, Limit, Rate, error
 from tailboost.rows import unit_name
 
 
@@ -51,12 +52,10 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
         )
         for sample, share in zip(samples, allowed.tolist(), strict=True):
             needed = 1
-            if math.isnan(share):  # a free subgroup
+            if math.isnan(share) or rate.kind == "representation":  # a free subgroup
                 continue
             if is_count and 0.0 < share < 1.0:
                 needed = math.ceil(math.log(level) / math.log1p(-share))
-            elif rate.kind == "representation" and limit.sense == "≤":
-                continue  # without rows the representation of a group is 0
             n = len(sample.rows)
             if n < needed:
                 of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"
@@ -67,15 +66,19 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
 
 def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
     """Return whether a refusal spends no attempt: it reads the number of all rows, or the theorem holds."""
-    if fresh.n_units < needed:
-        return True
+    return fresh.n_units < needed or may_read_numbers([limit.rate for limit in limits], fresh)
+
+
+def may_read_numbers(rates: Sequence[Rate], fresh: Fresh) -> bool:
+    """Return whether the theorem holds for numbers of rows in the subgroups of rates, before any answer."""
     strata = fresh.answered.strata
     # A kind of subgroups: whether rows of each class count, and what divides these rows.
     kinds = set()
-    for limit in limits:
-        _, among = limit.rate.numerator_and_denominator(strata)
-        is_across = limit.rate.kind == "representation"
-        kinds.add((tuple(among.max(axis=1)), None if is_across else limit.rate.by))
+    for rate in rates:
+        counted = rate.loss or rate
+        _, among = counted.numerator_and_denominator(strata)
+        is_across = counted.kind == "representation"
+        kinds.add((tuple(among.max(axis=1) > 0), None if is_across else counted.by))
     counted_by_class, divisions = zip(*kinds, strict=True)
     if fresh.votes.clusters is not None:  # only an undivided kind, alone, shares no cluster
         return divisions == (None,)

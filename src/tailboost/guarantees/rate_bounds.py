@@ -12,6 +12,7 @@ import numpy as np
 from tailboost.core import Name
 from tailboost.guarantees.certified_bound import CONSTANT, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
+from tailboost.guarantees.few_rows import may_read_numbers
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tail import UPPER, worst_mean
 from tailboost.rates import GROUP, Limit, Rate, Sample, Statistic, deferred as deferred_rate
@@ -184,14 +185,16 @@ def joint_bounds(
 
     The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
     rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
-    each subgroup. The level is divided evenly among the bounds on means of subgroups with rows (union bound).
+    each subgroup. The level is divided evenly among the bounds on means of subgroups (union bound). Those
+    without rows have no share where the level of the others may depend on it: `may_read_numbers`.
     """
+    reads_numbers = may_read_numbers([each.rate for each in expressions], fresh)
     on_means = {
         (each.rate, sample.name, side)
         for each in expressions
         for sample in fresh.samples(each.rate)
         for side in each.sides
-        if len(sample.rows)
+        if len(sample.rows) or each.rate.is_ratio or not reads_numbers
     }
     level_of_each = level / max(1, len(on_means))
     return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
