@@ -334,7 +334,7 @@ def _parts(model: Any) -> list[Any]:
         model = model.func, model.args, model.keywords
     elif not isinstance(model, (list, tuple)):
         held = model if isinstance(model, dict) else getattr(model, "__dict__", {})
-        model = list(held.values())
+        model = held.values()
     return [
         part
         for part in model

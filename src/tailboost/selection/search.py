@@ -430,8 +430,7 @@ def select(pool: Pool, program: Program) -> int:
     if is_best and program.keeps(pool.counts[number]):
         return number
     grow(pool, program)
-    charged = program.charged(pool.counts)
-    for start in np.argsort(charged, kind="stable")[:STARTS].tolist():
+    for start in np.argsort(program.charged(pool.counts), kind="stable")[:STARTS].tolist():
         pool.add(descended(pool.family, program, pool.rules[start], pool.counts[start]))
     return program.best(pool.counts)
 

@@ -241,9 +241,9 @@ class Engine:
         self, pool: Pool, number: int, problem: Problem, limits: Sequence[Limit]
     ) -> Selection:
         """Return a rule of a pool as the selection for a problem."""
-        rule = pool.rules[number]
-        if isinstance(self.family, Thresholds):
-            rule = self.family.decimals(self.family.edges[rule])
+        family, rule = self.family, pool.rules[number]
+        if isinstance(family, Thresholds):
+            rule = family.decimals(family.edges[rule])
         return Selection(self, problem, limits, rule, pool.counts[number])
 
 
