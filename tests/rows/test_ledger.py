@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -183,6 +184,17 @@ def test_each_of_any_number_of_attempts_spends_nine_tenths_of_what_is_left():
         ledger.record(numbered_attempt(k))
     assert spent(ledger) == pytest.approx([0.9, 0.09, 0.009, 0.0009, 0.00009, 0.000009])
     assert sum(spent(ledger)) < 1
+
+
+@pytest.mark.parametrize(("first", "last"), [(0.95, 0.5), (0.995, 0.9), (0.5, 0.95), (0.95, 0.99)])
+def test_attempts_at_several_confidences_together_keep_that_of_the_last_one(first, last):
+    ledger = Ledger()
+    attempts = [replace(numbered_attempt(k), confidence=each) for k, each in enumerate((first, last))]
+    left = 1 - 0.9 * (1 - first) / (1 - last)
+    if left < 0:
+        refused(lambda: [*map(ledger.record, attempts)], "no error probability is left at confidence=0.9")
+    else:
+        assert [*map(ledger.record, attempts)][1][1].spent == pytest.approx(0.9 * left)
 
 
 def test_the_same_call_again_spends_nothing():

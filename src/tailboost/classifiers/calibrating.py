@@ -220,7 +220,7 @@ def calibrate(
     notes = (
         f"The limits are certified, and nothing tighter. {result.words}",
         f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
-        "probability. All attempts in the model's ledger together keep the confidence.",
+        "probability. It keeps the confidence together with all earlier attempts in the model's ledger.",
         *filter(None, [note]),
         *certificate.notes,
     )
@@ -252,7 +252,7 @@ def recorded(
     )
     draws = np.sort(fresh.votes.draws)
     key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
-    attempt = Attempt(key, fresh.used)
+    attempt = Attempt(key, fresh.used, confidence=confidence)
     ledger = evidence.records.ledger
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))

@@ -22,7 +22,7 @@ from tailboost.core import (
 from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.one_score import CountTable
 from tailboost.rates import Counts, Limit
-from tailboost.rows import Rows, kept_together, reads_groups, refuse_copies, selecting_numbers
+from tailboost.rows import Rows, reads_groups, refuse_copies, selecting_numbers
 from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
 from tailboost.selection.thresholds import Places
@@ -117,12 +117,10 @@ class Batch:
         # 2. They are drawn by hashes, on which the order of the columns has no effect. Each label, and each
         # group in a limit or read by the rule, needs rows in both parts.
         hashes = rows.hashes(hashes_of_table(None, rows.X))
-        units = rows.clusters
-        if units is None:
+        if rows.clusters is None:
             refuse_copies(hashes, rows.y)
-            units = kept_together(hashes)
         needed = [rows.y, *rows.groups[:, columns].T]
-        selects = drawn_part(selecting_numbers(hashes, units), share, needed=needed)
+        selects = drawn_part(selecting_numbers(hashes, rows.clusters), share, needed=needed)
         selecting = rows.part(selects).occurring()
         certifying = rows.part(~selects)
         self.refuse_absent(selecting)

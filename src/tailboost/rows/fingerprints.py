@@ -178,8 +178,8 @@ def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
 
     ``hashes`` have rows with labels and groups, ``clusters`` the number from 0 of each row's cluster.
     """
-    if clusters is None:
-        return random_numbers(hashes)
+    if clusters is None:  # each row is a cluster
+        return random_numbers(_mix(hashes))
     return random_numbers(_of_clusters(hashes, clusters))[clusters]
 
 

@@ -18,11 +18,15 @@ _LOCK = threading.Lock()
 
 @frozen_object
 class Attempt:
-    """One attempt to calibrate: digest of the call, rows, and the spent share of 1 − confidence."""
+    """One attempt to calibrate: digest of the call, rows, and the spent share of 1 − confidence.
+
+    In files of earlier versions the confidence is not given, and read as the usual one.
+    """
 
     key: str
     rows: Seen
     spent: float = 0.0
+    confidence: float = 0.95
 
     def to_dict(self) -> Document:
         """Return plain types for JSON."""
@@ -34,8 +38,11 @@ class Attempt:
         # A rule of a file answers without scikit-learn.
         from tailboost.core.ranges import UNIT, check_number
 
-        rows = Seen.from_dict(state["rows"])
-        return cls(str(state["key"]), rows, check_number(state["spent"], "spent", UNIT))
+        shares = [
+            check_number(state.get(name, cls.confidence), name, UNIT)
+            for name in ("spent", "confidence")
+        ]
+        return cls(str(state["key"]), Seen.from_dict(state["rows"]), *shares)
 
 
 def attempts_of(previous: Any) -> tuple[Attempt, ...]:
@@ -89,8 +96,8 @@ class Ledger:
 
         The same call again is no further attempt, because it gives the same result: the key of an attempt is
         a digest of its rows, of what is tested on them and of the arguments. Another attempt spends .9 of
-        the share of 1 − confidence that the earlier ones left. The shares of all attempts sum to at most 1,
-        so all certificates hold together with the stated confidence (union bound).
+        what the error probabilities of the earlier ones left of its own 1 − confidence. So it holds together
+        with all earlier ones with its confidence (union bound).
 
         Parameters
         ----------
@@ -116,11 +123,12 @@ class Ledger:
                         "tests on the same rows do not keep the confidence: give rows that no "
                         "attempt had, and state all limits in one call"
                     )
-                left = 1.0 - sum(each.spent for each in recorded.values())
+                spent = sum(each.spent * (1.0 - each.confidence) for each in recorded.values())
+                left = 1.0 - spent / (1.0 - attempt.confidence)
                 if left < LEAST_LEFT:
                     raise ValueError(
-                        f"no error probability is left after {len(recorded)} attempts. A new "
-                        "fit or selection on other rows starts again"
+                        f"no error probability is left at confidence={attempt.confidence:g} after "
+                        f"{len(recorded)} attempts. A new fit or selection on other rows starts again"
                     )
                 recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
             self.attempts = attempts = tuple(recorded.values())

@@ -33,9 +33,6 @@ MOST_COPIES = 20  # the largest k
 # Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
 # one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too.
 MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
-# Rows equal so many others on average, or fewer, where equal rows stay on one side of a split. This adds up
-# to .3 times this number to the variance of a rate: an attempt at .9 of the level has room for it.
-MEAN_OF_EQUALS = 0.2
 
 
 def refuse_copies(hashes: Hashes, y: Ints) -> float:
@@ -66,15 +63,6 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
             f"and {min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
         )
     return float(counts[counts > 1].sum() / len(y)) if 2 * len(counts) >= len(y) else 0.0
-
-
-def kept_together(hashes: Hashes) -> Ints | None:
-    """Return the number of each row's content where rows hardly repeat, so equal ones are likely copies.
-
-    None where rows repeat by nature, as scores with few values: then a split draws each row alone.
-    """
-    _, content, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    return content if (counts * (counts - 1.0)).sum() <= MEAN_OF_EQUALS * len(hashes) else None
 
 
 # -- equal rows of several tables ---------------------------------------------------------------------------
