@@ -263,77 +263,45 @@ CURES = {
     "another document": (lambda: tb.Certificate.from_dict({"a": 1}), "this is no certificate"),
     "a rule on one score": (lambda: tb.Rule.from_dict(SCORES.rule_.to_dict()), "no rule"),
     "a rule on probabilities": (lambda: tb.ThresholdRule.from_dict({"format": 1, "parts": []}), "no rule"),
-    "groups of another type": (
-        lambda: tb.tune(FITTED, X, Y == 0, groups=GROUPS, by_group=True).predict(
-            X, groups=GROUPS.astype(str)
-        ),
-        "groups holds groups not seen",
-    ),
-    "the name of groups elsewhere": (
-        lambda: SCORES.predict(X, sensitive_features=GROUPS),
-        "sensitive_features",
-    ),
-    "groups of a calibration": (
-        lambda: tb.calibrate(FITTED, X, Y, sensitive_features=GROUPS, limits=["miss(1) <= 90%"]),
-        "sensitive_features",
-    ),
-    "rows without a group in a calibration": (
-        lambda: tb.calibrate(
-            FITTED,
-            X,
-            Y,
-            groups={"a": GROUPS, "b": put(GROUPS.astype(str), 3, None)},
-            limits=["error(by=b) <= 30%"],
-        ),
-        "groups column 'b' contains NaN",
-    ),
-    "numbers as groups": (
-        lambda: tb.calibrate(FITTED, X, Y, groups=X[:, :1], limits=["error(by=group) <= 30%"]),
-        "groups has .* different numbers, and each would be a group of few rows; make bands",
-    ),
-    "numbers as groups of tune": (
-        lambda: tb.tune(FITTED, X, Y, groups=X[:, :1], limits=["error(by=group) <= 30%"]),
-        "groups has 60 different numbers, and each would be a group of few rows; make bands",
-    ),
-    "the name of the labels": (
-        lambda: tb.tune(tb.Scores("a", 1), FRAME, "y", limits=["miss(1) <= 30%"]),
-        "give the column itself",
-    ),
-    "labels that are missing": (
-        lambda: tb.tune(tb.Scores("a", 1), FRAME, put(Y, 0, None), limits=["miss(1) <= 30%"]),
-        "y contains NaN or None: 1 of 60 entries are missing .*; drop their rows",
-    ),
+    "groups of another type": (lambda: tb.tune(FITTED, X, Y == 0, groups=GROUPS, by_group=True).predict(X,
+        groups=GROUPS.astype(str)), "groups holds groups not seen"),
+    "the name of groups elsewhere": (lambda: SCORES.predict(X, sensitive_features=GROUPS),
+        "sensitive_features"),
+    "groups of a calibration": (lambda: tb.calibrate(FITTED, X, Y, sensitive_features=GROUPS,
+        limits=["miss(1) <= 90%"]), "sensitive_features"),
+    "rows without a group in a calibration": (lambda: tb.calibrate(FITTED, X, Y, groups={"a": GROUPS,
+        "b": put(GROUPS.astype(str), 3, None)}, limits=["error(by=b) <= 30%"]),
+        "groups column 'b' contains NaN"),
+    "numbers as groups": (lambda: tb.calibrate(FITTED, X, Y, groups=X[:, :1],
+        limits=["error(by=group) <= 30%"]),
+        "groups has .* different numbers, and each would be a group of few rows; make bands"),
+    "numbers as groups of tune": (lambda: tb.tune(FITTED, X, Y, groups=X[:, :1],
+        limits=["error(by=group) <= 30%"]),
+        "groups has 60 different numbers, and each would be a group of few rows; make bands"),
+    "the name of the labels": (lambda: tb.tune(tb.Scores("a", 1), FRAME, "y", limits=["miss(1) <= 30%"]),
+        "give the column itself"),
+    "labels that are missing": (lambda: tb.tune(tb.Scores("a", 1), FRAME, put(Y, 0, None),
+        limits=["miss(1) <= 30%"]),
+        "y contains NaN or None: 1 of 60 entries are missing .*; drop their rows"),
     "no rows": (lambda: tb.tune(tb.Scores("a", 1), FRAME[:0], Y[:0]), "y"),
-    "no groups beside by_group": (
-        lambda: tb.tune(FITTED, X, Y, by_group=True),
-        "by_group needs groups: give groups=",
-    ),
-    "another column of scores": (
-        lambda: tb.tune(tb.Scores(["a", "b"], [0, 1], kind="logit"), FRAME.assign(b="x"), Y),
-        "scores must be numbers",
-    ),
+    "no groups beside by_group": (lambda: tb.tune(FITTED, X, Y, by_group=True),
+        "by_group needs groups: give groups="),
+    "another column of scores": (lambda: tb.tune(tb.Scores(["a", "b"], [0, 1], kind="logit"),
+        FRAME.assign(b="x"), Y), "scores must be numbers"),
     "a rule as a model": (lambda: tb.save_model(SCORES.rule_, "rule.model"), "model must be a fitted model"),
     "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give its classifier"),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
-    "groups of two columns": (
-        lambda: BY_GROUP.predict(TABLE, groups={"g": GROUPS[:, None]}, default=True),
-        "groups column 'g' must be a 1d array",
-    ),
+    "groups of two columns": (lambda: BY_GROUP.predict(TABLE, groups={"g": GROUPS[:, None]}, default=True),
+        "groups column 'g' must be a 1d array"),
     "a label as answers": (lambda: tb.certify("yes", None, Y), "1 row"),
-    "a range of costs": (
-        lambda: tb.certify(Y, None, Y, rates=["cost()"], costs=X[:, :2], cost_range=(0, np.inf)),
-        "cost_range: Input contains infinity",
-    ),
-    "another tail": (
-        lambda: tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1).fit(X, Y).reweight(alpha=0),
-        "^alpha ",
-    ),
-    "more probabilities than classes": (
-        lambda: tb.tune(ThreeColumns().fit(X, Y), X, Y),
-        "predict_proba of 'ThreeColumns' .*2 columns",
-    ),
+    "a range of costs": (lambda: tb.certify(Y, None, Y, rates=["cost()"], costs=X[:, :2], cost_range=(0,
+        np.inf)), "cost_range: Input contains infinity"),
+    "another tail": (lambda: tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1).fit(X,
+        Y).reweight(alpha=0), "^alpha "),
+    "more probabilities than classes": (lambda: tb.tune(ThreeColumns().fit(X, Y), X, Y),
+        "predict_proba of 'ThreeColumns' .*2 columns"),
     "a parameter": (lambda: SCORES.set_params(limit=["miss(1) <= 3%"]), "Invalid parameter 'limit'"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CURES)

@@ -71,61 +71,34 @@ def measured(shares=P, groups=GROUPS, costs=COSTS):
 # Functions that accept tables with names, by arguments with tables of classes or groups.
 ENTRIES = {
     "tune": (lambda **t: answers(tuned(**t)), {"groups": GROUPS, "costs": COSTS}),
-    "fit": (
-        lambda groups, costs: answers(
-            tb.RobustMixtureClassifier(
-                [("m", LogisticRegression())], objective=rates.cost(), limits=LIMITS, cv=2, random_state=0
-            ).fit(X[A], Y[A], groups=groups[A], costs=costs[A])
-        ),
-        {"groups": GROUPS, "costs": COSTS},
-    ),
-    "costs_val": (
-        lambda costs: answers(
-            tb.RobustMixtureClassifier(
-                [("m", LogisticRegression())], objective=rates.cost(), limits=LIMITS[1:], random_state=0
-            ).fit(X[:200], Y[:200], X_val=X[A], y_val=Y[A], costs_val=costs[A])
-        ),
-        {"costs": COSTS},
-    ),
+    "fit": (lambda groups, costs: answers(tb.RobustMixtureClassifier([("m", LogisticRegression())],
+        objective=rates.cost(), limits=LIMITS, cv=2, random_state=0).fit(X[A], Y[A], groups=groups[A],
+        costs=costs[A])), {"groups": GROUPS, "costs": COSTS}),
+    "costs_val": (lambda costs: answers(tb.RobustMixtureClassifier([("m", LogisticRegression())],
+        objective=rates.cost(), limits=LIMITS[1:], random_state=0).fit(X[:200], Y[:200], X_val=X[A],
+        y_val=Y[A], costs_val=costs[A])), {"costs": COSTS}),
     "from_probabilities": (answers_given, {"P": P, "groups": GROUPS, "costs": COSTS}),
-    "reweight": (
-        lambda groups, costs: answers(TUNED.reweight(X[B], Y[B], groups=groups[B], costs=costs[B])),
-        {"groups": GROUPS, "costs": COSTS},
-    ),
-    "reweight probabilities": (
-        lambda P, groups, costs: table(GIVEN.reweight({"m": P[B]}, Y[B], groups=groups[B], costs=costs[B])),
-        {"P": P, "groups": GROUPS, "costs": COSTS},
-    ),
+    "reweight": (lambda groups, costs: answers(TUNED.reweight(X[B], Y[B], groups=groups[B], costs=costs[B])),
+        {"groups": GROUPS, "costs": COSTS}),
+    "reweight probabilities": (lambda P, groups, costs: table(GIVEN.reweight({"m": P[B]}, Y[B],
+        groups=groups[B], costs=costs[B])), {"P": P, "groups": GROUPS, "costs": COSTS}),
     "predict from P": (lambda P: GIVEN.predict({"m": P}).tolist(), {"P": P}),
     "predict_proba from P": (lambda P: GIVEN.predict_proba({"m": P}).tolist(), {"P": P}),
     "defers from P": (lambda P: GIVEN.defers({"m": P}).tolist(), {"P": P}),
-    "by group": (
-        lambda P, groups: BY_GROUP.predict({"m": P}, groups=groups).tolist(),
-        {"P": P, "groups": GROUPS},
-    ),
+    "by group": (lambda P, groups: BY_GROUP.predict({"m": P}, groups=groups).tolist(), {"P": P,
+        "groups": GROUPS}),
     "Rule.predict": (lambda P: BY_GROUP.rule_.predict({"m": P}, GROUPS["sex"]).tolist(), {"P": P}),
     "certify": (lambda **t: certified(**t), {"groups": GROUPS, "costs": COSTS}),
-    "certify probabilities": (
-        lambda P, groups: tb.certify(P, None, Y, groups=groups).to_dict(),
-        {"P": P, "groups": GROUPS},
-    ),
-    "calibrate": (
-        lambda groups: str(
-            tb.calibrate(
-                tb.tune(MODEL, X[A], Y[A], groups=groups[A], limits=LIMITS[:1]),
-                X[B],
-                Y[B],
-                limits=[rates.error(by="sex") <= 0.9],
-                groups=groups[B],
-            ).certificate_
-        ),
-        {"groups": GROUPS},
-    ),
+    "certify probabilities": (lambda P, groups: tb.certify(P, None, Y, groups=groups).to_dict(), {"P": P,
+        "groups": GROUPS}),
+    "calibrate": (lambda groups: str(tb.calibrate(tb.tune(MODEL, X[A], Y[A], groups=groups[A],
+        limits=LIMITS[:1]), X[B], Y[B], limits=[rates.error(by="sex") <= 0.9],
+        groups=groups[B]).certificate_), {"groups": GROUPS}),
     "measure": (lambda **t: measured(**t), {"shares": P, "groups": GROUPS, "costs": COSTS}),
     "cvar": (lambda P: metrics.cvar_zero_one_loss(Y, P, 0.3), {"P": P}),
     "cvar_curve": (lambda P: metrics.cvar_curve(Y, P, [0.1, 0.5]).tolist(), {"P": P}),
     "group_errors": (lambda groups: metrics.group_errors(Y, TUNED.predict(X), groups), {"groups": GROUPS}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")
