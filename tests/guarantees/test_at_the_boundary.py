@@ -353,3 +353,20 @@ def test_a_refusal_shows_a_rule_near_the_limits_if_there_is_one():
     shown = np.array([bound.estimate for bound in refused.value.certificate.bounds])
     room = ((np.array([0.18, 0.28]) - shown) / deviations).min()
     assert 0 < rooms.max() / 2 < room
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tightened_limits_on_a_ratio_leave_out_rules_without_any_selected_row():
+    """Of three labels: equal rates of 0 have a ratio of 1, and no test passes."""
+    n_certified = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        g = rng.integers(2, size=4000)
+        P = rng.dirichlet([1.2, 0.9, 0.9], 4000)
+        y = (rng.random(4000)[:, None] > P.cumsum(axis=1)).sum(axis=1)
+        scores, X, groups = tb.Scores(list("abc"), [0, 1, 2]), pd.DataFrame(P, columns=list("abc")), {"g": g}
+        with suppress(tb.NotCertifiedError):
+            rule = tb.calibrate(scores, X, y, groups=groups, limits=["ratio(selected(1, by=g)) >= .8"])
+            selected = rule.predict(X) == 1
+            n_certified += selected[g == 0].mean() > 0.1
+    assert n_certified == 3

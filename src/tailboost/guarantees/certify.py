@@ -256,9 +256,7 @@ def certificate_of(
         freshness = COMPARED.format(100 * compared.shared)
     if not compared.complete:
         freshness = f"{freshness} {UNKNOWN_TRAINING_ROWS}".strip()
-    notes = [assumption]
-    if freshness:
-        notes.append(freshness)
+    notes = [assumption, freshness]
     if fresh.identity.unknown:
         notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
     if any(bound.rate.loss for bound in bounds):
@@ -267,7 +265,7 @@ def certificate_of(
         tuple(bounds),
         confidence,
         len(fresh),
-        tuple(notes),
+        tuple(filter(None, notes)),
         compared=compared.complete,
         deferred=deferred,
         rule=fresh.decision.digest,

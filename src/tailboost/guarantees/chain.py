@@ -203,17 +203,19 @@ def stopped(
     level_of_stop = level / (n_stops(alone) + len(together))
     answered = table.answered(free)
     chain = free.copy()
-    for share, n_rows in zip(together, table.below(together)[:, -1], strict=True):
-        wrong = answered[:, share.strata, share.answer].sum(axis=1)
-        # Errors grow along the chain, so the steps that pass are its first ones.
-        n_passing = (wrong <= most_reached(n_rows, share.allowed, level_of_stop)).sum()
-        last = max(n_passing - 1, 0)  # at the first step all rows are deferred
+    for share in together:
+        rows = answered[:, share.strata].sum(axis=1)  # by step and answer
+        most = most_reached(rows[0].sum(), share.allowed, level_of_stop)
+        # Errors grow along the chain from none at its first step, so the steps that pass are its first ones.
+        n_passing = (rows[:, share.answer] <= most).sum()
+        last = max(n_passing - 1, 0)
         chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]
-    stops = stops_of(alone, table.below(alone), table.n_places, table.end, level_of_stop)
-    first_cuts = np.minimum(chain[..., 0], stops[:, 0])
-    second_cuts = np.maximum(chain[..., 1], stops[:, 1])
-    # A bin that has got both answers keeps the first one.
-    return np.stack([first_cuts, np.maximum(first_cuts, second_cuts)], axis=2)
+    largest, least = stops_of(
+        alone, table.below(alone), table.n_places, table.end, level_of_stop
+    ).T
+    chain[..., 0] = np.minimum(chain[..., 0], largest)
+    chain[..., 1] = np.maximum(chain[..., 1], least)
+    return np.maximum.accumulate(chain, axis=2)  # a bin with both answers keeps the first one
 
 
 def passing(chain: Ints, certifying: CountTable, testing: CountTable, level: float) -> Mask:

@@ -250,11 +250,11 @@ class LimitTests:
 
     def most_wrong(self, n_rows: Ints, level: float) -> Ints:
         """Return the largest numbers of wrong rows with which tests pass, −1 for none, (..., T)."""
-        by_test = [
-            most_reached(n_rows[..., j], share, level)
-            for j, share in enumerate(self.allowed.tolist())
-        ]
-        return np.stack(by_test, axis=-1)
+        most = np.zeros_like(n_rows)
+        for share in np.unique(self.allowed).tolist():  # many subgroups have the same
+            alike = self.allowed == share
+            most[..., alike] = most_reached(n_rows[..., alike], share, level)
+        return most
 
     # -- predicted power -------------------------------------------------------------------------------
 

@@ -49,7 +49,6 @@ from tailboost.selection.table import counted_rate
 METHOD = "fixed sequence"
 # Probits of the predicted probability of passing all tests, along the sequence after the likeliest rules.
 STEPS = np.arange(3.5, -1.31, -0.3)
-TIGHTER = np.arange(3.5, -1.31, -0.6)  # of tightened limits
 # Least probit of the likeliest rule: below it tighter limits are tried.
 WORTHWHILE = -2.0
 # Of the first rules: common prices, and common rates of compared groups.
@@ -199,17 +198,20 @@ def rules_within_tighter(
     plain = selection.within(selection.problem.limits)
     # Noise of the fresh rows, by that of the selecting rows.
     noise = np.sqrt(plain.n_rows / n_fresh)
-    for step in TIGHTER.tolist():
+    for step in STEPS[::2].tolist():  # a selection takes longer
         n_deviations = max(0.0, step * np.hypot(1.0, noise) - ndtri(level) * noise)
         tighter = [_tightened(limit, plain, n_deviations) for limit in plain.problem.limits]
         with suppress(InfeasibleLimitsError):
             rule = plain.within(tighter)
             _, *terms = rule.program.terms  # the objective has no test
-            rows = [
-                each.rows(rule.strata, rule.counts)[~np.isnan(limit.levels(each.names))]
+            # No rows certify no limit, and rates of 0 no ratio, though they keep it.
+            counted = [
+                each.values(rule.counts) > 0.0
+                if limit.form == RATIO
+                else each.rows(rule.strata, rule.counts)[~np.isnan(limit.levels(each.names))]
                 for limit, each in zip(rule.limits, terms, strict=True)
             ]
-            if np.concatenate(rows).all():  # no rows certify no limit
+            if np.concatenate(counted).all():
                 yield rule
     yield plain
 
@@ -222,7 +224,7 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     spread = 0.0 if limit.compares else rule.engine.spread
     counted = counted_rate(limit.rate, rule.strata, rule.counts, spread)
     if not limit.compares:
-        noise = np.nan_to_num(n_deviations * counted.errors)
+        noise = n_deviations * counted.errors
         bounds = limit.levels(counted.names) - SIGNS[limit.sense] * noise
         by_name = zip(counted.names, bounds.tolist(), strict=True)
         return replace(limit, bound=tuple(pair for pair in by_name if not np.isnan(pair[1])))
@@ -231,5 +233,5 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     noise = of_pairs.max()
     if limit.form == RATIO:  # over the largest rate
         noise /= max(np.fmax.reduce(counted.values), TINY)
-    bound = limit.bound - SIGNS[limit.sense] * float(np.nan_to_num(n_deviations * noise))
+    bound = limit.bound - SIGNS[limit.sense] * float(n_deviations * noise)
     return replace(limit, bound=min(bound, 1.0) if limit.form == RATIO else max(bound, 0.0))
