@@ -185,6 +185,24 @@ def test_the_least_probability_of_a_document_counts():
     assert rule.predict(P).tolist() == ["b", "b"]
 
 
+@pytest.mark.parametrize(("other", "offset", "wanted"), [(60, 0, "ba"), (90, 0, "ab"), (60, 900, "ba")])
+def test_only_differences_of_logarithms_decide(other, offset, wanted):
+    """Two certain models are opposed; the heavier one decides, also where no mass of a label is a number."""
+    P = np.eye(3)[:2]
+    costs = [[[0.0, 1.0], [1.0, 0.0]]]
+    rule = Rule(["a", "b"], None, {"m": 80.0, "n": other}, [offset, offset], costs)
+    rule = Rule.from_dict(json.loads(rule.to_json()))
+    assert rule.predict({"m": P[::-1, :2], "n": P[:, :2]}).tolist() == [*wanted]
+    alone = Rule(["a", "b", "z"], None, {"m": 80.0}, [offset, offset, offset + 9], [(1 - np.eye(3)).tolist()])
+    base = sqlite3.connect(":memory:")
+    base.create_function("power", 2, lambda x, power: x**power or 1 / 0)  # as PostgreSQL: none is 0
+    base.execute("create table t (m_a real, m_b real, m_z real)")
+    P = np.vstack([P, [[0.5, 0.5, 0.0], [0.35, 0.33, 0.32], [0.5, 0.0, 0.5]]])
+    base.executemany("insert into t values (?, ?, ?)", P.tolist())
+    answers = [answer for (answer,) in base.execute(f"select {alone.to_sql()} from t order by rowid")]
+    assert answers == alone.predict({"m": P}).tolist() == ["a", "b", "a", "z", "z"]
+
+
 def test_groups_that_are_inferred_and_what_is_no_rule():
     P, y, groups = TABLES[2]
     groups = np.where(next(iter(P.values()))[:, 1] > 0.5, "m", "f")  # known from the probabilities

@@ -61,12 +61,6 @@ def test_one_rule_has_the_least_worst_error_within_the_least_error_plus_the_budg
     assert differ >= 3  # budgets at which another reading has another rule
 
 
-def hypotheses(clf, X):
-    """Return the answers of the hypotheses, one row each, and the constants that also are members."""
-    own = [model.predict(X) for model in clf.estimators_]
-    return np.array(own + [np.full(len(X), k) for k in clf.classes_])
-
-
 @pytest.mark.parametrize(
     ("limits", "budget", "seed"),
     [

@@ -1,4 +1,4 @@
-"""Groups with one answer are named on each page: not those with both answers."""
+"""A page names no group if each one has both answers."""
 
 from itertools import product
 

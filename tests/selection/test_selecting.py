@@ -363,6 +363,20 @@ def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
         assert limit.bound == pytest.approx(chow + budget, abs=3e-3)
 
 
+@pytest.mark.parametrize("cap", [rates.deferred() <= 0.2, rates.deferred(by="sex") <= 0.2])
+@pytest.mark.parametrize("table", [smooth(1)[0], atoms(0, 3, 2, 9, defers=True)[0]], ids=["score", "weights"])
+def test_a_budget_is_above_the_least_error_itself(table, cap):
+    """Deferral has a price among rules with equal errors, which is no error."""
+    n_classes = table.data.strata.n_classes
+    right = np.eye(n_classes)[table.data.strata.y]
+    pool, program, _ = grown(table, rates.largest(rates.error(by="class")), [cap], error_budget=0.0)
+    counts = np.array(pool.counts)
+    within = broken_by([cap], program.strata, counts) <= 1e-9
+    errors = (counts[..., :n_classes] * (1 - right)).sum(axis=(1, 2))[within]
+    assert program.limits[-1].bound == pytest.approx(errors.min(), abs=1e-9)
+    assert counts[within][errors.argmin(), :, n_classes].sum() > 0.01
+
+
 def test_the_number_of_threads_changes_no_digit():
     """The number of BLAS threads has no effect on sums over rows, and so none on the candidates."""
     rng = np.random.default_rng(0)

@@ -140,19 +140,9 @@ def truths(rate, limit, answered):
     return named | ({limit.form: limit.value(values)} if limit is not None and limit.compares else {})
 
 
-def kept(limit, answered):
-    terms = limit.rate.terms(answered.strata)
-    of_nobody = {"≤": 0.0, "≥": 1.0}[limit.sense]
-    values = np.nan_to_num(terms.values(answered.counts(answered.actions)), nan=of_nobody)
-    if limit.compares:
-        return limit.keeps(limit.value(values), limit.bound)
-    pairs = zip(values, limit.levels(terms.names), strict=True)
-    return all(limit.keeps(value, bound) is not False for value, bound in pairs)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", [name for name in SETTINGS if not SETTINGS[name].by_group])
+@pytest.mark.parametrize("name", SETTINGS)
 def test_intervals(name):
     setting, missed = SETTINGS[name], Counter()
     fresh = setting.rows(np.random.default_rng(99), FRESH)

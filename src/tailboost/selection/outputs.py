@@ -179,7 +179,7 @@ class Models:
     # -- outputs -----------------------------------------------------------------------------------------
 
     def outputs(self, X: Table, groups: Any = None) -> LogProbabilities:
-        """Return the log-probabilities of the rows of a table; models predict when they are read.
+        """Return the outputs for the rows of a table: a single score now, others when they are read.
 
         ``groups`` are the numbers of their groups, as a rule reads them.
         """

@@ -1,6 +1,6 @@
 """`Rule`: the action of least expected cost, by averaged probabilities of models.
 
-A classifier of several models or of three or more labels has such a rule. `ThresholdRule` is the other kind.
+A classifier without a `ThresholdRule` has one: of several models, three or more labels or estimated groups.
 """
 
 import json
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from tailboost.core import (
     ROUNDED,
@@ -31,6 +32,8 @@ from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
 WEIGHTS_SHOWN = 12
 # Probabilities of two classes at which a rule is printed.
 PRINTED = 100_001
+# Smaller powers of probabilities are raised to this one in SQL.
+LEAST_POWER = 1e-200
 NO_FORM = (
     "the rule has no such form: it weighs several models or labels, or estimates groups "
     "(infer_groups), as predict of the classifier does. Store predict_proba as a column, and "
@@ -138,7 +141,8 @@ class Rule(StoredRule):
             Number of each row's group; −1 of a row without an answer, which has the number −1.
         """
         costs = np.asarray(self.action_costs)[groups]
-        expected = np.einsum("nk,nka->na", np.exp(values), costs)
+        # Not the exponentials: in a row all of them may be below the least number.
+        expected = np.einsum("nk,nka->na", softmax(values, axis=1), costs)
         return np.where(groups < 0, -1, expected.argmin(axis=1))
 
     def _check(self) -> None:
@@ -213,11 +217,12 @@ class Rule(StoredRule):
         slack = len(P) * ROUNDED
         are_valid = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in P]
         are_valid.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
-        least = self.least_probability
+        # No power of a probability is below the least number, which is an error in some databases.
+        least = max(self.least_probability, LEAST_POWER ** (1.0 / max(power, 1.0)))
         masses = [f"CASE WHEN {p} > {least!r} THEN {p} ELSE {least!r} END" for p in P]
         if power != 1.0:
             masses = [f"power({mass}, {power!r})" for mass in masses]
-        costs_of_groups = np.asarray(self.action_costs) * np.exp(self.offsets)[:, None]
+        costs_of_groups = np.asarray(self.action_costs) * softmax(self.offsets)[:, None]
         conditions = {}
         for name, costs in zip(self.groups or [None], costs_of_groups, strict=True):
             expected = [

@@ -1,4 +1,4 @@
-"""The engine, which selects among the rules of a family on selection data without a fit, and its selections.
+"""The engine, which selects among the rules of a family on selection data, and its selections.
 
 A selection is a rule for a problem, with its rates and warnings. A family is all rules of one form:
 `Thresholds` on a score of two labels, or `ClassWeights`.
@@ -119,7 +119,7 @@ def family_of(
 
 @frozen_object
 class Engine:
-    """Selects among rules on models' outputs. Another selection needs no fit.
+    """Selects among rules on models' outputs, without another fit of these models.
 
     Attributes
     ----------
@@ -251,7 +251,7 @@ class Engine:
 class Selection:
     """The rule selected for a problem among the candidates on selection data, with its rates there.
 
-    Another problem gives another selection: no model is fitted, no classifier is needed, and nothing warns.
+    Another problem gives another selection.
 
     Attributes
     ----------

@@ -1,7 +1,6 @@
 """`ThresholdRule`: actions by ranges of one score, for all rows or by group.
 
-A fitted classifier of two labels has such a rule. It answers a column of scores, and is written in words,
-JSON, SQL or Python.
+A classifier of two labels on a single score has such a rule, which is written in words, JSON, SQL or Python.
 """
 
 from collections.abc import Callable, Sequence

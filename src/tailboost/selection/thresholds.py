@@ -221,8 +221,9 @@ class Thresholds:
     def moves(self, *, compares: bool) -> list[list[Side]]:
         """Return the moves of a descent: the cuts that move on each line.
 
-        Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of two:
-        within two gaps of 5 % the error is .082 ± .007 larger if each cut moves alone (24 tables).
+        Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of
+        neighbouring ones: within two gaps of 5 % the error is .082 ± .007 larger if each cut moves alone (24
+        tables).
         """
         sides = list(np.ndindex(self.n_places, self.data.strata.n_actions - 1))
         together = [
