@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost import metrics, rates
+from tailboost import metrics, published, rates
 from tailboost.core import check_indexes
 from tailboost.learners import HistTreeClassifier
 
@@ -35,6 +35,8 @@ TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
 EARLIER = pd.DataFrame({"p": (Z * 0.3 + RNG.random(N) * 0.7).round(6), "b": RNG.normal(size=N)}, index=INDEX)
 CLF = tb.tune(SCORE, EARLIER, PARTS["y"], limits=LIMITS)
 PROOF = tb.certify(CLF, EARLIER.assign(p=EARLIER["p"] + 0.001), PARTS["y"], limits=LIMITS)
+BOOSTED = tb.GroupDROBoostClassifier("tree", n_estimators=2, random_state=0).fit(FRAME, PARTS["y"])
+ADDED = tb.AdaBoostClassifier("tree", n_estimators=2, random_state=0).fit(FRAME, PARTS["y"])
 BY_GROUP = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, by_group=True, groups=PARTS["groups"])
 
 
@@ -53,10 +55,12 @@ def boosted(X, y, **parts):
     return tb.GroupDROBoostClassifier(TREE, n_estimators=2, random_state=0).fit(X, y, **parts)
 
 
+def lazy(X):
+    return pytest.importorskip("dask.dataframe").from_pandas(X, npartitions=2, sort=False)
+
+
 def streamed(X, y, **parts):
-    dd = pytest.importorskip("dask.dataframe")
-    table = dd.from_pandas(X, npartitions=2, sort=False)
-    return tb.GroupDROBoostClassifier("tree", n_estimators=2, random_state=0).fit(table, y, **parts)
+    return tb.GroupDROBoostClassifier("tree", n_estimators=2, random_state=0).fit(lazy(X), y, **parts)
 
 
 def monitored(X, y, **parts):
@@ -92,7 +96,15 @@ CALLS = {
         "sample_weight groups costs",
     ),
     "score": (lambda X, y, **p: CLF.score(X, y, **p), "sample_weight"),
-    "metrics.cvar": (lambda X, y: metrics.cvar_zero_one_loss(y, X["p"], 0.5), ""),
+    "boosting.score": (lambda X, y, **p: BOOSTED.score(X, y, **p), "sample_weight"),
+    "score of a streamed table": (lambda X, y, **p: BOOSTED.score(lazy(X), y, **p), "sample_weight"),
+    "Scores.fit": (lambda X, y: tb.Scores("p", "yes").fit(X, y), ""),
+    "Scores.score": (lambda X, y, **p: CLF.scores_.score(X, y, **p), "sample_weight"),
+    "margins": (lambda X, y: ADDED.margins(X, y), ""),
+    "profile_likelihood": (lambda X, y, **p: published.profile_likelihood(ADDED, X, y, **p), "sample_weight"),
+    "scorer of a tail": (lambda X, y, **p: metrics.make_cvar_scorer(0.5)(CLF, X, y, **p), "sample_weight"),
+    "scorer": (lambda X, y, **p: metrics.make_worst_class_scorer()(BOOSTED, X, y, **p), "sample_weight"),
+    "metrics.cvar_curve": (lambda X, y, **p: metrics.cvar_curve(y, X["p"], [0.5], **p), "sample_weight"),
     "Curve.predicted": (lambda X, y, **p: CLF.tradeoff().predicted(X, y, **p), "sample_weight groups"),
 }  # fmt: skip
 CASES = [(call, wrong) for call, (_, more) in CALLS.items() for wrong in ["y", *more.split()]]

@@ -7,6 +7,7 @@ label]. Nothing is drawn at random.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from math import isnan
 from typing import Any
 
@@ -27,12 +28,13 @@ from tailboost.core import (
     check_probabilities,
     check_weights,
     label_column,
+    parameters,
     positions,
 )
 from tailboost.core.ranges import check_alpha
-from tailboost.rates import error, measure
+from tailboost.rates import error, measure, with_deferrals
 from tailboost.rows import group_columns
-from tailboost.selection.door import answer_shares
+from tailboost.selection.door import answering
 from tailboost.solvers.tail import loss_vector
 
 __all__ = [
@@ -84,6 +86,7 @@ def cvar(losses: ArrayLike, alpha: float, sample_weight: Column = None) -> float
     >>> cvar([0.0, 1.0, 0.0, 0.5], alpha=0.5)
     0.75
     """
+    check_indexes(losses=losses, sample_weight=sample_weight)
     values = loss_vector(losses)
     return solvers.cvar(values, alpha, check_weights(sample_weight, len(values)))
 
@@ -133,7 +136,7 @@ def cvar_zero_one_loss(
     0.5
     """
     curve = cvar_curve(y_true, y_proba, [alpha], sample_weight=sample_weight, labels=labels)
-    return float(curve[0])
+    return curve.item()
 
 
 def cvar_curve(
@@ -163,9 +166,9 @@ def cvar_curve(
     ValueError
         As in `cvar_zero_one_loss`.
     """
+    check_indexes(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
-    weight = check_weights(sample_weight, len(losses))
-    return np.array([solvers.cvar(losses, alpha, weight) for alpha in alphas])
+    return np.array([cvar(losses, alpha, sample_weight) for alpha in alphas])
 
 
 def expected_zero_one_losses(
@@ -196,8 +199,8 @@ def expected_zero_one_losses(
     check_length(y_proba, "y_proba", len(truth), "y_true")
     probabilities = check_probabilities(y_proba, classes=names)
     codes = positions(truth, names, "y_true", f"labels not among {names.tolist()}")
-    of_true_label = probabilities[np.arange(len(truth)), codes]
-    return np.clip(1.0 - of_true_label, 0.0, 1.0)  # rounding may exceed [0, 1]
+    # Rounding may exceed [0, 1].
+    return np.clip(1.0 - probabilities[np.arange(len(truth)), codes], 0.0, 1.0)
 
 
 def class_errors(
@@ -251,12 +254,9 @@ def class_errors(
         labels=labels,
         deferred=deferred,
     )
-    return _with_rows(errors) if labels is None else errors
-
-
-def _with_rows(errors: dict[Any, float]) -> dict[Any, float]:
-    """Return the errors of subgroups with rows; those of others are NaN."""
-    return {name: value for name, value in errors.items() if not isnan(value)}
+    if labels is None:  # a class that is answered alone has no rows
+        return {name: value for name, value in errors.items() if not isnan(value)}
+    return errors
 
 
 def worst_class_error(
@@ -287,7 +287,7 @@ def worst_class_error(
     errors = class_errors(
         y_true, y_pred, sample_weight=sample_weight, labels=labels, deferred=deferred
     )
-    return float(np.nanmax(list(errors.values())))
+    return float(np.nanmax([*errors.values()]))
 
 
 def group_errors(
@@ -326,7 +326,7 @@ def group_errors(
     ValueError
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
-    titles = list(group_columns(groups, "groups"))
+    titles = [*group_columns(groups, "groups")]
     errors = measure(
         error(by="group"),
         y_true,
@@ -336,9 +336,12 @@ def group_errors(
         labels=labels,
         deferred=deferred,
     )
-    if len(titles) == 1 and titles != [None] and np.ndim(groups) != 1:
-        errors = {(titles[0], name): value for name, value in errors.items()}
-    return _with_rows(errors)
+    is_titled = len(titles) == 1 and titles != [None] and np.ndim(groups) != 1
+    return {
+        (titles[0], name) if is_titled else name: value
+        for name, value in errors.items()
+        if not isnan(value)
+    }
 
 
 def make_cvar_scorer(alpha: float) -> ErrorScorer:
@@ -415,6 +418,7 @@ def make_worst_class_scorer(*, expected: bool = False) -> ErrorScorer:
     return ErrorScorer(expected=expected)
 
 
+@parameters
 class ErrorScorer(BaseEstimator):
     """Negative error of a fitted classifier, made by `make_cvar_scorer` and `make_worst_class_scorer`.
 
@@ -430,11 +434,11 @@ class ErrorScorer(BaseEstimator):
         Whether the largest error is that of ``predict_distribution`` instead of ``predict``.
     """
 
-    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
+    alpha: float | None = None
+    _: KW_ONLY
+    expected: bool = False
 
-    def __init__(self, alpha: float | None = None, *, expected: bool = False) -> None:
-        self.alpha = alpha
-        self.expected = expected
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
 
     def score(
         self, estimator: Model, X: Table, y: Column, sample_weight: Column = None
@@ -452,16 +456,22 @@ class ErrorScorer(BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         """
-        if self.alpha is None and not self.expected:
-            return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
-        shares = answer_shares(estimator, X)
-        labels = estimator.classes_
-        if shares is None:  # the answer has probability 1
-            shares = np.asarray(estimator.predict(X)[:, None] == np.asarray(labels), float)
+        check_indexes(X=X, y=y, sample_weight=sample_weight)
+        rows = answering(estimator).score(X)
+        answers: Any = None
+        labels = None
+        if self.expected or self.alpha is not None:
+            answers = rows.shares()
+            labels = estimator.classes_
+        if answers is None:
+            answers = rows.answers()
         if self.alpha is None:
-            return -worst_class_error(y, shares, sample_weight=sample_weight, labels=labels)
+            return -worst_class_error(y, answers, sample_weight=sample_weight, labels=labels)
+        if answers.ndim == 1:  # each has probability 1; a deferred row has that of its label
+            answers, _, _ = with_deferrals(answers, None, label_column(y, "y"), labels)
+            answers = np.asarray(answers[:, None] == labels, float)
         return -cvar_zero_one_loss(
-            y, shares, self.alpha, sample_weight=sample_weight, labels=labels
+            y, answers, self.alpha, sample_weight=sample_weight, labels=labels
         )
 
     __call__ = score

@@ -8,9 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.classifiers import TunedClassifier
-from tailboost.core import Axes, Column, Groups, LimitLine, Model, Stated, Table
+from tailboost.core import (
+    Axes,
+    Column,
+    Floats,
+    Groups,
+    LimitLine,
+    Model,
+    Stated,
+    Table,
+    check_indexes,
+)
 from tailboost.rates import Counts, checked_limits
-from tailboost.rows import HUMAN_REVIEW
 from tailboost.selection.door import answering
 from tailboost.selection.table import RateTable
 
@@ -32,7 +41,7 @@ class _Display:
     ax_: Axes
     figure_: Any
 
-    def _on(self, ax: Axes, width: float, height: float) -> Any:
+    def _on(self, ax: Axes, height: float = 4.0) -> Any:
         """Return the given axes, or axes of a new figure."""
         if ax is None:
             try:
@@ -41,7 +50,7 @@ class _Display:
                 raise ImportError(
                     f"{type(self).__name__} needs matplotlib: pip install 'tailboost[app]'"
                 ) from error
-            _, ax = plt.subplots(layout="constrained", figsize=(width, height))
+            _, ax = plt.subplots(layout="constrained", figsize=(5.4, height))
         self.ax_ = ax
         self.figure_ = ax.figure
         return ax
@@ -90,8 +99,10 @@ class LimitsDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        name = f"{100 * certificate.confidence:g} % confidence, {certificate.n_rows:,} rows"
-        return cls(certificate.limit_lines(), name=name).plot(ax)
+        return cls(
+            certificate.limit_lines(),
+            name=f"{100 * certificate.confidence:g} % confidence, {certificate.n_rows:,} rows",
+        ).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -119,14 +130,16 @@ class LimitsDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        if limits is None:
-            limits = answering(estimator).limits
-        options: dict[str, Any] = {}
-        if isinstance(estimator, TunedClassifier):
-            of_rule = groups if estimator.rule_.groups else None
-            options = {"groups": of_rule, "deferred": HUMAN_REVIEW}
-        answers = estimator.predict(X, **options)
-        return cls.from_predictions(y, answers, limits=limits, groups=groups, ax=ax)
+        check_indexes(X=X, y=y, groups=groups)
+        decided = answering(estimator)
+        rows = decided.score(X, groups)
+        return cls.from_predictions(
+            y,
+            rows.answers(),
+            limits=decided.limits if limits is None else limits,
+            groups=rows.groups,
+            ax=ax,
+        )
 
     @classmethod
     def from_predictions(
@@ -152,13 +165,14 @@ class LimitsDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        truth = np.asarray(y_true)
-        answered = Counts.answered(truth, y_pred, groups=groups, deferred=deferred)
-        name = f"rates on {len(truth):,} rows"
+        answered = Counts.answered(y_true, y_pred, groups=groups, deferred=deferred)
         table = RateTable.counted(
-            checked_limits(limits), answered.strata, answered.counts(answered.actions), name
+            checked_limits(limits),
+            answered.strata,
+            answered.counts(answered.actions),
+            f"rates on {len(answered.stratum):,} rows",
         )
-        return cls(table.limit_lines(), name=name).plot(ax)
+        return cls(table.limit_lines(), name=table.words).plot(ax)
 
     def plot(self, ax: Axes = None) -> Self:
         """Draw the limits.
@@ -169,11 +183,11 @@ class LimitsDisplay(_Display):
             Axes to draw on; by default those of a new figure.
         """
         lines = self.lines
-        ax = self._on(ax, 5.4, 0.55 * len(lines) + 0.9)
+        ax = self._on(ax, 0.55 * len(lines) + 0.9)
         for place, line in enumerate(lines):
             colour, mark = VERDICTS[line.good]
-            numbers = [line.low, line.value, line.high, line.bound]
-            *ends, bound = np.array(numbers, float)  # NaN for None
+            # NaN for None.
+            *ends, bound = np.array([line.low, line.value, line.high, line.bound], float)
             ax.plot(ends, [place] * 3, color=colour, linewidth=2)
             ax.plot(ends[1], place, marker="o", color=colour)
             ax.plot(bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
@@ -252,7 +266,7 @@ class TradeOffDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        return cls(*curve.values, **_axes_of(curve), name=name).plot(ax)
+        return cls._drawn(curve, curve.values, name, ax)
 
     @classmethod
     def from_estimator(
@@ -283,8 +297,18 @@ class TradeOffDisplay(_Display):
         if not isinstance(estimator, TunedClassifier):
             raise TypeError(f"estimator: {type(estimator).__name__} has no curve of rates")
         curve = estimator.tradeoff()
-        values = curve.predicted(X, y, groups=groups)
-        return cls(*values, **_axes_of(curve), name=name).plot(ax)
+        return cls._drawn(curve, curve.predicted(X, y, groups=groups), name, ax)
+
+    @classmethod
+    def _drawn(cls, curve: Any, rates: Floats, name: str | None, ax: Axes) -> Self:
+        """Draw these rates of the points of a curve."""
+        return cls(
+            *rates,
+            xlabel=_plain(str(curve.limited)),
+            ylabel=_plain(str(curve.objective)),
+            limit=curve.bound,
+            name=name,
+        ).plot(ax)
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Self:
         """Draw the curve.
@@ -296,7 +320,7 @@ class TradeOffDisplay(_Display):
         **kwargs
             For ``Axes.plot``.
         """
-        ax = self._on(ax, 5.4, 4.0)
+        ax = self._on(ax)
         (self.line_,) = ax.plot(
             self.x, self.y, **{"label": self.name, "linewidth": 2, **kwargs}
         )
@@ -306,15 +330,6 @@ class TradeOffDisplay(_Display):
         if self.name is not None:
             ax.legend()
         return self
-
-
-def _axes_of(curve: Any) -> Any:
-    """Return the names of the two rates of a curve, and the limit of the first."""
-    return {
-        "xlabel": _plain(str(curve.limited)),
-        "ylabel": _plain(str(curve.objective)),
-        "limit": curve.bound,
-    }
 
 
 @dataclass(eq=False)
@@ -360,18 +375,18 @@ class MonitorDisplay(_Display):
         ax : matplotlib Axes, optional
             Axes to draw on; by default those of a new figure.
         """
-        ax = self._on(ax, 5.4, 4.0)
+        ax = self._on(ax)
         places = range(len(self.batches))
         for number, bound in enumerate(self.monitor.certificate.bounds):
-            rates = [batch.errors[number][1] for batch in self.batches]
-            numbers = np.array(rates, float)  # NaN for None
-            (line,) = ax.plot(places, numbers, marker="o", label=_plain(bound.title))
+            # NaN for None.
+            rates = np.array([batch.errors[number][1] for batch in self.batches], float)
+            (line,) = ax.plot(places, rates, marker="o", label=_plain(bound.title))
             for end in bound.sides:
                 if end is not None:
                     ax.axhline(end, color=line.get_color(), linestyle=":")
             evidence = np.array([batch.evidence[number] for batch in self.batches])
             first = np.flatnonzero(evidence >= self.monitor.threshold)[:1]
-            ax.plot(first, numbers[first], "X", color=VERMILLION, markersize=12, zorder=3)
+            ax.plot(first, rates[first], "X", color=VERMILLION, markersize=12, zorder=3)
         ax.set_xticks(places, [_plain(batch.name) for batch in self.batches])
         ax.set(ylabel="rate; dotted: bound", title=self.monitor.verdict.partition(":")[0])
         ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.12))

@@ -134,11 +134,9 @@ def rqp_boost(
     return SoftMarginBoostClassifier(estimator, C=C, n_estimators=T, **params)
 
 
-# A learner grows until its hypothesis meets ½ − γ, and all T rounds count.
-_UNTIL_MET: dict[str, Any] = {"whole": False}
-
-
 # -- Saito et al. 2024 -----------------------------------------------------------------------------------
+
+# Without ``whole`` a learner grows until its hypothesis meets ½ − γ, and all T rounds count.
 
 
 def worst_class_boost(
@@ -152,7 +150,7 @@ def worst_class_boost(
 ) -> WorstClassBoostClassifier:
     """Worst-class boosting, Algorithm 1; γ is stated, or (16) for p; T is ⌈2 ln K/γ²⌉."""
     return WorstClassBoostClassifier(
-        estimator, theta=theta, gamma=gamma, p=p, n_estimators=T, **_UNTIL_MET | params
+        estimator, theta=theta, gamma=gamma, p=p, n_estimators=T, **{"whole": False, **params}
     )
 
 
@@ -160,7 +158,9 @@ def oco_boost(
     estimator: Model, gamma: float, *, T: int | str = "auto", **params: Any
 ) -> OCOBoostClassifier:
     """OCO boosting, the baseline [13]; T is ⌈2 ln n/γ²⌉."""
-    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **_UNTIL_MET | params)
+    return OCOBoostClassifier(
+        estimator, gamma=gamma, n_estimators=T, **{"whole": False, **params}
+    )
 
 
 # -- Blanchet et al. 2019 --------------------------------------------------------------------------------

@@ -26,22 +26,13 @@ def test_credit_default_has_the_published_counts():
 def test_credit_default_groups_follow_the_columns():
     bunch = datasets.load_credit_default()
     ages = bunch.data["AGE"].groupby(bunch.groups["age_band"], observed=True).agg(["min", "max"])
-    assert ages.T.to_dict("list") == {
-        "30-39": [30, 39],
-        "40-49": [40, 49],
-        "50 and over": [50, 79],
-        "under 30": [21, 29],
-    }
-    assert pd.crosstab(bunch.data["SEX"], bunch.groups["sex"]).to_dict() == {
-        "female": {1: 0, 2: 18_112},
-        "male": {1: 11_888, 2: 0},
-    }
-    assert bunch.groups["education"].value_counts().to_dict() == {
-        "university": 14_030,
-        "graduate school": 10_585,
-        "high school": 4_917,
-        "other": 14 + 123 + 280 + 51,
-    }
+    limits = {"under 30": [21, 29], "30-39": [30, 39], "40-49": [40, 49], "50 and over": [50, 79]}
+    assert [*ages.T.to_dict("list").items()] == [*limits.items()]  # in this order
+    sexes = pd.crosstab(bunch.data["SEX"], bunch.groups["sex"]).to_dict()
+    assert sexes == {"female": {1: 0, 2: 18_112}, "male": {1: 11_888, 2: 0}}
+    levels = bunch.groups["education"].value_counts().to_dict()
+    assert levels.pop("other") == 14 + 123 + 280 + 51
+    assert levels == {"university": 14_030, "graduate school": 10_585, "high school": 4_917}
 
 
 def test_credit_default_arrays_need_no_pandas(monkeypatch):
@@ -56,12 +47,16 @@ def test_credit_default_arrays_need_no_pandas(monkeypatch):
         datasets.load_credit_default()
 
 
-def test_credit_default_is_small_and_names_its_licence():
+LICENCES = {"credit_default": ("CC BY 4.0", "Yeh", "350"), "wine_quality": ("CC BY 4.0", "Cortez", "186")}
+
+
+@pytest.mark.parametrize("name", LICENCES)
+def test_tables_are_small_and_name_their_licence(name):
     data = Path(datasets.__file__).parent / "data"
-    assert (data / "credit_default.csv.xz").stat().st_size < 1_000_000
-    for text in ("CC BY 4.0", "Yeh", "350"):
+    assert (data / f"{name}.csv.xz").stat().st_size < 1_000_000
+    for text in LICENCES[name]:
         assert text in (data / "README.md").read_text(encoding="utf-8")
-        assert text in datasets.load_credit_default.__doc__
+        assert text in getattr(datasets, f"load_{name}").__doc__
 
 
 def test_wines_have_the_published_counts_and_grades():
@@ -75,11 +70,3 @@ def test_wines_have_the_published_counts_and_grades():
     X, y = datasets.load_wine_quality(return_X_y=True, as_frame=False)
     np.testing.assert_array_equal(X, bunch.data.to_numpy())
     np.testing.assert_array_equal(y, bunch.target.to_numpy())
-
-
-def test_wines_are_small_and_name_their_licence():
-    data = Path(datasets.__file__).parent / "data"
-    assert (data / "wine_quality.csv.xz").stat().st_size < 1_000_000
-    for text in ("CC BY 4.0", "Cortez", "186"):
-        assert text in (data / "README.md").read_text(encoding="utf-8")
-        assert text in datasets.load_wine_quality.__doc__

@@ -4,14 +4,19 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer as Same
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
 import tailboost as tb
+from tailboost import metrics
 from tailboost.plotting import LimitsDisplay, MonitorDisplay, TradeOffDisplay
 
 X, Y = make_classification(3000, weights=[0.7], class_sep=0.8, random_state=0)
@@ -52,9 +57,41 @@ def test_limits_on_rows(rule):
     assert [line.value for line in two.lines] == pytest.approx(expected)
     P = rule.predict_proba(X)[:, [1]]
     on_scores = tb.calibrate(tb.Scores(0, 1), P[1000:], Y[1000:], limits=LIMITS)
-    assert LimitsDisplay.from_estimator(on_scores, P[:9], Y[:9]).lines
+    whole = LimitsDisplay.from_estimator(on_scores, P[2000:], Y[2000:]).lines
+    assert LimitsDisplay.from_estimator(on_scores, P[2000:, 0], Y[2000:]).lines == whole
     with pytest.raises(ValueError, match="limit"):
         LimitsDisplay([])
+
+
+@pytest.mark.parametrize("holder", [FrozenEstimator, lambda r: make_pipeline(Same(), r), lambda r: r])
+@pytest.mark.parametrize("of_scores", [False, True])
+def test_deferred_rows_of_a_rule_inside_another_model(holder, of_scores):
+    """Limits and scorers count them as `defers` says."""
+    model, limits = LogisticRegression().fit(X[:1000], Y[:1000]), ["deferred <= 40%", "miss(1) <= 40%"]
+    table = X
+    rule = tb.tune(model, X[1000:2000], Y[1000:2000], limits=limits)
+    if of_scores:  # certified: `predict` answers "human review"
+        table = model.predict_proba(X)[:, [1]]
+        rule = tb.calibrate(tb.Scores(0, 1), table[1000:2000], Y[1000:2000], limits=limits)
+    held, rows, y = holder(rule), table[2000:], Y[2000:]
+    wrong = (rule.predict(rows, deferred=-1) != y) & ~rule.defers(rows)
+    by_class = [np.mean(wrong[y == k]) for k in (0, 1)]
+    lines = LimitsDisplay.from_estimator(held, rows, y).lines
+    assert [line.value for line in lines] == pytest.approx([np.mean(rule.defers(rows)), by_class[1]])
+    for scorer in (metrics.make_worst_class_scorer(), metrics.make_worst_class_scorer(expected=True)):
+        assert scorer(held, rows, y) == pytest.approx(-max(by_class))
+    assert metrics.make_cvar_scorer(0.5)(held, rows, y) == pytest.approx(-np.mean(wrong) / 0.5)
+
+
+def test_rows_in_another_order_are_refused(rule):
+    y, table = pd.Series(Y[2000:]).sample(frac=1, random_state=0), pd.DataFrame(X[2000:])
+    for call in (
+        lambda: LimitsDisplay.from_estimator(rule, table, y, limits=LIMITS),
+        lambda: LimitsDisplay.from_estimator(rule, table, Y[2000:], limits=LIMITS, groups=y),
+        lambda: LimitsDisplay.from_predictions(y, pd.Series(Y[2000:]), limits=LIMITS),
+    ):
+        with pytest.raises(ValueError, match="different pandas indexes"):
+            call()
 
 
 def test_a_trade_off(rule):
@@ -89,10 +126,8 @@ def test_names_with_dollars_are_no_mathematics(name):
     scores = LogisticRegression().fit(X, Y).predict_proba(X)[:, [1]]
     y = np.where(Y == 1, name, "no")
     clf = tb.calibrate(tb.Scores(0, name), scores, y, limits=[tb.rates.miss(name) <= 0.9])
-    limits, curve = (
-        LimitsDisplay.from_certificate(clf.certificate_),
-        TradeOffDisplay.from_curve(clf.tradeoff()),
-    )
+    limits = LimitsDisplay.from_certificate(clf.certificate_)
+    curve = TradeOffDisplay.from_curve(clf.tradeoff())
     months = MonitorDisplay.from_monitor(tb.Monitor(clf).add(scores / 2, y, name=name))
     texts = [*limits.ax_.texts, *months.ax_.get_legend().get_texts(), *months.ax_.get_xticklabels()]
     for text in (*texts, curve.ax_.xaxis.label):

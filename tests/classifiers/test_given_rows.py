@@ -1,7 +1,10 @@
 """Rows go to given models as they are: what a model reads, `tune`, `calibrate` and `certify` take."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -94,6 +97,26 @@ def test_a_table_that_the_model_reads_is_read(case, frozen):
             tb.certify(known, given, y[train])
     certificate = tb.certify(model, form(X[fresh]), y[fresh], training_rows=given)
     assert certificate.compared
+
+
+class Unsorted(BaseEstimator):
+    def fit(self, X, y):
+        self.classes_ = np.array(["c", "a", "b"])
+        return self
+
+    def predict_proba(self, X):
+        return X[:, [2, 0, 1]]
+
+
+@pytest.mark.parametrize("owner", [FrozenEstimator, lambda m: make_pipeline("passthrough", m), lambda m: m])
+@pytest.mark.parametrize("form", [partial, lambda f: [f], lambda f: {"model": f}, lambda f: f])
+def test_columns_of_a_method_are_in_the_order_of_its_model(owner, form):
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([0.1] * 3, size=2000)
+    y = np.array(list("abc"))[(P.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)]
+    rule = tb.tune(form(owner(Unsorted().fit(P, y)).predict_proba), P[:1000], y[:1000], objective="error")
+    best = np.mean(P[1000:].argmax(axis=1) == np.searchsorted(list("abc"), y[1000:]))
+    assert rule.score(P[1000:], y[1000:]) > best - 0.02 > 0.8
 
 
 def test_two_scores_are_calibrated_as_one_model():

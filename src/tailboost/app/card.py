@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Self
 
-from tailboost.classifiers import TunedClassifier
 from tailboost.core import (
     Column,
     FilePath,
@@ -23,6 +22,7 @@ from tailboost.core import (
 )
 from tailboost.guarantees.certify import certify
 from tailboost.guarantees.monitor import Monitor
+from tailboost.learners.table import titles_of
 from tailboost.plotting import LimitsDisplay
 
 # What a card states of every model, or that nobody has stated it.
@@ -127,15 +127,14 @@ class ModelCard:
         name = stated.pop("name", type(model).__name__)
         if further is None:  # the rows of a certificate that the model no longer has
             stated.pop("certified on", None)
-        rule = str(getattr(model, "rule_", ""))
         sections = {
             "Model": _facts(model, certificate, stated),
             "Certificate": "",
-            "Rule": rule,
+            "Rule": str(getattr(model, "rule_", "")),
         }
         verdicts = []
         tables = {}
-        tests = (("Certificate", certificate), (rows_are, further), ("Monitor", monitor))
+        tests = ("Certificate", certificate), (rows_are, further), ("Monitor", monitor)
         for heading, tested in tests:
             if tested is not None:
                 headline, _, sections[heading] = str(tested).partition("\n\n")
@@ -161,9 +160,8 @@ class ModelCard:
         return cls(title, verdicts, present, tables, _picture(certificate))
 
     def __str__(self) -> str:
-        parts = [self.title, "\n".join(self.verdicts)]
-        parts += [f"{name}\n\n{text}" for name, text in self.sections.items()]
-        return "\n\n".join(parts)
+        sections = (f"{name}\n\n{text}" for name, text in self.sections.items())
+        return "\n\n".join([self.title, "\n".join(self.verdicts), *sections])
 
     def to_html(self) -> str:
         """Return the card as a page without scripts and requests."""
@@ -172,10 +170,8 @@ class ModelCard:
         except ImportError as error:
             raise ImportError("a card needs jinja2: pip install 'tailboost[app]'") from error
         source = (files("tailboost.app") / "card.html.j2").read_text(encoding="utf-8")
-        template = Environment(
-            autoescape=True, trim_blocks=True, lstrip_blocks=True
-        ).from_string(source)
-        return template.render(card=self)
+        page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        return page.from_string(source).render(card=self)
 
     def save(self, path: FilePath) -> None:
         """Write the card as an HTML page, completely or not at all.
@@ -191,10 +187,9 @@ class ModelCard:
 def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> str:
     """Return what is known of a model, a fact a line."""
     facts = {"class": type(model).__name__, **dict.fromkeys(STATED, "not stated"), **stated}
-    if isinstance(model, TunedClassifier):
-        with suppress(ValueError):  # a rule of a file has no selection data
-            facts["rule selected on"] = model.rates_.words
-    columns = list(getattr(model, "feature_names_in_", ()))
+    with suppress(AttributeError, ValueError):  # a rule of a file has no selection data
+        facts["rule selected on"] = model.rates_.words
+    columns = titles_of(model)
     if columns:
         facts["columns"] = f"{len(columns):,}: {listed(columns)}"
     facts["certificate"] = f"{certificate.date} (UTC), digest {certificate.to_dict()['digest']}"
@@ -202,8 +197,9 @@ def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> str:
         facts["digest of the rule"] = certificate.rule
     facts["card"] = f"{datetime.now(UTC):%Y-%m-%d} (UTC)"
     facts["libraries"] = ", ".join(f"{name} {version}" for name, version in versions().items())
-    lines = [f"{name[0].upper()}{name[1:]}: {fact}" for name, fact in facts.items()]
-    return "\n".join(" ".join(line.split()) for line in lines)
+    return "\n".join(
+        " ".join(f"{name[0].upper()}{name[1:]}: {fact}".split()) for name, fact in facts.items()
+    )
 
 
 def _picture(certificate: Any) -> str:

@@ -19,6 +19,7 @@ from tailboost.core import (
     Seed,
     Table,
     UnitLosses,
+    check_indexes,
     check_length,
     frozen_value,
     parameters,
@@ -95,10 +96,7 @@ class Additive(Player[Steps], ABC):
         if has_labels:
             z = np.where(losses, -1 / (self.n_classes - 1), 1.0)
         flawless = bool((z >= 0).all() and z.any())
-        if flawless:
-            a = max(state.steps, default=1.0)
-        else:
-            a = self.step(z, state)
+        a = max(state.steps, default=1.0) if flawless else self.step(z, state)
         if not LEAST_STEP < a < np.inf:
             return state._replace(steps=(*state.steps, 0.0))
         margins = state.margins + a * z
@@ -241,14 +239,14 @@ class AdditiveClassifier(RowBoosting):
 
     def margins(self, X: Table, y: Column) -> Floats:
         """Return the score of the true class of each row, shape (n,); positive is right for two classes."""
+        check_indexes(X=X, y=y)
         scores = self._scores(X)
         check_length(y, "y", len(scores))
         return scores[np.arange(len(scores)), positions(y, self.classes_, "y")]
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""
-        answers = self._scores(X).argmax(axis=1)
-        return self.classes_[answers]
+        return self.classes_[self._scores(X).argmax(axis=1)]
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield `predict` after 1, 2, … hypotheses."""

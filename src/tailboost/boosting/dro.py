@@ -24,6 +24,7 @@ from tailboost.core import (
     Floats,
     Partitions,
     Table,
+    check_indexes,
     check_length,
     check_weights,
     frozen_value,
@@ -184,6 +185,7 @@ def profile_likelihood(
     """
     if len(clf.classes_) > 2:
         raise ValueError("R_n(f) is for two classes")
+    check_indexes(X=X, y=y, sample_weight=sample_weight)
     sign = 2.0 * positions(y, clf.classes_, "y") - 1
     check_length(y, "y", n_rows_of(X))
     weight = check_weights(sample_weight, len(sign))

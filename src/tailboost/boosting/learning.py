@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.base import is_regressor
 from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags
@@ -36,11 +36,11 @@ from tailboost.core import (
     streamed,
     take,
 )
-from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE
+from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE, UNIT
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.foreign import class_scores, first_step, open_session, predict_models
 from tailboost.learners.named import named_learner
-from tailboost.learners.table import check_labelled_rows, checked_rows, seed_of
+from tailboost.learners.table import Classifier, check_labelled_rows, checked_rows, seed_of
 
 
 class Rows(NamedTuple):
@@ -139,7 +139,7 @@ AUTO = StrOptions({"auto"})
 THEORY = StrOptions({"theory"})
 
 
-class Boosting(ClassifierMixin, BaseEstimator):
+class Boosting(Classifier):
     """Base of all classifiers here: allowed parameters, the rows, the learner, and the game."""
 
     estimator: Model
@@ -170,7 +170,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         "random_state": ["random_state"],
         "theta": [BELOW_ONE],
         "whole": ["boolean"],
-        "variance_weight": [Interval(Real, 0, 1, closed="both")],
+        "variance_weight": [UNIT],
     }
 
     def set_params(self, **params: Any) -> Self:
@@ -230,8 +230,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
         if isinstance(X, Partitions) and not reset:
             X = X.counted()
         X, labels, place, weight = check_labelled_rows(self, X, y, sample_weight, reset=reset)
-        if isinstance(X, Partitions):
-            check_indexes(X=X.index_frame, y=y, sample_weight=sample_weight)
+        check_indexes(X=X, y=y, sample_weight=sample_weight)  # of partitions, counted by now
         weight = row_weights(weight, len(weight))
         used = np.flatnonzero(weight)
         if reset:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps, closed_step, sums
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import Learner
+from tailboost.boosting.mixtures import label_shares
 from tailboost.core import Floats, frozen_value, parameters
 from tailboost.core.ranges import NON_NEGATIVE
 from tailboost.learners import StumpClassifier
@@ -36,7 +37,7 @@ class Exponential(Additive):
 
 
 @frozen_value
-class VariancePenalised(Additive):
+class VariancePenalised(Exponential):
     """VadaBoost, (mean of e^(−m))² + λ variance: Shivaswamy and Jebara 2011, Algorithm 2.
 
     The weights are u = λw²/p + (1−λ)w. By Jensen's inequality Σ u e^(−2az) bounds the cost along a
@@ -50,7 +51,7 @@ class VariancePenalised(Additive):
 
     def weigh(self, margins: Floats, p: Floats) -> tuple[Floats, float]:
         """Return u, and the logarithm of the cost."""
-        w, log_mean = tilted(p, -margins)
+        w, log_mean = super().weigh(margins, p)
         u = self.lambda_ * w * (w / p) + (1 - self.lambda_) * w
         # e^(−m) over its mean, less 1: a small variance is no difference of two large numbers.
         centred = np.expm1(-margins - log_mean)
@@ -59,7 +60,7 @@ class VariancePenalised(Additive):
 
     def step(self, z: Floats, state: Steps) -> float:
         """Return ¼ log(Σ_I u / Σ_J u), for two classes."""
-        return closed_step(sums(state.u, z), self.n_classes) / 2
+        return super().step(z, state) / 2
 
 
 @frozen_value
@@ -195,7 +196,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         K = len(self.classes_)
         a = soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
         answers = np.array([learn.session.predict(h.model) for h in rounds])
-        shares = np.array([a @ (answers == k) for k in range(K)])
+        shares = label_shares(a, answers, K)
         level = (
             shares >= shares[y, np.arange(len(y))] - 1e-9 * a.sum()
         )  # with the votes of the true label

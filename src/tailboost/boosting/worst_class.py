@@ -162,6 +162,7 @@ def first_voters(
     X_val, y_val : array-like
         Validation rows and their labels, with rows of every class.
     """
+    check_indexes(X_val=X_val, y_val=y_val)
     y_val = np.asarray(y_val)
     absent = np.setdiff1d(clf.classes_, y_val)
     if absent.size:

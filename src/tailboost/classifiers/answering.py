@@ -561,7 +561,7 @@ class AnsweringClassifier(OfAnyTable):
 
     def _scored(self, X: Table, groups: Groups = None) -> Scored:
         """Return rows with the models' log-probabilities, computed once for all rules."""
-        X, _ = unpack(X)
+        X = self._as_table(X)
         groups = self._groups_of(X, groups) or None
         models, table = self._read(X)
         of_rule = None if self._selected.groups_read[0] is None else groups
@@ -570,9 +570,17 @@ class AnsweringClassifier(OfAnyTable):
         def outputs() -> LogProbabilities:
             return models.outputs(table, self._group_numbers(X, of_rule))
 
+        answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
         content = cache(partial(models.row_hashes, table))
         voting = partial(models.row_hashes, table, as_stated=True)
         lacking = partial(models.without_score, table)
         return Scored(
-            groups, content, content, voting, lacking, outputs=outputs, selected=self._selected
+            groups,
+            content,
+            content,
+            voting,
+            lacking,
+            lambda: answers.take(self._selected.label_numbers(outputs()), mode="clip"),
+            outputs,
+            self._selected,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,6 +30,7 @@ from tailboost.core import (
     fitting_apart,
     warn_user,
 )
+from tailboost.core.ranges import SHARE
 from tailboost.learners.foreign import first_step
 from tailboost.learners.table import seed_of
 from tailboost.rows import NO_HASHES, Records, Rows, hash_rows, stacked
@@ -181,7 +182,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         **TunedClassifier._parameter_constraints,
         "estimators": [list, None],
         "cv": [
-            Interval(Real, 0, 1, closed="neither"),
+            SHARE,
             Interval(Integral, 2, MOST_FOLDS, closed="both"),
             StrOptions({"auto"}),
             HasMethods(["split", "get_n_splits"]),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Array, Column, Floats, Labels, Table
-from tailboost.core.frames import columns_of, n_rows_of, refuse_unread
+from tailboost.core.frames import Partitions, columns_of, n_rows_of, refuse_unread
 from tailboost.core.labels import in_class_order
 from tailboost.core.words import NAMES_SHOWN, how_many
 
@@ -177,7 +177,7 @@ def check_indexes(**of_rows: Any) -> None:
 
     Labels, groups and weights that are not in memory, and masked ones, are refused here (`refuse_unread`).
     Arguments without an index, and of another length, are left to other checks. Entries of a dict are
-    compared one by one; the first index is the reference of the others.
+    compared one by one, and counted `Partitions` have an index. The first index is the reference of others.
 
     Examples
     --------
@@ -198,6 +198,8 @@ y.to_numpy() if they are in the same order
             columns = {f"{argument}[{key!r}]": column for key, column in values.items()}
         for name, column in columns.items():
             refuse_unread(column, name)
+            if isinstance(column, Partitions):
+                column = column.index_frame
             if not hasattr(column, "iloc"):
                 continue
             if not first:

@@ -41,8 +41,8 @@ def _in_form(bunch: Any, target_name: str, return_X_y: bool, as_frame: bool) -> 
         bunch.target = pandas.Series(bunch.target, name=target_name)
         bunch.groups = pandas.DataFrame(bunch.groups).astype("category")
         if "age_band" in bunch.groups:
-            bands = pandas.CategoricalDtype(_AGE_BANDS, ordered=True)
-            bunch.groups["age_band"] = bunch.groups["age_band"].astype(bands)
+            bands = bunch.groups["age_band"].cat
+            bunch.groups["age_band"] = bands.set_categories(_AGE_BANDS, ordered=True)
     if return_X_y:
         return bunch.data, bunch.target
     return bunch

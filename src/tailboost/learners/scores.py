@@ -3,11 +3,12 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,21 +23,24 @@ from tailboost.core import (
     Model,
     Table,
     as_pandas,
+    check_indexes,
     check_length,
     check_probabilities,
     coded,
+    finite,
     in_class_order,
     parameters,
     plain,
     score_kind,
     warn_user,
 )
+from tailboost.learners.table import Classifier
 
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
 
 
-class OfAnyTable(ClassifierMixin, BaseEstimator):
+class OfAnyTable(Classifier):
     """A classifier that takes any table as it is; one that trains models has tags of its own."""
 
     classes_: Labels
@@ -58,7 +62,7 @@ class OfAnyTable(ClassifierMixin, BaseEstimator):
 
 def _as_list(names: Any) -> list[Any]:
     """Return one name or several ones as a list, with plain Python numbers and text."""
-    return list(map(plain, names if isinstance(names, (list, tuple)) else [names]))
+    return [*map(plain, names if isinstance(names, (list, tuple)) else [names])]
 
 
 @parameters
@@ -155,6 +159,7 @@ class Scores(OfAnyTable):
         ValueError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
+        check_indexes(X=X, y=y)
         labels, numbers = coded(y, "y", target=True)
         self._refuse_misfit(labels)
         self._take_labels(labels)
@@ -180,11 +185,9 @@ class Scores(OfAnyTable):
 
     def known(self, classes: Sequence[Any]) -> Self:
         """Return the scores of a rule with these labels; the ranks of a number are not known."""
-        scores = clone(self)
-        scores._take_labels(classes)
-        return scores
+        return clone(self)._take_labels(classes)
 
-    def _take_labels(self, labels: Column) -> None:
+    def _take_labels(self, labels: Column) -> Self:
         """Set the labels, those of y or of several columns, and the number of the first stated one.
 
         A score of rows without one becomes a plain number, as files have it.
@@ -193,11 +196,12 @@ class Scores(OfAnyTable):
         classes = labels if len(self.column_list) == 1 else self.label_list
         self.classes_ = np.asarray(classes)
         self.positive_ = list(classes).index(self.label_list[0])
+        return self
 
     def _refuse_misfit(self, labels: Labels) -> None:
         """Raise ValueError if columns and stated labels do not suit each other, or the labels of y."""
         columns = self.column_list
-        if not all(isinstance(name, (str, int, np.integer)) for name in columns):
+        if not all(isinstance(name, (str, int)) for name in columns):
             raise ValueError(  # without the text of these scores, which may hold a whole table
                 "Scores(columns, …): columns is a name, a number or a list of them; the table "
                 "of a call holds the scores"
@@ -292,10 +296,8 @@ class Scores(OfAnyTable):
             score = np.interp(score, self.knots_, self.levels_)
         else:
             score = score / score_kind(self.kind).upper
-        P = np.empty((len(score), 2))
-        P[:, self.positive_] = score
-        P[:, 1 - self.positive_] = 1.0 - score
-        return P
+        columns = [1.0 - score, score]
+        return np.column_stack(columns if self.positive_ else columns[::-1])
 
     def scores_at(self, probabilities: Floats) -> Floats:
         """Return the scores at which `predict_proba` of the label is each number, for a single column."""
@@ -319,15 +321,19 @@ class GivenModel(OfAnyTable):
     Attributes
     ----------
     classes_ : ndarray of shape (K,)
-        The labels in the order of the columns: ``classes_`` or ``class_labels`` of the model, otherwise the
-        sorted labels of the selection data.
+        The labels in the order of the columns: ``classes_`` or ``class_labels`` of the model, also if one of
+        its methods is given; otherwise the sorted labels of the selection data.
     """
 
     model: Model
 
     def fit(self, X: Table, y: Column) -> Self:
         """Learn the labels; no model is trained."""
-        labels = getattr(self.model, "classes_", getattr(self.model, "class_labels", None))
+        model: Any = self.model
+        while isinstance(model, partial):
+            model = model.func
+        model = getattr(model, "__self__", model)
+        labels = getattr(model, "classes_", getattr(model, "class_labels", None))
         if labels is None:
             labels, _ = coded(y, "y")
         self.classes_ = np.asarray(labels)
@@ -337,18 +343,13 @@ class GivenModel(OfAnyTable):
         """Return the class probabilities of the model as numbers, shape (n, K).
 
         Columns of a data frame are matched to the labels by name. A vector has the probabilities of the
-        second of two labels. Raise ValueError if a label has no column, and TypeError for other entries.
+        second of two labels. Raise ValueError if a label has no column, and for other entries.
         """
         predict: Any = getattr(self.model, "predict_proba", self.model)
         owner = f"predict_proba of {self.model!r}"
         P = np.asarray(in_class_order(predict(X), owner, self.classes_))
-        try:
-            if P.dtype not in NARROW:
-                P = P.astype(np.float64)
-        except ValueError:
-            raise TypeError(
-                f"{owner} returns {P.ravel()[0]!r}: probabilities are needed"
-            ) from None
+        if P.dtype not in NARROW:
+            P = finite(P, owner)
         if P.ndim == 1 and len(self.classes_) == 2:  # of the second label
             return np.column_stack([1.0 - P, P])
         return P

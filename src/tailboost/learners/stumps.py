@@ -86,9 +86,7 @@ def threshold_value(column: Floats, threshold: int) -> float:
     """Return the value of the threshold with this number: the midpoint between neighbouring values."""
     low, high = np.unique(column)[threshold : threshold + 2].tolist()
     middle = low / 2 + high / 2  # a sum may overflow
-    if low <= middle < high:
-        return middle
-    return low  # neighbours in float64 have no midpoint
+    return middle if low <= middle < high else low  # neighbours in float64 have no midpoint
 
 
 @frozen_object

@@ -36,6 +36,7 @@ from tailboost.core import (
     frozen_object,
     listed,
     n_rows_of,
+    streamed,
     text,
     unpack,
 )
@@ -301,7 +302,34 @@ def seed_of(random_state: Seed) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-class SessionClassifier(ClassifierMixin, BaseEstimator):
+class Classifier(ClassifierMixin, BaseEstimator):
+    """Base class of all classifiers here."""
+
+    def score(self, X: Table, y: Column, sample_weight: Column = None) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : table of n rows
+            As in ``fit``.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        rows, y = streamed(X, y)
+        if isinstance(rows, Partitions):
+            rows = rows.counted()
+        check_indexes(X=rows, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+
+class SessionClassifier(Classifier):
     """Base class of classifiers whose sessions fit them.
 
     Attributes

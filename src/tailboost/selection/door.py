@@ -110,7 +110,7 @@ NO_RULE = Decision()
 class Scored:
     """Rows as rules and certificates read them: n rows. Each part is computed when it is first called.
 
-    A model of another library has ``answers`` and ``shares``, a rule has ``outputs`` and is ``selected``.
+    A model of another library may have ``shares``, a rule has ``outputs`` and is ``selected``.
 
     Attributes
     ----------
@@ -124,8 +124,8 @@ class Scored:
         Returns the hashes that draw the votes of clusters, shape (n,): rows with one hash have one answer.
     lacking : callable
         Returns which rows lack a score that the rule reads, shape (n,).
-    answers : callable, optional
-        Returns the labels that a model of another library answers, shape (n,); none of a rule.
+    answers : callable
+        Returns the answers, shape (n,); that of a rule to a deferred row is "human review".
     outputs : callable, optional
         Returns the outputs of the models of a rule, which other rules read too.
     selected : Selection or StoredSelection, optional
@@ -139,7 +139,7 @@ class Scored:
     given: Callable[[], Hashes]
     voting: Callable[[], Hashes]
     lacking: Callable[[], Mask]
-    answers: Callable[[], Labels] = lambda: np.array([])
+    answers: Callable[[], Labels]
     outputs: Callable[[], LogProbabilities] | None = None
     selected: Selection | StoredSelection | None = None
     shares: Callable[[], Floats | None] = lambda: None
@@ -148,7 +148,7 @@ class Scored:
         """Return the number of each answer among K labels, shape (n,); K for a deferred row."""
         if self.outputs and self.selected:
             return self.selected.label_numbers(self.outputs()).clip(max=len(classes))
-        return positions(self.answers(), classes, "answers")
+        return positions(label_column(self.answers(), "answers"), classes, "answers")
 
 
 @frozen_object
@@ -360,11 +360,16 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
                 warnings.simplefilter("ignore", kind)
             labels = np.asarray(model.predict(X))
         check_answers(labels, X, f"predict of {type(model).__name__}")
-        if labels.shape[1:] == (1,):  # CatBoost: shape (n, 1)
-            labels = labels[:, 0]
-        return label_column(labels, "answers")
+        return labels[:, 0] if labels.shape[1:] == (1,) else labels  # CatBoost: shape (n, 1)
 
-    shares = cache(partial(answer_shares, model, X))
+    @cache
+    def shares() -> Floats | None:
+        # The predict_proba of others estimates P(y | x), and is no probability of an answer.
+        final, steps = final_model(model)
+        if not hasattr(final, "predict_distribution"):
+            return None
+        return np.asarray(final.predict_distribution(transformed(X, steps)), float)
+
     content = cache(partial(hashes_of_table, model, X))
     no_row = np.zeros(n_rows_of(X), bool)
     return Scored(groups, content, content, content, lambda: no_row, answers, shares=shares)
@@ -412,15 +417,3 @@ def transformed(X: Table, steps: Iterable[Model]) -> Table:
         if hasattr(step, "transform"):
             X = step.transform(X)
     return X
-
-
-def answer_shares(model: Model, X: Table) -> Floats | None:
-    """Return the probability of each answer to each row, shape (n, K); None if answers are not drawn.
-
-    This is ``predict_distribution`` of a randomised rule of tailboost, also behind a pipeline or a search.
-    The ``predict_proba`` of other classifiers estimates P(y | x), and is no probability of an answer.
-    """
-    final, steps = final_model(model)
-    if not hasattr(final, "predict_distribution"):
-        return None
-    return np.asarray(final.predict_distribution(transformed(X, steps)), float)

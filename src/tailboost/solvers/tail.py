@@ -3,6 +3,8 @@
 Loss matrices have shape (T, n). They are bytes if the losses are zero or one, else floats.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -129,6 +131,12 @@ def measure(base: ArrayLike | None, n: int) -> Floats:
     return weights / weights.sum()
 
 
+def blocks(n: int) -> Iterator[slice]:
+    """Yield the units in blocks that fit the processor's cache."""
+    for start in range(0, n, UNITS_AT_ONCE):
+        yield slice(start, start + UNITS_AT_ONCE)
+
+
 def combine(losses: Array, lam: Floats) -> Floats:
     """Return the loss of each unit under a mixture: Σ_t λ_t ℓ^t, shape (n,)."""
     used = np.flatnonzero(lam)
@@ -138,8 +146,7 @@ def combine(losses: Array, lam: Floats) -> Floats:
     if losses.dtype != np.uint8:
         return lam @ losses
     combined = np.empty(losses.shape[1])
-    for start in range(0, combined.size, UNITS_AT_ONCE):
-        block = slice(start, start + UNITS_AT_ONCE)
+    for block in blocks(combined.size):
         combined[block] = lam @ losses[:, block].astype(np.float64)
     return combined
 
@@ -153,8 +160,7 @@ def expectations(losses: Array, w: Floats) -> Floats:
         losses = losses[:, units]
         w = w[units]
     expected = np.zeros(len(losses))
-    for start in range(0, w.size, UNITS_AT_ONCE):
-        block = slice(start, start + UNITS_AT_ONCE)
+    for block in blocks(w.size):
         expected += losses[:, block].astype(np.float64) @ w[block]
     return expected
 
@@ -173,8 +179,7 @@ def covariance(losses: Array, d: Floats) -> Floats:
     total = weights.sum()
     counts = losses.dtype == np.uint8 and weights.min() == weights.max()
     mean = expectations(losses, d) / total
-    for start in range(0, units.size, UNITS_AT_ONCE):
-        block = slice(start, start + UNITS_AT_ONCE)
+    for block in blocks(units.size):
         columns = losses[:, units[block]]
         if counts:
             columns = columns.astype(np.float32)

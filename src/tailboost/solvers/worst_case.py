@@ -138,13 +138,9 @@ def _kl(d: Floats, p: Floats, radius: float, theta: float) -> tuple[Floats, floa
         else:
             high = theta
         slope = theta * float(w @ d**2 - (w @ d) ** 2) / max(2 * root, 1e-300)
-        next_theta = np.inf
-        if slope > 0:
-            next_theta = theta - (root - radius**0.5) / slope
-        if not low < next_theta < high:
-            next_theta = 2 * theta
-            if high < np.inf:  # bisection
-                next_theta = 0.5 * (low + high)
+        next_theta = theta - (root - radius**0.5) / slope if slope > 0 else np.inf
+        if not low < next_theta < high:  # bisection
+            next_theta = 0.5 * (low + high) if high < np.inf else 2 * theta
         if abs(next_theta - theta) <= LAST_STEP * theta:
             break
         theta = next_theta

@@ -133,11 +133,10 @@ class Meaning:
         known = rows.labels.dropna().unique().tolist()
         fault = f"no label of {rows.roles.target!r}, and is the label of high scores"
         places = positions(positive, list(map(str, known)), "--positive", fault)
-        labels = [known[place] for place in places]
-        meaning: dict[str, Any] = {"kind": self.kind, "missing": self.missing}
+        stated: Any = names, [known[place] for place in places]
         if len(names) == 1:
-            return tb.Scores(names[0], labels[0], **meaning)
-        return tb.Scores(names, labels, **meaning)
+            stated = [part[0] for part in stated]
+        return tb.Scores(*stated, kind=self.kind, missing=self.missing)
 
 
 @command
@@ -414,9 +413,10 @@ def monitor(
     if id is not None:
         rows.columns([id])
         ids = reader.words(data, [id])[id]
-    batch = {**rows.beside, "id": ids, "name": data.stem}
     with held(state, 60.0):
-        after = _monitor_of(stored.classifier, state).add(rows.features, labels, **batch)
+        after = _monitor_of(stored.classifier, state).add(
+            rows.features, labels, **rows.beside, id=ids, name=data.stem
+        )
         write_output(state, json.dumps(after.to_dict()))
     yield after
     if after.alarms:

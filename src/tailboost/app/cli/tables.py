@@ -61,10 +61,12 @@ class Roles:
 
     def given(self, groups: Iterable[Any] = (), about: Any = (), **stated: Any) -> Self:
         """Return the roles with those that options state, not None; groups and facts are added."""
-        all_groups = dict.fromkeys([*self.groups, *filter(None, groups)])
-        stated = {name: value for name, value in stated.items() if value}
-        facts = {**self.about, **dict(about)}
-        return replace(self, groups=tuple(all_groups), about=facts, **stated)
+        return replace(
+            self,
+            groups=tuple(dict.fromkeys([*self.groups, *filter(None, groups)])),
+            about={**self.about, **dict(about)},
+            **{name: value for name, value in stated.items() if value},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +115,18 @@ class Reader:
         """Return columns of a file as they are written there; only empty cells are missing."""
         import pandas as pd
 
+        columns = list(names)
         if path.suffix in _PARQUET:
-            return pd.read_parquet(path, columns=list(names))
-        options = {"dtype": str, "keep_default_na": False, "na_values": ["", *self.na]}
-        return pd.read_csv(path, usecols=list(names), **options, **self._form)[list(names)]
+            return pd.read_parquet(path, columns=columns)
+        missing = ["", *self.na]
+        return pd.read_csv(
+            path,
+            usecols=columns,
+            dtype=str,
+            keep_default_na=False,
+            na_values=missing,
+            **self._form,
+        )[columns]
 
     def _table(self, path: Path, texts: set[Any], known: bool) -> tuple[Any, set[str]]:
         """Return a table, and its columns of text: these ``texts`` and, of no ``known`` kind, those found.
@@ -191,10 +201,8 @@ class Reader:
         import pandas as pd
 
         table = pd.DataFrame(table)
-        if path.suffix in _PARQUET:
-            write_output(path, table.to_parquet(index=False))
-        else:
-            write_output(path, self.csv(table))
+        is_parquet = path.suffix in _PARQUET
+        write_output(path, table.to_parquet(index=False) if is_parquet else self.csv(table))
 
     def csv(self, table: Any) -> str:
         """Return a table as text."""
@@ -307,6 +315,5 @@ def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None)
         raise ValueError(f"--out: there is no folder {str(out.parent)!r}")
     if out.is_dir():
         raise ValueError(f"--out: {str(out)!r} is a folder")
-    for path in filter(None, inputs):
-        if out.resolve() == path.resolve():
-            raise ValueError(f"--out: {str(out)!r} is read by this command; name another file")
+    if out.resolve() in [path.resolve() for path in inputs if path]:
+        raise ValueError(f"--out: {str(out)!r} is read by this command; name another file")
