@@ -60,10 +60,8 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int)
             classes = np.asarray(getattr(model, "classes_", np.arange(K)), np.intp)
         else:
             P = next(predict_models([model], X))
-            if P.dtype.kind == "f":
-                P = softmax(2.0 * class_scores(P, K), axis=1)
-            else:
-                P = np.eye(K)[P]
+            is_real = P.dtype.kind == "f"
+            P = softmax(2.0 * class_scores(P, K), axis=1) if is_real else np.eye(K)[P]
         mean[:, classes] += weights[t] * P
     return mean / mean.sum(axis=1, keepdims=True)
 
