@@ -135,8 +135,9 @@ def cvar_zero_one_loss(
     >>> cvar_zero_one_loss([0, 1, 1, 1], [[1, 0], [1, 0], [0, 1], [0, 1]], alpha=0.5)
     0.5
     """
-    curve = cvar_curve(y_true, y_proba, [alpha], sample_weight=sample_weight, labels=labels)
-    return curve.item()
+    return cvar_curve(
+        y_true, y_proba, [alpha], sample_weight=sample_weight, labels=labels
+    ).item()
 
 
 def cvar_curve(
