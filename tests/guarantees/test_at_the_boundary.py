@@ -249,13 +249,11 @@ def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
 def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch):
     """Of rules on one score, and within tightened limits: binomial tests of all tried rules by hand."""
     tried, failed = [], 0
-    own_counts, own_bounds = LimitTests.counts_of_votes, sequence.tested_bounds
+    own_counts, own_bounds = LimitTests.counts_of_votes, sequence.all_pass
     monkeypatch.setattr(
         LimitTests, "counts_of_votes", lambda *given: tried.append(given[1]) or own_counts(*given)
     )
-    monkeypatch.setattr(
-        sequence, "tested_bounds", lambda *given: tried.append(given[1]) or own_bounds(*given)
-    )
+    monkeypatch.setattr(sequence, "all_pass", lambda *given: tried.append(given[1]) or own_bounds(*given))
     for seed in range(2):
         rng = np.random.default_rng(seed)
         P = pd.DataFrame(rng.dirichlet(np.ones(n_labels), 700)).add_prefix("p")
@@ -289,14 +287,18 @@ def test_each_procedure_serves_its_limits(method):
     assert rule.certificate_.bounds[0].method == method
 
 
-def test_a_refusal_has_the_failing_limits_with_their_bounds():
+@pytest.mark.parametrize("share", [None, 0.5])
+def test_a_refusal_has_bounds_unless_its_rows_chose_the_rule(share):
+    """All rows certify, and place the thresholds; or a half of them selects the rule."""
     rng = np.random.default_rng(2)
     s, y = rng.random(400), rng.integers(0, 2, 400)
+    limits = ["miss(1) <= .1", "false_alarm(1) <= .1"]
     with pytest.raises(tb.NotCertifiedError, match="not certified") as refused:
-        tb.calibrate(tb.Scores(0, 1), s[:, None], y, limits=["miss(1) <= .1", "false_alarm(1) <= .1"])
-    certificate = refused.value.certificate
-    assert certificate.certified is False
-    assert len(refused.value.attempts) == 1
+        tb.calibrate(tb.Scores(0, 1), s[:, None], y, limits=limits, selection_share=share)
+    assert (refused.value.certificate.certified, len(refused.value.attempts)) == (False, 1)
+    for bound in refused.value.certificate.bounds:
+        assert (bound.upper == 1.0) == ("chose the rule" in bound.reason) == (share is None)
+    assert ("to its bound" in str(refused.value)) == (share is not None)
     with pytest.raises(tb.NotCertifiedError, match="at least 38") as too_few:
         tb.calibrate(tb.Scores(0, 1), s[:40, None], y[:40], limits=["miss(1) <= .08"])
     assert (too_few.value.certificate, too_few.value.attempts) == (None, ())

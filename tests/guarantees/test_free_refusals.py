@@ -21,8 +21,7 @@ N = 8
 WRONG, RIGHT, ILL = (0.9, 0, "b"), (0.2, 0, "b"), (0.9, 1, "b")
 ROWS, SHARES = [[ILL], [WRONG], [RIGHT]], [0.2, 0.7, 0.1]
 OF_A, WRONG_OF_A = ([[(p, 0, "a")], [WRONG], [RIGHT]] for p in (0.2, 0.9))
-MOST = 0.7 - 1e-6
-ERROR = f"error() <= {MOST}"
+ERROR = f"error() <= {(MOST := 0.7 - 1e-6)}"
 SETTINGS = {
     "error beside misses": (ROWS, SHARES, ["miss(1) <= .5", ERROR]),
     "error beside errors of a group": (OF_A, SHARES, ["error(by=g) <= {a: .5}", ERROR]),

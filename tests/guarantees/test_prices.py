@@ -38,7 +38,10 @@ def calibrated(seed, n, n_groups, limits, **options):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_rows_that_chose_the_thresholds_give_no_interval(name):
     limits, options, chose = SETTINGS[name]
-    certificate = calibrated(0, 1500, 2, limits, **options).certificate_
+    rule = calibrated(0, 1500, 2, limits, **options)
+    certificate = rule.certificate_
+    error = next(line for line in rule.rates_ if line.rate == "error")
+    assert np.isnan(error.low) == (chose or "by_group" in options)
     of_all = certificate.price[0]
     assert (of_all.noise is None) == chose
     (line, *_) = certificate.lines()

@@ -28,7 +28,7 @@ from tailboost.core import (
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
 from tailboost.guarantees.certificates import Certificate, Price
-from tailboost.guarantees.certified_bound import CONSTANT
+from tailboost.guarantees.certified_bound import CONSTANT, ESTIMATE
 from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
@@ -117,7 +117,8 @@ def calibrate(
     ------
     NotCertifiedError
         If no rule is certified. Its ``certificate`` has the bounds of the likeliest rule, which misses a
-        limit; None for another reason. The message says whether an attempt is spent.
+        limit, and only estimates where all rows chose the rule; None for another reason. The message says
+        whether an attempt is spent.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError
@@ -197,8 +198,10 @@ def calibrate(
     if isinstance(result, Certified) and share < 0.5:
         result = Refused(result.rule, level, FELL)
     if isinstance(result, Refused):
-        joint = joint_bounds(stated, fresh, result.level)
-        limited = [bound for bound in joint if bound.target is not None]
+        # Rows that all certify have chosen the rule, too, so they do not bound its rates.
+        rows_chose = not is_selected and len(parts.certifying) == len(given)
+        bounds = joint_bounds(stated, fresh, None if rows_chose else result.level)
+        limited = [bound for bound in bounds if bound.target is not None]
         certificate = certificate_of(fresh, limited, confidence)
         raise _refusal(result.words, replace(certificate, attempts=attempts, notes=()))
 
@@ -304,9 +307,11 @@ def _refusal(reason: str, certificate: Certificate) -> NotCertifiedError:
     if reason or certificate.certified:
         words = f"no rule is certified: {reason or ranks.NO_THRESHOLD}. {USED_UP}"
         return NotCertifiedError(words, attempts=certificate.attempts)
+    loosen = ", or loosen a limit to its bound before new rows are seen"
+    if any(bound.method == ESTIMATE for bound in certificate.bounds):
+        loosen = ""
     return NotCertifiedError(
-        f"no rule is certified: the likeliest rule misses a limit. {USED_UP}, or loosen a limit "
-        f"to its bound before new rows are seen\n{certificate}",
+        f"no rule is certified: the likeliest rule misses a limit. {USED_UP}{loosen}\n{certificate}",
         certificate,
         certificate.attempts,
     )

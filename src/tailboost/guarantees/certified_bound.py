@@ -20,6 +20,9 @@ from tailboost.rows import unit_name
 
 ERROR = error()
 CONSTANT = "one answer"  # method of a limit without a test
+ESTIMATE = (
+    "an estimate on the rows that chose the rule"  # of a rate that these rows do not bound
+)
 # Room by margin of a test at 5 % with which it passes with a probability of .8: 1 + Φ⁻¹(.8) / Φ⁻¹(.95).
 OF_POWER = 1.512
 CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
@@ -151,6 +154,8 @@ class CertifiedBound:
             return ""
         if not self.n:
             return "no rows"
+        if self.method == ESTIMATE:
+            return ESTIMATE
         if self.rows_needed is not None:
             return f"about {self.rows_needed:,} rows needed"
         if not self.room:

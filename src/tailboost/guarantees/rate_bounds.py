@@ -1,16 +1,15 @@
 """Bounds on rates on new rows from fresh rows: joint ones, and those of tests of limits.
 
 The mean of a subgroup has a bound (`upper_bound`). From it follow the bounds of a rate or limit
-(`bounds_of`), and bounds that hold together (`joint_bounds`), or each test a limit (`tested_bounds`).
+(`bounds_of`), and bounds that hold together (`joint_bounds`) and tests of limits (`all_pass`).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from tailboost.core import Name
-from tailboost.guarantees.certified_bound import CONSTANT, CertifiedBound
+from tailboost.guarantees.certified_bound import CONSTANT, ESTIMATE, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.few_rows import may_read_numbers
 from tailboost.guarantees.fresh import Fresh
@@ -21,11 +20,8 @@ from tailboost.rows import HUMAN_REVIEW
 
 EXACT = "Clopper–Pearson"
 BETTING = "betting"
-PAIRS = "exact test of pairs"
 # Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/RATIO_LEVELS.
 RATIO_LEVELS = 1000
-# Least distance of the printed bound from the limit after a failed test of pairs.
-VISIBLE = 1e-4
 
 
 def upper_bound(rate: Rate, sample: Sample, level: float, method: str) -> float:
@@ -75,7 +71,7 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     targets = np.full(len(samples), np.nan)
     if isinstance(stated, Limit) and not stated.compares:
         targets = stated.levels([sample.name for sample in samples])
-    method = method_for(rate, fresh)
+    method = ESTIMATE if level is None else method_for(rate, fresh)
     deferred = shares_deferred(rate, fresh)
     bounds = []
     for sample, target in zip(samples, targets.tolist(), strict=True):
@@ -152,41 +148,36 @@ def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:
     return {sample.name: sample.mean for sample in samples if len(sample.rows)}
 
 
-def tested_bounds(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[CertifiedBound]:
-    """Return bounds for a test of each limit at the whole level; they do not hold together.
+def all_pass(limits: Sequence[Limit], fresh: Fresh, level: float) -> bool:
+    """Return whether a rule passes the test of each limit at the whole level.
 
     If all limits must hold, each is tested at the level: all pass although one is broken with a probability
     of at most the level. The same holds for the pairs of subgroups of a gap or ratio. A pair of counts of
     independent rows has an exact test; otherwise bounds on both sides share the level.
     """
-    bounds = []
     for limit in limits:
-        bounds += bounds_of(limit, fresh, level / len(limit.sides))
         samples = fresh.samples(limit.rate)
         if limit.compares and limit.rate.quantity == "share" and fresh.are_apart(samples):
             counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
-            compared = bounds[-1]
-            if all_pairs_pass(counts, limit.factor_and_gap, level):
-                bounds[-1] = compared.at_target(PAIRS)
-            else:  # beyond the limit, as printed
-                bounds[-1] = replace(
-                    compared,
-                    lower=min(compared.lower, limit.bound - VISIBLE),
-                    upper=max(compared.upper, limit.bound + VISIBLE),
-                    method=PAIRS,
-                )
-    return bounds
+            passes = all_pairs_pass(counts, limit.factor_and_gap, level)
+        else:
+            bounds = bounds_of(limit, fresh, level / len(limit.sides))
+            passes = all(bound.certified is not False for bound in bounds)
+        if not passes:
+            return False
+    return True
 
 
 def joint_bounds(
-    expressions: Sequence[Statistic], fresh: Fresh, level: float
+    expressions: Sequence[Statistic], fresh: Fresh, level: float | None
 ) -> list[CertifiedBound]:
     """Return bounds on rates on new rows that hold together with a probability of at least 1 − level.
 
     The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
     rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
     each subgroup. The level is divided evenly among the bounds on means of subgroups (union bound). Those
-    without rows have no share where the level of the others may depend on it: `may_read_numbers`.
+    without rows have no share where the level of the others may depend on it: `may_read_numbers`. Without a
+    level the rates are estimates, as those of `bounds_of`.
     """
     reads_numbers = may_read_numbers([each.rate for each in expressions], fresh)
     on_means = {
@@ -196,7 +187,7 @@ def joint_bounds(
         for side in each.sides
         if len(sample.rows) or each.rate.is_ratio or not reads_numbers
     }
-    level_of_each = level / max(1, len(on_means))
+    level_of_each = None if level is None else level / max(1, len(on_means))
     return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
 
 

@@ -41,7 +41,7 @@ from scipy.special import log_ndtr, ndtri
 from tailboost.core import Ints
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
-from tailboost.guarantees.rate_bounds import tested_bounds
+from tailboost.guarantees.rate_bounds import all_pass
 from tailboost.rates import RATIO, SIGNS, TINY, InfeasibleLimitsError, Limit
 from tailboost.selection.selection import Selection
 from tailboost.selection.table import counted_rate
@@ -183,8 +183,7 @@ def within_tighter(selection: Selection, fresh: Fresh, level: float) -> Certifie
     """
     passed = None
     for rule in rules_within_tighter(selection, fresh.n_units, level):
-        bounds = tested_bounds(selection.problem.limits, fresh.by(rule), level)
-        if any(bound.certified is False for bound in bounds):
+        if not all_pass(selection.problem.limits, fresh.by(rule), level):
             break
         within = "; ".join(map(str, rule.problem.limits))
         passed = Certified(rule, METHOD, f"{LAST}. It was selected within {within}.")

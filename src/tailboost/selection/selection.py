@@ -266,6 +266,8 @@ class Selection:
         (S, A).
     counts : ndarray of shape (W, A)
         The confusion counts of the rule on the selection data.
+    at_ranks : bool
+        Whether the thresholds are at ranks of rows that certify: then rates have no interval.
     """
 
     engine: Engine
@@ -273,6 +275,7 @@ class Selection:
     limits: Sequence[Limit]
     rule: Floats
     counts: Floats
+    at_ranks: bool = False
 
     notes: ClassVar[None] = None  # a file has some
 
@@ -392,7 +395,8 @@ class Selection:
         # groups was above its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none;
         # with one threshold it was above in 8 of 150 and below in 3. The miss rates of 20 groups were inside
         # in 42 %. On rows of a fit errors are small.
-        has_none = engine.family.group_column is not None or engine.models.rows.fitted
+        by_group = engine.family.group_column is not None
+        has_none = by_group or self.at_ranks or engine.models.rows.fitted
         return RateTable.counted(
             stated,
             self.strata,
@@ -456,8 +460,8 @@ class Selection:
         return replace(family, most=FEW) if isinstance(family, Thresholds) else None
 
     def at(self, ends: Floats) -> Selection:
-        """Return the selection with the rule of thresholds (m, A − 1), which may break limits."""
-        moved = replace(self, rule=ends)
+        """Return the selection with the rule of thresholds at ranks (m, A − 1), which may break limits."""
+        moved = replace(self, rule=ends, at_ranks=True)
         numbers = moved.label_numbers(self.engine.outputs()).clip(max=self.strata.n_classes)
         return replace(moved, counts=self.engine.family.data.counts(numbers))
 
