@@ -34,11 +34,14 @@ DOUBTFUL = 1.9
 FELL = "on these rows high scores speak against the label that is stated for them"
 
 
-def refuse_falling(models: Models, rising: Floats, y: Ints, place: Ints) -> float:
-    """Return A for rising scores and labels 0 and 1 of rows, shape (n,); without pairs of rows it is 1.
+def refuse_falling(models: Models, scores: Floats, y: Ints, place: Ints) -> float:
+    """Return A for scores and labels 0 and 1 of rows, shape (n,); without pairs of rows it is 1.
 
     Warn if the score falls with its label, and raise ValueError if it falls beyond chance.
     """
+    column = models.score_column
+    assert column is not None  # of another score no label is stated
+    rising = scores if column.positive_ else -scores
     total, n_pairs = 0.0, 0
     for number in range(place.max(initial=-1) + 1):
         first, second = (np.sort(rising[(place == number) & (y == label)]) for label in (0, 1))
@@ -51,8 +54,6 @@ def refuse_falling(models: Models, rising: Floats, y: Ints, place: Ints) -> floa
     evidence = (0.5 - share) * n_pairs**0.5
     if evidence < DOUBTFUL:
         return share
-    column = models.score_column
-    assert column is not None  # of another score no label is stated
     label, other = models.rows.classes[[column.positive_, 1 - column.positive_]].tolist()
     name, cure = repr(column), f"State label={other!r}, unless the labels are exchanged"
     if not models.columns_read:

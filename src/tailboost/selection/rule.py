@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
 from tailboost.core import (
     ROUNDED,
@@ -140,9 +139,9 @@ class Rule(StoredRule):
         groups : ndarray of int, shape (n,)
             Number of each row's group; −1 of a row without an answer, which has the number −1.
         """
-        costs = np.asarray(self.action_costs)[groups]
-        # Not the exponentials: in a row all of them may be below the least number.
-        expected = np.einsum("nk,nka->na", softmax(values, axis=1), costs)
+        # In a row all exponentials may be below the least number: those of differences are not.
+        masses = np.exp(values - values.max(axis=1, keepdims=True))
+        expected = np.einsum("nk,nka->na", masses, np.asarray(self.action_costs)[groups])
         return np.where(groups < 0, -1, expected.argmin(axis=1))
 
     def _check(self) -> None:
@@ -222,7 +221,9 @@ class Rule(StoredRule):
         masses = [f"CASE WHEN {p} > {least!r} THEN {p} ELSE {least!r} END" for p in P]
         if power != 1.0:
             masses = [f"power({mass}, {power!r})" for mass in masses]
-        costs_of_groups = np.asarray(self.action_costs) * softmax(self.offsets)[:, None]
+        costs_of_groups = (
+            np.asarray(self.action_costs) * np.exp(self.offsets - np.max(self.offsets))[:, None]
+        )
         conditions = {}
         for name, costs in zip(self.groups or [None], costs_of_groups, strict=True):
             expected = [

@@ -403,8 +403,10 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
     caps = [limit for limit in program.limits if "deferral" in limit.rate.needs]
     of_error = Program(program.strata, OVERALL_ERROR, caps)
     select(pool, of_error)  # adds the most accurate rules
-    kept = [counts for counts in pool.counts if of_error.keeps(counts)]
-    least = min([float(np.vdot(counts, of_error.errors)) for counts in kept], default=1.0)
+    errors = [
+        np.vdot(counts, of_error.errors) for counts in pool.counts if of_error.keeps(counts)
+    ]
+    least = float(min(errors, default=1.0))
     return replace(program, limits=[*program.limits, error() <= min(1.0, least + error_budget)])
 
 

@@ -187,12 +187,10 @@ class Engine:
 
         Raise ValueError if the score falls with its label.
         """
-        family = self.family
-        if not isinstance(family, Thresholds) or self.models.score_column is None:
+        if self.models.score_column is None or self.family.models:
             return 1.0
         y = data.strata.y[data.stratum[among]]
-        rising = family.rising(table.score[among])
-        return refuse_falling(self.models, rising, y, table.groups[among])
+        return refuse_falling(self.models, table.score[among], y, table.groups[among])
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.

@@ -108,7 +108,6 @@ class Thresholds:
     def __post_init__(self) -> None:
         data = self.data
         strata = data.strata
-        n_strata = len(strata.mass)
         scores = self.rising(self.score)
         self.place = strata.place(self.group_column)
         self.n_places = int(self.place.max()) + 1
@@ -125,7 +124,7 @@ class Thresholds:
         sums = [data.sums(in_bin, n_bins, action) for action in actions]  # (V, W) each
         passed = [np.pad(of_bins.cumsum(axis=0), ((1, 0), (0, 0))) for of_bins in sums]
         self.passed = passed * (strata.n_actions // len(passed))
-        counted = sums[FIRST][:, :n_strata].T  # (S, V), whatever the action
+        counted = sums[FIRST][:, : len(strata.mass)].T  # (S, V), whatever the action
 
         # The search adds up expected rows, which are smooth, and tests rows of which half are counted.
         of_second = np.bincount(in_bin, data.weights * self.chance, n_bins)
