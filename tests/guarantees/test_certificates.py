@@ -1,5 +1,7 @@
 """Certificates against exact numbers and brute force, messages, and calibrated targets."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from scipy.stats import beta, binom, binomtest
@@ -184,19 +186,39 @@ def test_rows_needed_are_near_those_of_the_exact_test(missed, n):
 
 
 @pytest.mark.parametrize(
-    ("limit", "rate"), [("gap(error(by=g)) <= 5%", 0.2), ("ratio(miss(1, by=g)) >= .8", 0.5)]
-)
+    ("limit", "rate"),
+    [("gap(error(by=g)) <= 10%", 0.2), ("ratio(miss(1, by=g)) >= .8", 0.5),
+     ("gap(error(by=g)) <= 5%", 0.01), ("ratio(selected(1, by=g)) >= .8", 0.95)],
+)  # fmt: skip
 def test_rows_needed_of_pairs_have_the_power_of_the_test(limit, rate):
     needed = tb.rows_needed(limit, {"a": rate, "b": rate})
     n, rng = needed.rows[0]["a"], np.random.default_rng(0)
 
     def power(n, draws=200):
-        wrong = rng.binomial(n, rate, (draws, 2)).tolist()
-        pair = needed.limits[0].factor_and_gap
+        pair, wrong = needed.limits[0].factor_and_gap, rng.binomial(n, rate, (draws, 2)).tolist()
         return np.mean([all_pairs_pass([(x, n) for x in of], pair, 0.045) for of in wrong])
 
     assert power(n) > 0.7  # .8 asked
     assert power(int(0.6 * n)) < 0.7
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("second", "n"), [("recall(1) >= .9", 1), ("miss(0) <= .05", 2), ("specificity(1) >= .95", 2)]
+)
+def test_planned_rows_without_an_error_are_the_fewest_with_which_ranks_certify(second, n):
+    """Each of n answers has an even part of the level: .95 to the power of the rows is at most this part."""
+    limits, rates = ["miss(1) <= .05", second], [0, float(">" in second)]
+    fewest, of_two = (int(np.ceil(np.log(0.045 / n / m) / np.log(0.95))) for m in (1, 2))
+    assert tb.rows_needed(limits, rates).rows[0] == {None: fewest}
+    by_group = [limit.replace(")", ", by=g)") for limit in limits]
+    of_groups = tb.rows_needed(by_group, [dict.fromkeys("ab", rate) for rate in rates]).rows[0]
+    assert of_groups == {"a": of_two, "b": of_two}
+    for size in (fewest, fewest - 1):
+        y = np.arange(2 * size) % 2
+        scores = np.linspace(0.1, 0.4, len(y)) + 0.5 * y
+        with nullcontext() if size == fewest else pytest.raises(tb.NotCertifiedError):
+            tb.calibrate(tb.Scores(0, 1), scores[:, None], y, limits=limits)
 
 
 @pytest.mark.parametrize(("estimate", "target"), [(0.1 + 0.2, 0.3), (0.3, 0.1 + 0.2), (0.7, 1 - 0.3 + 1e-16)])

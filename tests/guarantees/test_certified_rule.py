@@ -115,12 +115,9 @@ def counts(kind, answers, y, deferred):
     positive = (answers == 1) & ~deferred
     every = np.ones(len(y), dtype=bool)
     return {
-        "miss": ((answers != 1) & ~deferred, y == 1),
-        "false_alarm": (positive, y == 0),
-        "selected": (positive, every),
-        "precision": (y == 1, positive),
-        "deferred": (deferred, every),
-    }[kind]
+        "miss": ((answers != 1) & ~deferred, y == 1), "false_alarm": (positive, y == 0),
+        "selected": (positive, every), "precision": (y == 1, positive), "deferred": (deferred, every),
+    }[kind]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -225,12 +225,9 @@ class Parts:
 def test_the_identity_is_that_of_the_content():
     def made(**changed):
         own = {
-            "a": np.arange(6.0),
-            "t": ("x", 1),
-            "s": {3, 4},
-            "o": np.array([None, "b"]),
+            "a": np.arange(6.0), "t": ("x", 1), "s": {3, 4}, "o": np.array([None, "b"]),
             "w": np.zeros(2, "f2"),
-        }
+        }  # fmt: skip
         found = Parts(**(own | changed))
         found.itself = found
         return identity_of([found, LogisticRegression(C=2.0)])

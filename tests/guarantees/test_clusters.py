@@ -115,11 +115,9 @@ def test_bounds_by_clusters_rarely_fail(clusters, rows, continuous):
 
 NAMES = np.array(["no", "yes"])
 ASKED = [
-    rates.gap(rates.selected("yes", by="group")) <= 0.9,
-    rates.precision("yes", by="group"),
-    rates.cost([[0, 1], [4, -1]]),
-    rates.error(by="class") <= 0.9,
-]
+    rates.gap(rates.selected("yes", by="group")) <= 0.9, rates.precision("yes", by="group"),
+    rates.cost([[0, 1], [4, -1]]), rates.error(by="class") <= 0.9,
+]  # fmt: skip
 
 
 def test_rates_of_equal_copies_are_those_of_one_row():

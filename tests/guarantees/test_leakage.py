@@ -66,12 +66,11 @@ def test_copies_that_somebody_made_hide_no_training_row(how):
     X, y = noise(300, 0)
     r = np.random.default_rng(1)
     rows = {
-        "twice": np.tile(np.arange(300), 2),
-        "bootstrap": r.integers(0, 300, 300),
+        "twice": np.tile(np.arange(300), 2), "bootstrap": r.integers(0, 300, 300),
         "two bootstraps": r.integers(0, 300, 600),
         "oversampled": np.r_[np.arange(300), np.repeat(np.flatnonzero(y == 1), 3)],
         "appended": np.r_[np.arange(300), np.arange(200)],
-    }[how]
+    }[how]  # fmt: skip
     mix = forest(X[rows], y[rows])
     refused(lambda: tb.certify(mix, X, y), "trained", tb.LeakageError)
     with pytest.raises(tb.LeakageError):

@@ -90,8 +90,7 @@ def truth(rule, n_groups):
 
 # Groups, rows, limits and further arguments.
 COVERED = [
-    (1, 200, ["error() <= .4"], {}),
-    (1, 500, ["precision(1) >= .6"], {}),
+    (1, 200, ["error() <= .4"], {}), (1, 500, ["precision(1) >= .6"], {}),
     (1, 1000, ["miss(1) <= .3", "deferred() <= .4"], {}),
     (2, 400, ["gap(selected(1, by=g)) <= .25"], {"by_group": True}),
     (2, 1000, ["miss(1, by=g) <= .4", "false_alarm(1) <= .5"], {"by_group": True}),
@@ -100,7 +99,7 @@ COVERED = [
     (5, 3000, ["gap(selected(1, by=g)) <= .2"], {"by_group": True}),
     (10, 5000, ["miss(1, by=g) <= .5", "false_alarm(1) <= .5"], {"by_group": True}),
     (10, 5000, ["miss(1, by=g) <= .5", "deferred() <= .5"], {"by_group": True}),
-]
+]  # fmt: skip
 
 
 def covered(setting, draws, monkeypatch):

@@ -165,12 +165,9 @@ def failures(setting, n, times, delta):
     """Count false certificates, and certificates of false limits."""
     p, weight = SETTINGS[setting]
     stated = [
-        rates.gap(SELECTED) <= 0.5,
-        rates.ratio(SELECTED) >= 0.5,
-        SELECTED,
-        rates.precision("yes", by="sex") >= 0.5,
-        rates.cost([[0, 1], [4, 1]]),
-    ]
+        rates.gap(SELECTED) <= 0.5, rates.ratio(SELECTED) >= 0.5, SELECTED,
+        rates.precision("yes", by="sex") >= 0.5, rates.cost([[0, 1], [4, 1]]),
+    ]  # fmt: skip
     gap, ratio = abs(p[0] - p[1]), min(p) / max(p)
     false = [rates.gap(SELECTED) <= gap - 1e-9 if gap else min(p) - 1e-9 >= SELECTED]
     among = (1 - weight) * p[0] + weight * p[1]
@@ -431,14 +428,10 @@ def test_bounds_on_each_rate_are_exact_for_counts_by_hand():
     """200 rows: 60 of 80 with the label 1 are found, and 15 of 120 others get the answer 1."""
     y, answers = np.repeat([1, 1, 0, 0], [60, 20, 15, 105]), np.repeat([1, 0, 1, 0], [60, 20, 15, 105])
     counts = {
-        "error() <= .5": (35, 200),
-        "miss(1) <= .5": (20, 80),
-        "false_alarm(1) <= .5": (15, 120),
-        "selected(1) <= .5": (75, 200),
-        "precision(1) >= .5": (15, 75),
-        "recall(1) >= .5": (20, 80),
+        "error() <= .5": (35, 200), "miss(1) <= .5": (20, 80), "false_alarm(1) <= .5": (15, 120),
+        "selected(1) <= .5": (75, 200), "precision(1) >= .5": (15, 75), "recall(1) >= .5": (20, 80),
         "npv(1) >= .5": (20, 125),
-    }
+    }  # fmt: skip
     bounds = tb.certify(answers, None, y, limits=list(counts), confidence=0.93).bounds
     for bound, (errors, n) in zip(bounds, counts.values(), strict=True):
         upper = beta.ppf(1 - 0.07 / 7, errors + 1, n - errors)  # seven bounds share .07

@@ -27,8 +27,8 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
-from tailboost.guarantees.certificates import Certificate, Price
-from tailboost.guarantees.certified_bound import CONSTANT, ESTIMATE
+from tailboost.guarantees.certificates import Price
+from tailboost.guarantees.certified_bound import CONSTANT
 from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
@@ -44,6 +44,7 @@ from tailboost.selection.selection import Selection
 #: so the next one has the whole level.
 ON_ONE_SCORE = (ranks, gaps, chain, sequence)
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
+LOOSEN = ", or loosen a limit to its bound before new rows are seen"
 MOST_PRICED = 4  # limits with a price of their own
 MOST_PAID = 0.1  # more errors than without limits: then a rule is hardly useful
 NEARLY_ALL = 0.99  # of the rows with one answer: then a rule is hardly useful
@@ -203,7 +204,18 @@ def calibrate(
         bounds = joint_bounds(stated, fresh, None if rows_chose else result.level)
         limited = [bound for bound in bounds if bound.target is not None]
         certificate = certificate_of(fresh, limited, confidence)
-        raise _refusal(result.words, replace(certificate, attempts=attempts, notes=()))
+        if result.words or certificate.certified:
+            raise NotCertifiedError(
+                f"no rule is certified: {result.words or ranks.NO_THRESHOLD}. {USED_UP}",
+                attempts=attempts,
+            )
+        certificate = replace(certificate, attempts=attempts, notes=())
+        raise NotCertifiedError(
+            "no rule is certified: the likeliest rule misses a limit. "
+            f"{USED_UP}{'' if rows_chose else LOOSEN}\n{certificate}",
+            certificate,
+            attempts,
+        )
 
     # 5. Measure what the limits cost.
     price = prices(selection, fresh, result, level)
@@ -262,10 +274,11 @@ def recorded(
     if not lacking:
         return ledger.record(attempt, earlier)
     too_few = (
-        f"limits: too few rows to certify: {'; '.join(lack.words for lack in lacking)}. Bring more rows, or "
+        f"limits: too few rows to certify: {'; '.join(lacking)}. Bring more rows, or "
         "leave the limit out."
     )
-    if few_rows.is_free(max(lack.needed for lack in lacking), stated, fresh):
+    rates = [limit.rate for limit in stated]
+    if fresh.n_units < max(lacking.values()) or few_rows.may_read_numbers(rates, fresh):
         raise NotCertifiedError(
             f"{too_few} Rows were counted and no limit was tested, so no attempt is spent.",
             attempts=earlier,
@@ -297,24 +310,6 @@ def _warn_if_useless(fresh: Fresh, price: Sequence[Price], objective: Statistic)
             "or choose it from tradeoff()",
             UselessRuleWarning,
         )
-
-
-def _refusal(reason: str, certificate: Certificate) -> NotCertifiedError:
-    """Return the error of an attempt without a certified rule: the bounds of the likeliest rule, or a reason.
-
-    The fresh rows chose a rule that is refused for a reason, so no bounds from these rows hold together.
-    """
-    if reason or certificate.certified:
-        words = f"no rule is certified: {reason or ranks.NO_THRESHOLD}. {USED_UP}"
-        return NotCertifiedError(words, attempts=certificate.attempts)
-    loosen = ", or loosen a limit to its bound before new rows are seen"
-    if any(bound.method == ESTIMATE for bound in certificate.bounds):
-        loosen = ""
-    return NotCertifiedError(
-        f"no rule is certified: the likeliest rule misses a limit. {USED_UP}{loosen}\n{certificate}",
-        certificate,
-        certificate.attempts,
-    )
 
 
 def first_result(

@@ -19,13 +19,12 @@ from tailboost.core import (
     frozen_object,
     listed,
 )
-from tailboost.guarantees.exact_tests import LimitTests
+from tailboost.guarantees.exact_tests import n_answers_for_ranks
 from tailboost.guarantees.one_score import CountTable
-from tailboost.rates import Counts, Limit
+from tailboost.rates import Limit
 from tailboost.rows import Rows, reads_groups, refuse_copies, selecting_numbers
 from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
-from tailboost.selection.thresholds import Places
 
 # Fractions of the selecting rows: where tests certify, where ranks do, and where they do beside human review.
 # Beside ranks the selecting rows serve only the objective and the balance of groups.
@@ -104,7 +103,7 @@ class Batch:
         # 1. The share of the selecting rows, unless all rows certify.
         if selection_share is not None:
             share = selection_share
-        elif not are_for_ranks(self.limits, rows.classes):
+        elif not n_answers_for_ranks(self.limits, rows.classes):
             share = FOR_TESTS
         elif any("mask" in limit.rate.needs for limit in self.limits):
             share = BESIDE_REVIEW
@@ -195,28 +194,6 @@ class Batch:
                     f"{listed(sorted(absent, key=str))}, which has few rows. Bring more rows of it, "
                     "join it to another group, or leave its rows out"
                 )
-
-
-def are_for_ranks(limits: Sequence[Limit], classes: Labels) -> bool:
-    """Return whether ranks serve limits: on shares of a fixed number of rows with one answer.
-
-    These may be beside limits on deferral.
-    """
-    on_deferral = ["mask" in limit.rate.needs for limit in limits]
-    if all(on_deferral):
-        return False
-    # The rates alone decide. So one row of each class, one place and one bound stand for all of them.
-    y = np.arange(len(classes))
-    strata = Counts.stratified(y, [], np.ones(len(y)), classes, defers=any(on_deferral)).strata
-    one_place = Places(strata.place(None))
-    for limit in limits:
-        if limit.compares:
-            return False
-        overall = replace(limit, rate=replace(limit.rate, by=None), bound=0.5)
-        tests = LimitTests.of(overall, strata, one_place)
-        if tests is None or not tests.has_ranks:
-            return False
-    return True
 
 
 def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:

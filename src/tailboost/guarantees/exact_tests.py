@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, log_ndtr, ndtr, ndtri
 from scipy.stats import binom
 
-from tailboost.core import Floats, Ints, Mask, frozen_object
+from tailboost.core import Floats, Ints, Labels, Mask, frozen_object
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Limit, Strata, groups_in
+from tailboost.rates import Counts, Limit, Strata, groups_in
 from tailboost.rates.bounds import pair_p_value
 from tailboost.selection.thresholds import Places
 
@@ -315,6 +315,27 @@ class PairTests(LimitTests):
         z = rooms / np.maximum(np.hypot(noise, of_fresh), 1e-12)
         z[..., np.eye(n_rows.shape[1], dtype=bool)] = np.inf
         return z.min(axis=(-2, -1))[:, None]
+
+
+def n_answers_for_ranks(limits: Sequence[Limit], classes: Labels) -> int:
+    """Return how many answers limits keep rare among fixed rows, which ranks can do; 0 if one needs a test.
+
+    Limits on deferral may be beside others.
+    """
+    on_deferral = ["mask" in limit.rate.needs for limit in limits]
+    if all(on_deferral):
+        return 0
+    # The rates alone decide. So one row of each class, one place and one bound stand for all of them.
+    y = np.arange(len(classes))
+    strata = Counts.stratified(y, [], np.ones(len(y)), classes, defers=any(on_deferral)).strata
+    answers = set()
+    for limit in limits:
+        overall = replace(limit, rate=replace(limit.rate, by=None), bound=0.5)
+        tests = LimitTests.of(overall, strata, Places(strata.place(None)))
+        if limit.compares or tests is None or not tests.has_ranks:
+            return 0
+        answers.add(tests.shares[0].answer)
+    return len(answers)
 
 
 def _sums(of_rules: Floats, of_tests: Floats) -> Floats:

@@ -17,7 +17,6 @@ share of a group, so no refusal reads the rows of the group.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,22 +25,15 @@ from tailboost.rates import CELL, GROUP, Limit, Rate, error
 from tailboost.rows import unit_name
 
 
-class Lack(NamedTuple):
-    """A limited subgroup with fewer rows than its test needs, in words."""
-
-    words: str
-    needed: int
-
-
-def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
-    """Return the limited subgroups with fewer rows than a test at a level needs.
+def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, int]:
+    """Return words for each limited subgroup with fewer rows than a test at a level needs, and this number.
 
     n rows at the largest allowed share are all right with a probability of (1 − share)ⁿ. The test of a count
     passes with no n for which this is above the level. Other limits need a row in each limited subgroup.
     """
     # A rule by group, or one that defers, may keep a limit with one answer, without a test.
     may_keep = fresh.decision.by_group or fresh.answered.strata.defers
-    lacks = []
+    lacks = {}
     for limit in limits:
         rate = limit.rate
         # The rows of a ratio depend on the answers.
@@ -60,13 +52,8 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> list[Lack]:
             if n < needed:
                 of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"
                 has = f"has {n:,} rows, and needs at least {needed:,}" if n else "has no rows"
-                lacks.append(Lack(f"{limit}{of_subgroup} {has}", needed))
+                lacks[f"{limit}{of_subgroup} {has}"] = needed
     return lacks
-
-
-def is_free(needed: int, limits: Sequence[Limit], fresh: Fresh) -> bool:
-    """Return whether a refusal spends no attempt: it reads the number of all rows, or the theorem holds."""
-    return fresh.n_units < needed or may_read_numbers([limit.rate for limit in limits], fresh)
 
 
 def may_read_numbers(rates: Sequence[Rate], fresh: Fresh) -> bool:

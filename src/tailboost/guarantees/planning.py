@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from tailboost.core import Document, Floats, Ints, Name, Stated, frozen_value
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
-from tailboost.guarantees.exact_tests import most_reached
+from tailboost.guarantees.exact_tests import all_pairs_pass, most_reached, n_answers_for_ranks
 from tailboost.rates import Limit, checked_limits
 from tailboost.rows import SPENT_EACH, unit_name
 
@@ -18,7 +18,9 @@ from tailboost.rows import SPENT_EACH, unit_name
 MOST_ROWS = 10**9
 # Numbers of counted rows tried after the first sufficient one.
 AHEAD = 4096
-BROKEN = "rates: they break {!r}, so no number of rows certifies it"
+# Draws for the power of pairs, and the growth of a table from one try to the next.
+DRAWS = 200
+GROWTH = 1.1
 
 
 @frozen_value
@@ -83,8 +85,7 @@ def rows_needed(
 ) -> RowsNeeded:
     """Return the numbers of rows that certify limits, from expected true rates.
 
-    A share of rows has the exact power of its test, or of its rank. A gap or ratio has normal deviations: in
-    eight cases its test had a power of .76 to .96 where .8 was asked.
+    A share of rows has the exact power of its test, or of its rank. That of a gap or ratio is simulated.
 
     Parameters
     ----------
@@ -134,17 +135,19 @@ def rows_needed(
         raise ValueError(
             f"rates: give one for each of the {len(stated)} limits, in their order"
         )
+    labels = {limit.rate.label for limit in stated}
+    if None not in labels:  # ranks may divide the level among answers, and then among places
+        classes = np.array([*labels, "another"][: max(2, len(labels))], object)
+        level /= max(1, n_answers_for_ranks(stated, classes))
     rows_by_limit = []
     totals = []
     for limit, rate, share in zip(stated, rates, shares_by_limit, strict=True):
         expected = Expected.of(limit, rate, share)
-        is_by_rank = by_group and not (limit.compares or limit.rate.is_ratio)
-        level_of_each = level / len(expected.names) if is_by_rank else level
-        planned = rows_of_pairs if limit.compares else rows_of_counts
+        is_by_place = by_group and not (limit.compares or limit.rate.is_ratio)
+        level_of_each = level / len(expected.names) if is_by_place else level
         # All certificates together have the power, as if those of the limits were independent.
-        totals.append(planned(expected, level_of_each, power ** (1.0 / len(stated))))
-        counted = expected.shares * planned(expected, level_of_each, power)
-        sizes = np.floor(counted + 1e-9).astype(int).tolist()
+        totals.append(rows_of_table(expected, level_of_each, power ** (1.0 / len(stated))))
+        sizes = np.floor(expected.shares * totals[-1] + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
     return RowsNeeded(stated, rows_by_limit, None if shares is None else max(totals), power)
 
@@ -183,53 +186,57 @@ class Expected(NamedTuple):
         if share is None:
             share = 1.0
         share_by_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
-        for name in names:
-            if name not in share_by_name:
-                raise ValueError(f"shares: {limit!r} needs the share of {name!r}")
         rates = [check_number(each, "rates", UNIT) for each in rate_by_name.values()]
-        shares = [check_number(share_by_name[name], "shares", TO_ONE) for name in names]
+        shares = [check_number(share_by_name.get(name), "shares", TO_ONE) for name in names]
         return cls(limit, names, np.array(rates), np.array(shares))
 
 
-def rows_of_pairs(expected: Expected, level: float, power: float) -> int:
-    """Return the rows of the table with which all pairs of a gap or ratio pass, by normal deviations.
+def rows_of_table(expected: Expected, level: float, power: float) -> int:
+    """Return the rows of the table with which the tests of all subgroups or pairs of a limit pass.
 
-    The room of a pair must have place for the margin of the test at the level, and for the noise of the rates
-    at the power. Both are multiples of the deviation of the pair, which on n rows is 1/√n of that of one row.
+    That of a count has an exact power. Pairs are simulated: this begins where the room of each pair has place
+    for the margin of its test and for the noise of its rates, both by normal deviations.
     """
-    limit, names, rates, shares = expected
-    is_pair = ~np.eye(len(names), dtype=bool)
-    rooms = limit.rooms(rates, rates)[is_pair]
-    if not (rooms > 0).all():
-        raise ValueError(BROKEN.format(limit))
-    # Deviations of pairs for one row of the table.
-    of_row = limit.deviations(rates * (1.0 - rates) / shares)[is_pair]
-    of_power = ndtri(1.0 - (1.0 - power) / is_pair.sum())  # each pair may fail
-    return int(np.ceil((of_row * (of_power - ndtri(level)) / rooms).max() ** 2))
-
-
-def rows_of_counts(expected: Expected, level: float, power: float) -> int:
-    """Return the rows of the table with which the binomial tests of all limited subgroups pass."""
     limit, names, rates, shares = expected
     allowed = limit.allowed(names)
     errors = rates if limit.sense == "≤" else 1.0 - rates
-    limited = ~np.isnan(allowed)
-    if not (errors < allowed)[limited].all():
-        raise ValueError(BROKEN.format(limit))
-    tests = np.column_stack([shares, allowed, errors])[limited].tolist()
+    is_tested = ~np.isnan(allowed)
+    rooms = allowed - errors
+    if limit.compares:
+        is_tested = ~np.eye(len(names), dtype=bool)
+        rooms = limit.rooms(rates, rates)
+    if not (rooms[is_tested] > 0).all():
+        raise ValueError(f"rates: they break {limit!r}, so no number of rows certifies it")
+
+    if limit.compares:
+        # Deviations for one row of the table; on n rows these are 1/√n of them.
+        of_row = limit.deviations(rates * (1.0 - rates) / shares)
+        parts = of_row[is_tested] * (ndtri(power) - ndtri(level)) / rooms[is_tested]
+        size = 1.0 + parts.max() ** 2
+        passes = 0.0
+        while passes < power:
+            size = np.ceil(size * GROWTH)
+            n = np.floor(shares * size + 1e-9).astype(np.intp)
+            draws = np.random.default_rng(0).binomial(n, rates, (DRAWS, len(n)))
+            counts = np.stack([draws, np.broadcast_to(n, draws.shape)], axis=2).tolist()
+            pair = limit.factor_and_gap
+            passes = sum(all_pairs_pass(each, pair, level) for each in counts) / DRAWS
+        return int(size)
+
+    tests = np.column_stack([shares, allowed, errors])[is_tested].tolist()
 
     def power_on(sizes: Ints | int) -> Any:
         """Return the probability that all tests pass on tables of some sizes, or on a single one."""
-        power_of_all = 1.0
+        passes = []
         for share, bound, error in tests:
             n = np.floor(share * sizes + 1e-9).astype(np.intp)
-            power_of_all = power_of_all * binom.cdf(most_reached(n, bound, level), n, error)
-        return power_of_all
+            passes.append(binom.cdf(most_reached(n, bound, level), n, error))
+        return np.prod(passes, axis=0)
 
     enough = 1 + bisect_left(range(1, MOST_ROWS + 1), power, key=power_on)
     if enough > MOST_ROWS:
         raise ValueError(f"{limit!r}: no practical number of rows certifies it")
     # Counts are whole numbers, so the power may fall again a little above.
-    sizes = np.ceil(enough + np.arange(AHEAD) / shares[limited].min()).astype(np.intp)
+    sizes = np.ceil(enough + np.arange(AHEAD) / shares[is_tested].min()).astype(np.intp)
     last_too_small = np.flatnonzero(power_on(sizes) < power).max(initial=-1)
     return int(sizes[last_too_small + 1])

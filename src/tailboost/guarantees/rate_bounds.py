@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tailboost.core import Name
 from tailboost.guarantees.certified_bound import CONSTANT, ESTIMATE, CertifiedBound
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.few_rows import may_read_numbers
@@ -72,7 +71,10 @@ def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[Cert
     if isinstance(stated, Limit) and not stated.compares:
         targets = stated.levels([sample.name for sample in samples])
     method = ESTIMATE if level is None else method_for(rate, fresh)
-    deferred = shares_deferred(rate, fresh)
+    deferred = {}  # shares of rows, unless the rate shows them
+    if "mask" not in rate.needs and fresh.is_deferred.any():
+        of_subgroups = fresh.samples(deferred_rate(by=rate.by))
+        deferred = {sample.name: sample.mean for sample in of_subgroups if len(sample.rows)}
     bounds = []
     for sample, target in zip(samples, targets.tolist(), strict=True):
         estimate = None
@@ -138,14 +140,6 @@ def method_for(rate: Rate, fresh: Fresh) -> str:
         has_two_values = len(np.unique(costs)) <= 2
     # The expected loss of drawn answers may have any value.
     return EXACT if has_two_values and not (rate.loss and fresh.drawn is not None) else BETTING
-
-
-def shares_deferred(rate: Rate, fresh: Fresh) -> dict[Name, float]:
-    """Return the share of deferred rows by subgroup with rows; empty if a rate shows it, or no row is."""
-    if "mask" in rate.needs or not fresh.is_deferred.any():
-        return {}
-    samples = fresh.samples(deferred_rate(by=rate.by))
-    return {sample.name: sample.mean for sample in samples if len(sample.rows)}
 
 
 def all_pass(limits: Sequence[Limit], fresh: Fresh, level: float) -> bool:
