@@ -3,6 +3,8 @@
 import json
 import sqlite3
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -22,13 +24,10 @@ LANG = RNG.choice(["de", "en"], N)
 Z = 2.0 * (Y == "toxic") - 1 + RNG.normal(size=N) + 0.4 * (LANG == "de")
 TABLE = pd.DataFrame(
     {
-        "p": 1 / (1 + np.exp(-Z)),
-        "logit": Z,
-        "percent": 100 / (1 + np.exp(-Z)),
-        "grade": np.clip(np.round(3 + Z), 1, 5),
-        "lang": LANG,
+        "p": 1 / (1 + np.exp(-Z)), "logit": Z, "percent": 100 / (1 + np.exp(-Z)),
+        "grade": np.clip(np.round(3 + Z), 1, 5), "lang": LANG,
     }
-)
+)  # fmt: skip
 A, B = slice(0, 1000), slice(1000, None)
 SCORES = {
     "probability": tb.Scores("p", "toxic"),
@@ -43,6 +42,12 @@ PROBLEMS = {
     "deferral": {"limits": ["miss(toxic) <= .1", "deferred() <= .1"]},
     "by group": {"limits": ["miss(toxic, by=lang) <= .15", "deferred() <= .05"], "by_group": True},
 }
+
+
+def decide(rule):
+    """Return the function that the rule writes in Python."""
+    exec(rule.to_python(), names := {})
+    return names["decide"]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -73,9 +78,7 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem, tmp_path):
     sql = rule.to_sql(group="lang" if by_group else None, **named)
     assert [row[0] for row in database.execute(f"SELECT {sql} FROM t")] == expected
     if len(columns) == 1:
-        names = {}
-        exec(rule.to_python(), names)
-        assert [names["decide"](*row) for row in zip(scores, *groups, strict=True)] == expected
+        assert [decide(rule)(*row) for row in zip(scores, *groups, strict=True)] == expected
 
 
 @pytest.mark.parametrize("groups", [["en", "de"], [1, 2], [False, True]])
@@ -97,13 +100,11 @@ def test_an_unknown_group_raises_or_takes_the_default():
     rule = ThresholdRule(
         "p", [False, True], ["en", "pt-BR"], [[(None, False), (0.5, True)]] * 2, "probability"
     )
-    names = {}
-    exec(rule.to_python(), names)
-    assert names["decide"](0.7, "en") is True
-    refused(lambda: names["decide"](0.7, "fr"), "unknown")
+    assert decide(rule)(0.7, "en") is True
+    refused(lambda: decide(rule)(0.7, "fr"), "unknown")
     for default in ("human review", False):
         assert rule.predict([0.7], groups=["fr"], default=default).tolist() == [default]
-    refused(lambda: names["decide"]("0.7", "en"), "number", TypeError)
+    refused(lambda: decide(rule)("0.7", "en"), "number", TypeError)
 
 
 def test_rows_without_a_group_are_the_group_missing_if_the_rule_has_it():
@@ -115,15 +116,11 @@ def test_rows_without_a_group_are_the_group_missing_if_the_rule_has_it():
         table = rows if groups is None else rows["p"]
         assert rule.predict(table, groups=groups).tolist() == expected
         assert rule.predict(table, groups=groups, default="bad").tolist() == expected
-    names = {}
-    exec(rule.to_python(), names)
-    assert [names["decide"](p, lang) for p, lang in zip(rows["p"], rows["lang"], strict=True)] == expected
+    assert [decide(rule)(p, lang) for p, lang in zip(rows["p"], rows["lang"], strict=True)] == expected
 
     other = replace(rule, groups=["en", "de"])
     refused(lambda: other.predict(rows), "contains")
-    names = {}
-    exec(other.to_python(), names)
-    refused(lambda: names["decide"](0.4, None), "unknown")
+    refused(lambda: decide(other)(0.4, pd.NA), "unknown")
 
 
 def test_a_rule_finds_the_column_of_groups_that_it_reads():
@@ -316,17 +313,11 @@ def test_labels_of_another_length_are_refused():
 
 # The thresholds have all digits of a float. Rounding would change the answers to rows at or next to them.
 THIRD, TENTHS, LAST = 1 / 3, 0.1 + 0.2, 0.7000000000000001
-BY_HAND = ThresholdRule(
-    "p",
-    ["no", "yes"],
-    ["a", "b", "c"],
-    [
-        [(None, "no"), (THIRD, "yes")],
-        [(None, "no"), (TENTHS, "human review"), (LAST, "yes")],
-        [(None, "yes"), (LAST, "no")],
-    ],
-    "probability",
-)
+BANDS = [
+    [(None, "no"), (THIRD, "yes")], [(None, "no"), (TENTHS, "human review"), (LAST, "yes")],
+    [(None, "yes"), (LAST, "no")],
+]  # fmt: skip
+BY_HAND = ThresholdRule("p", ["no", "yes"], ["a", "b", "c"], BANDS, "probability")
 FORMS = ["predict", "json", "file", "python", "sql"]
 #: Forms in which a row without score has None, not NaN.
 WITH_NONE = ["python", "sql"]
@@ -337,9 +328,7 @@ WITH_NULL = ["sql"]
 def answers_in(form, rule, scores, groups, tmp_path):
     """Return the answers to rows by one form of a rule; None for refused rows of a form in `WITH_NULL`."""
     if form == "python":
-        names = {}
-        exec(rule.to_python(), names)
-        return [names["decide"](score, group) for score, group in zip(scores, groups, strict=True)]
+        return [decide(rule)(score, group) for score, group in zip(scores, groups, strict=True)]
     if form == "sql":
         database = sqlite3.connect(":memory:")
         database.execute("create table t (p real, g text)")
@@ -364,17 +353,16 @@ def test_a_score_at_a_threshold_is_in_the_range_above_it(form, tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_each_group_has_its_own_ranges(form, tmp_path):
     """The same scores in the first, the middle and the last group, in mixed order."""
+    above, middle = ("yes", "yes", "no"), ("human review", "yes")
     expected = {
         0.0: ("no", "no", "yes"),
-        0.32: ("no", "human review", "yes"),
-        0.5: ("yes", "human review", "yes"),
-        0.9: ("yes", "yes", "no"),
-        1.0: ("yes", "yes", "no"),
+        0.32: ("no", *middle),
+        0.5: ("yes", *middle),
+        0.9: above,
+        1.0: above,
     }
     rows = [
-        (score, group, answer)
-        for score, answers in expected.items()
-        for group, answer in zip("abc", answers, strict=True)
+        (score, *pair) for score, answers in expected.items() for pair in zip("abc", answers, strict=True)
     ]
     rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
     scores, groups, answers = map(list, zip(*rows, strict=True))
@@ -384,22 +372,31 @@ def test_each_group_has_its_own_ranges(form, tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_the_stated_score_may_be_in_any_range(form, tmp_path):
     lacking = None if form in WITH_NONE else np.nan
-    for missing, expected in (
-        (0.0, ["no", "no", "yes"]),
-        (THIRD, ["yes", "human review", "yes"]),
-        (0.7, ["yes", "human review", "yes"]),  # just below the last threshold
-        (LAST, ["yes", "yes", "no"]),
-        (1.0, ["yes", "yes", "no"]),
-    ):
+    middle, above = (
+        ["yes", "human review", "yes"],
+        ["yes", "yes", "no"],
+    )  # 0.7 is just below the last threshold
+    cases = [(0.0, ["no", "no", "yes"]), (THIRD, middle), (0.7, middle), (LAST, above), (1.0, above)]
+    for missing, expected in cases:
         rule = replace(BY_HAND, missing=missing)
         assert answers_in(form, rule, [lacking] * 3, ["a", "b", "c"], tmp_path) == expected
 
 
-def test_python_gives_a_nan_the_stated_score():
-    names = {}
-    exec(replace(BY_HAND, missing=THIRD).to_python(), names)
-    answers = [names["decide"](score, "a") for score in (float("nan"), None, np.float64("nan"), 0.3)]
-    assert answers == ["yes", "yes", "yes", "no"]
+@pytest.mark.parametrize(
+    ("end", "score"),
+    [
+        (0.1, Decimal("0.1")), (0.1, Fraction(1, 10)), (2.0**53 + 4, 2**53 + 3), (0.1, np.float32(0.1)),
+        (0.1, pd.NA), (0.1, Decimal("NaN")), (1e16, np.int64(10**16)), (0.1, np.nan), (0.1, None),
+        (0.1, np.float64("nan")),
+    ],
+)  # fmt: skip
+def test_python_reads_any_number_as_predict_does(end, score):
+    """At the threshold, which is the float next to the number, and the score of rows without one."""
+    rule = ThresholdRule("p", ["no", "yes"], None, [[(None, "no"), (end, "yes")]], "number", missing=end)
+    assert decide(rule)(score) == rule.predict(np.array([score], object))[0] == "yes"
+    for text in ("1", b"1", np.str_("1"), True):
+        refused(partial(rule.predict, np.array([text], object)), "numbers")
+        refused(partial(decide(rule), text), "number", TypeError)
 
 
 @pytest.mark.parametrize("form", FORMS)

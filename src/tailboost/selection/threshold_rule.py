@@ -42,14 +42,18 @@ Range = tuple[float, float, Name]
 SOURCE = """\
 def {name}(score, group=None):
     {words!r}
-    if score is None or score != score:
-        score = {missing!r}
-    if group is None or group != group:
+    nothing = ('NoneType', 'NAType', 'NaTType')
+    if type(group).__name__ in nothing or group != group:
         group = {missing_group!r}
-    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints
-        score = float(str(score))
-    if isinstance(score, (bool, str)):
+    if isinstance(score, (bool, bytes, str)):
         raise TypeError(f'the score {{score!r}} is no number')
+    if type(score).__name__ in nothing:
+        score = 'nan'
+    if type(score).__module__ == 'numpy':  # a float32 is the decimal that it prints
+        score = str(score)
+    score = float(score)
+    if score != score:
+        score = {missing!r}
     if score is None or not {kind.accepted_from!r} <= score <= {kind.accepted_to!r}:
         raise ValueError(f'the score {{score!r}} is none of the {kind.plural}')
     ranges = {ranges!r}
