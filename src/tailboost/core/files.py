@@ -28,19 +28,26 @@ Steps = Mapping[int, Callable[[Document], Document]]
 def write_output(path: FilePath, content: str | bytes) -> None:
     """Write a file completely, or leave the old file unchanged; text is written in UTF-8.
 
-    The target of a link is replaced, and keeps its permissions. Devices and pipes are written to. Raise
-    OSError if the file cannot be written.
+    The target of a link is replaced, and keeps its permissions. Devices and pipes are written to, and so is
+    what the process has open, such as /dev/stdout: at its position. Raise OSError if the file cannot be
+    written.
     """
-    target = Path(os.path.realpath(path))
     if isinstance(content, str):
         content = content.encode()
-    if target.exists() and not target.is_file():  # a device or a pipe
-        target.write_bytes(content)
-        return
+    name = str(path).replace("/dev/stdout", "/dev/fd/1").replace("/dev/stderr", "/dev/fd/2")
+    number = name.removeprefix("/dev/fd/")  # of a descriptor
+    target = Path(os.path.realpath(path))
     unfinished = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")
+    place: int | FilePath = unfinished
     try:
-        with unfinished.open("wb") as out:
+        if number.isdecimal():
+            place = os.dup(int(number))
+        elif os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe
+            place = path
+        with open(place, "wb") as out:
             out.write(content)
+            if place is not unfinished:
+                return
             out.flush()
             os.fsync(out.fileno())
         with suppress(FileNotFoundError):
@@ -89,9 +96,8 @@ def migrated(document: Document, own: int, steps: Steps, what: str, cure: str) -
     ValueError
         If no steps lead from the format of the document to the own one.
     """
-    while document["format"] in steps:
-        document = steps[document["format"]](document)
-    form = document["format"]
+    while (form := document["format"]) in steps:
+        document = steps[form](document)
     if form != own:
         if isinstance(form, int) and form > own:
             cure = "upgrade tailboost, because a newer version wrote it"
