@@ -50,7 +50,7 @@ TABLES = {
     "short y": (X, Y[:-1], "59"),
     "short y, frame": (FRAME, Y[:-1], r"59.* 60|60.* 59"),
     "wide y": (X, np.c_[Y, Y], "1d array"),
-    "no y": (X, None, "requires y"),
+    "no y": (X, None, "requires y|^y "),
     "y with NaN": (X, np.where(np.arange(60) == 3, np.nan, Y), "y contains NaN"),
     "y with None": (X, put(Y, 3, None), "y contains NaN or None: 1 of 60"),
     "y with NaN, frame": (FRAME, pd.Series(put(Y, 3, np.nan)), "y contains NaN or None"),
@@ -113,14 +113,10 @@ def test_a_regressor_is_not_a_learner():
 def test_unfitted(name):
     clf = make(name)
     calls = [
-        lambda: clf.predict(X),
-        lambda: clf.predict_proba(X),
-        lambda: clf.predict_randomized(X),
-        lambda: list(clf.staged_predict(X)),
-        lambda: clf.reweight(alpha=0.1),
-        lambda: clf.alpha_path([0.1]),
+        lambda: clf.predict(X), lambda: clf.predict_proba(X), lambda: clf.predict_randomized(X),
+        lambda: list(clf.staged_predict(X)), lambda: clf.reweight(alpha=0.1), lambda: clf.alpha_path([0.1]),
         lambda: clf.score(X, Y),
-    ]
+    ]  # fmt: skip
     for call in calls:
         with pytest.raises(NotFittedError, match="fitted"):
             call()
@@ -148,14 +144,10 @@ def ask(clf, method, table):
 @pytest.mark.parametrize(
     ("table", "match"),
     [
-        (X[:0], "0 sample"),
-        (X[0], "2D array"),
-        (X[:, :2], "2 features.* 3 features"),
-        (np.hstack([X, X]), "6 features.* 3 features"),
-        (X * np.nan, "contains"),
-        (X * np.inf, "X contains"),
+        (X[:0], "0 sample"), (X[0], "2D array"), (X[:, :2], "2 features.* 3 features"),
+        (np.hstack([X, X]), "6 features.* 3 features"), (X * np.nan, "contains"), (X * np.inf, "X contains"),
     ],
-)
+)  # fmt: skip
 def test_tables_to_predict(fitted, method, table, match):
     with pytest.raises(ValueError, match=match):
         ask(fitted, method, table)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import tailboost as tb
 from tailboost import core
 from tailboost.core import ranges
+from tailboost.learners.table import check_classes
 
 pd = pytest.importorskip("pandas")
 
@@ -53,6 +54,14 @@ def test_positions_are_those_of_known_labels_in_any_order(known):
 def test_missing_labels_have_one_wording(make, known, missing):
     with pytest.raises(ValueError, match="contains"):
         core.label_column(make([known, missing, known]), "groups")
+
+
+def test_labels_of_most_rows_are_no_classes():
+    for n_classes, n_rows in ((20, 20), (21, 42), (300, 600)):
+        check_classes(np.arange(n_classes), n_rows)
+    for n_classes, n_rows in ((21, 41), (600, 600)):
+        with pytest.raises(ValueError, match="different values"):
+            check_classes(np.arange(n_classes), n_rows)
 
 
 def test_label_columns():

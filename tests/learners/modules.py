@@ -7,13 +7,9 @@ from torch import nn
 
 def mlp_100_100(input_shape, n_classes):
     return nn.Sequential(
-        nn.Flatten(),
-        nn.Linear(math.prod(input_shape), 100),
-        nn.ReLU(),
-        nn.Linear(100, 100),
-        nn.ReLU(),
+        nn.Flatten(), nn.Linear(math.prod(input_shape), 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(),
         nn.Linear(100, n_classes),
-    )
+    )  # fmt: skip
 
 
 def small_cnn(input_shape, n_classes, channels=8):

@@ -79,7 +79,7 @@ ROWS = {
     "too large for float32": (put((3, 2, 1, 0), 1e300, np.float64), Y, "too large for float32"),
     "no pictures": (PICTURES[:0], Y[:0], "0 sample"),
     "a table for a net of images": (X, Y, "small_cnn takes images"),
-    "labels missing": (PICTURES, None, "requires y"),
+    "labels missing": (PICTURES, None, "1d array"),
     "too few labels": (PICTURES, Y[:-1], "59"),
     "one class": (PICTURES, np.zeros(60), "one class only"),
     "continuous labels": (PICTURES, np.random.default_rng(0).random(60), "continuous"),
@@ -139,7 +139,7 @@ DATASETS = {
     "empty": (Items(), "no rows"),
     "uneven": (Items((PICTURES[0], 0), (PICTURES[0][:4], 1)), "same shape"),
     "endless": (Stream(), "has no length"),
-    "without labels": (Items(*PICTURES), "requires y"),
+    "without labels": (Items(*PICTURES), "1d array"),
 }
 
 

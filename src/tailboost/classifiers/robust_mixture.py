@@ -32,7 +32,7 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import SHARE
 from tailboost.learners.foreign import first_step
-from tailboost.learners.table import seed_of
+from tailboost.learners.table import check_classes, seed_of
 from tailboost.rows import NO_HASHES, Records, Rows, hash_rows, stacked
 from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
@@ -375,6 +375,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         # 4. The fits.
         fitted = NO_HASHES
         if to_fit:
+            check_classes(training.classes, len(training))
             # Made for their errors alone: what the selection would refuse is refused before any fit.
             data = counted_rows(problem, split.selecting, column_read)
             Program(data.strata, problem.objective, problem.limits)

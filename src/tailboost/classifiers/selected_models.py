@@ -16,7 +16,6 @@ from dataclasses import KW_ONLY, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.answering import AnsweringClassifier
@@ -44,6 +43,7 @@ from tailboost.core import (
 from tailboost.core.ranges import UNIT
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import Evidence
+from tailboost.learners.table import check_classes
 from tailboost.rows import (
     FEWEST_TRAINED,
     NO_HASHES,
@@ -258,12 +258,7 @@ class TunedClassifier(AnsweringClassifier):
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         X = self._checked(given.X, reset=True)
-        check_classification_targets(np.repeat(given.classes, 2))  # not the column: it is long
-        if len(given.classes) < 2:
-            raise ValueError(
-                f"y holds one class only ({given.classes.tolist()[0]!r}) among the rows of positive "
-                "weight; a classifier needs at least two classes"
-            )
+        check_classes(given.classes)
         costs = check_costs(given.costs, len(given), given.classes)
         words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
         return replace(given, X=X, costs=costs, words=words)

@@ -70,7 +70,7 @@ def coded(
         array = column_or_1d(array, warn=True)
     if array.ndim != 1:
         raise ValueError(
-            f"{name} must be a 1d array, got the shape {array.shape}: give the column itself"
+            f"{name} should be a 1d array, got the shape {array.shape}: give the column itself"
         )
     if not array.size:
         raise ValueError(f"{name} has no rows (0 samples)")

@@ -226,18 +226,13 @@ class Scores(OfAnyTable):
             if not {*names} <= {*stated}:
                 raise ValueError(f"{self}: not each label of y has a column: {of_y}")
             return
-        if len(names) > NAMES_SHOWN and labels.dtype.kind in "iuf":
+        if len(names) != 2:
             raise ValueError(
-                f"{self}: y has {len(names):,} different values; a classifier needs classes, as "
-                "in y > threshold"
+                f"{self}: one column scores a label against one other, but {of_y}; make classes of "
+                "numbers, as in y > threshold, and for more labels give columns=[...] with label=[...]"
             )
         if stated[0] not in names:
             raise ValueError(f"{self}: {self.label!r} is no label of y: {of_y}")
-        if len(names) != 2:
-            raise ValueError(
-                f"{self}: one column scores a label against one other, but {of_y}; for more "
-                "labels give columns=[...] with label=[...]"
-            )
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns); missing scores become ``missing``."""

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core import (
+    NAMES_SHOWN,
     Column,
     Floats,
     Floats32,
@@ -278,23 +279,32 @@ def check_labelled_rows(
     ValueError if labels or weights do not fit the table, or in a fit, ``reset``, fewer than two classes have
     rows of positive weight.
     """
-    if y is None:
-        raise ValueError(
-            f"{type(learner).__name__} requires y to be passed, but the target y is None"
-        )
     check_indexes(X=X, y=y, sample_weight=sample_weight)
     X = learner._checked(X, reset=reset)
     classes, class_numbers = coded(y, "y", target=True)
     check_length(class_numbers, "y", n_rows_of(X))
-    check_classification_targets(np.repeat(classes, 2))  # not the column: it is long
     weight = check_weights(sample_weight, len(class_numbers))
-    weighted_classes = np.unique(class_numbers[weight > 0])
-    if reset and len(weighted_classes) < 2:
-        raise ValueError(
-            f"y holds one class only ({classes.tolist()[weighted_classes[0]]!r}) among the "
-            "rows of positive weight; at least two are needed"
-        )
+    if reset:
+        check_classes(classes[np.unique(class_numbers[weight > 0])], len(class_numbers))
     return X, classes, class_numbers, weight
+
+
+def check_classes(classes: Labels, n_rows: float = np.inf) -> None:
+    """Raise ValueError unless the labels of rows of positive weight are two classes or more.
+
+    Ids and amounts, of which most of ``n_rows`` to be fitted have their own, are no classes.
+    """
+    check_classification_targets(np.repeat(classes, 2))  # not the column: it is long
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class only ({classes.tolist()[0]!r}) among the rows of positive weight; a "
+            "classifier needs at least two classes"
+        )
+    if len(classes) > max(NAMES_SHOWN, n_rows / 2):
+        raise ValueError(
+            f"y has {len(classes):,} different values in {n_rows:,} rows; a classifier needs classes, as "
+            "in y > threshold"
+        )
 
 
 def seed_of(random_state: Seed) -> int:
