@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import tailboost as tb
 from tailboost.app.cli import app, main
 from tailboost.app.cli.frame import as_typed
+from tailboost.classifiers import robust_mixture
 
 LIMITS = ["miss(yes, by=region) <= 30%"]
 
@@ -190,6 +192,33 @@ def test_words_are_features_and_ids_as_they_are_written(folder):
             assert pd.read_csv("one_answer.csv")[columns].iloc[0].tolist() == answers.iloc[row - 200].tolist()
 
 
+def test_parquet_answers_as_csv_whatever_the_index_of_its_table(folder, tables):
+    """Tables that were shuffled, filtered or joined, and one with the ids as its index."""
+    shell(f"tune a.csv {OPTIONS} --out r.json")
+    rows = tables["c"].assign(who=range(800))
+    for table in (rows.sample(frac=1, random_state=0), rows[700:], rows.set_index(rows["who"] % 2)):
+        table.drop(columns="severity").to_parquet("t.parquet")
+        table.to_csv("t.csv", index=False)
+        line = "predict r.json t.{} --id who --id region"
+        assert shell(line.format("parquet")) == shell(line.format("csv"))
+    rows.set_index("who").to_parquet("t.parquet")
+    rows.to_csv("t.csv", index=False)
+    assert shell(line.format("parquet")) == shell(line.format("csv"))
+    if hasattr(os, "mkfifo"):
+        os.mkfifo("p.csv")
+        assert "pipe" in shell("predict r.json p.csv", 2)
+
+
+def test_a_fit_that_is_stopped_writes_no_model(folder, interrupted, monkeypatch, capsys):
+    models = [("first", interrupted(7)), ("second", interrupted(7))]
+    monkeypatch.setattr(robust_mixture, "default_estimators", lambda *_: models)
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split("fit a.csv --target fraud --drop region --drop severity --out m.model"))
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "tailboost: stopped by Ctrl-C\n"
+    assert not (folder / "m.model").exists()
+
+
 def test_numbers_that_only_some_of_the_file_has(folder, tables):
     """A column with a number is one of numbers, also where a later file has none."""
     fraud = tables["a"]["fraud"][:200]
@@ -309,31 +338,35 @@ def whole(tables, tmp_path_factory):
             table.to_csv(f"{name}.csv", index=False)
         shell("tune b.csv --score score --target fraud --positive yes --out tuned.json")
         shell(f"calibrate c.csv {OPTIONS} --by-group region --out groups.json")
-    (folder / "other.csv").write_text("region,score\nAF,.5\n")
     for name, factor in (("lacking", np.where(tables["c"]["score"] > 0.8, np.nan, 1)), ("percent", 100)):
         tables["c"].assign(score=factor * tables["c"]["score"]).to_csv(folder / f"{name}.csv", index=False)
     for name in ("train", "tune", "test"):
         (folder / f"{name}.csv").touch()
-    (folder / "twice.csv").write_text("fraud,fraud\nyes,yes\nno,no\n")
-    (folder / "longer.csv").write_text("amount,fraud\n1,5,yes\n2,5,no\n")
-    (folder / "excel.csv").write_text("sep=;\nscore;fraud\n.5;yes\n.4;no\n")
-    (folder / "book.xlsx").write_bytes(b"PK\x03\x04 a workbook")
-    (folder / "rows.json").write_text('[{"score": 0.5, "fraud": "yes"}]')
-    (folder / "columns.json").write_text('{\n "score": [0.5]}')
-    (folder / "page.csv").write_text("<!DOCTYPE html><table>")
-    (folder / "comma.csv").write_text("z;fraud\n1,5;yes\n2,5;no\n")
+    texts = {
+        "twice.csv": "fraud,fraud\nyes,yes\nno,no\n", "longer.csv": "amount,fraud\n1,5,yes\n2,5,no\n",
+        "excel.csv": "sep=;\nscore;fraud\n.5;yes\n.4;no\n", "comma.csv": "z;fraud\n1,5;yes\n2,5;no\n",
+        "book.xlsx": "PK\x03\x04 a workbook", "rows.json": '[{"score": 0.5, "fraud": "yes"}]',
+        "columns.json": '{\n "score": [0.5]}', "page.csv": "<!DOCTYPE html><table>", "blank.csv": ",,\n",
+        "gap.csv": "score,fraud,region\n.2,yes,\n.3,no,a\n", "other.csv": "region,score\nAF,.5\n",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    tables["a"].assign(id=range(800)).to_csv(folder / "ids.csv", index=False)
     return folder
 
 
 @pytest.mark.parametrize(
     ("line", "culprit"),
     [
-        ("example .", "exists"),
-        ("fit a.csv --target frod --out m.model", "'frod'"),
-        ("fit a.csv --target score --out m.model", "classes"),
-        ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
-        ("fit twice.csv --target fraud --out m.model", "'fraud'"),
-        ("fit longer.csv --target fraud --out m.model", "--sep"),
+        ("example .", "exists"), (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
+        ("fit a.csv --target frod --out m.model", "'frod'"), ("certify tuned.json b.csv --limt 1", "--limt"),
+        ("fit a.csv --target score --out m.model", "classes"), ("calibrate tuned.json --out r.json", "fresh"),
+        ("fit ids.csv --target id --out m.model", "classes"), ("rule tuned.json --sql --json", "--json"),
+        ("fit blank.csv --target fraud --out m.model", "header"), ("predict groups.json other.csv", "'AF'"),
+        (f"tune gap.csv {OPTIONS} --out r.json", "write 'missing'"), ("tradeoff tuned.json", "tuned.json"),
+        ("fit a.csv --target fraud --text cod --out m.model", "'cod'"), ("certifi tuned.json", "certifi"),
+        ("fit twice.csv --target fraud --out m.model", "'fraud'"), ("predict a.csv a.csv", "a.csv"),
+        ("fit longer.csv --target fraud --out m.model", "--sep"), ("rule a.csv", "a.csv"),
         ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
         ("fit a.csv --target fraud --by-group region --by-group severity --out m.model", "--by-group"),
         ("fit a.csv --target fraud --objective error --objective worst_class --out m.model", "--objective"),
@@ -351,9 +384,7 @@ def whole(tables, tmp_path_factory):
         ("tune a.csv --score region --target fraud --positive yes --out r.json", "region"),
         ("tune a.csv --score amount --target fraud --positive yes --out r.json", "--kind"),
         ("tune a.csv --score score --target fraud --positive yes --out r.json --sep ';'", "--sep"),
-        (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
         (f"tune a.csv {OPTIONS} --by-group fraud --out r.json", "--target"),
-        ("calibrate tuned.json --out r.json", "fresh"),
         ("calibrate tuned.json b.csv --out r.json", "b.csv"),
         ("calibrate tuned.json b.csv --missing .5 --out r.json", "--missing"),
         ("calibrate tuned.json lacking.csv --limit 'error <= 9%' --out r.json", "missing= (in Python)"),
@@ -361,24 +392,16 @@ def whole(tables, tmp_path_factory):
         (f"calibrate lacking.csv {OPTIONS} --out r.json", "--missing"),
         ("certify tuned.json a.csv --confidence 2", "confidence"),
         ("certify tuned.json a.csv --limit 'cost() <= 5'", "Python"),
-        ("predict a.csv a.csv", "a.csv"),
-        ("predict tuned.json a.csv --out a.csv", "a.csv"),
-        ("rule a.csv", "a.csv"),
-        ("rule tuned.json --sql --json", "--json"),
-        ("monitor tuned.json b.csv", "certificate"),
-        ("card tuned.json b.csv --out card.md", "card.md"),
+        ("predict tuned.json a.csv --out a.csv", "a.csv"), ("card tuned.json b.csv --out card.md", "card.md"),
+        ("monitor tuned.json b.csv", "certificate= (in Python)"),
         ("card tuned.json b.csv --out card.html --monitor a.csv", "'a.csv' is no state"),
         ("predict tuned.json a.csv --id prediction", "--id prediction"),
         ("predict tuned.json a.csv --id region --id region", "--id region region"),
-        ("predict groups.json other.csv", "'AF'"),
-        ("tradeoff tuned.json", "tuned.json"),
         ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),
         ("rows-needed --limit 'miss(1, by=sex) <= 9%' --rate f=5%,f=6%", "f=5%,f=6%"),
         ("rows-needed --limit 'miss(1) <= 5%' --limit 'error <= 5%' --rate 1%", "rate"),
-        ("certifi tuned.json", "certifi"),
-        ("certify tuned.json b.csv --limt 1", "--limt"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, whole, capsys, monkeypatch):
     monkeypatch.chdir(whole)
     before = {path.name: path.read_bytes() for path in whole.iterdir()}
@@ -400,23 +423,15 @@ def of_python(tables, tmp_path_factory):
         y[name] = table["fraud"]
         table[["severity", "amount", "region", "fraud", "score"]].to_csv(folder / f"{name}.csv", index=False)
     bare = LogisticRegression().fit(X["a"], y["a"])
-    models = {
-        "bare": bare,
-        "pipeline": make_pipeline(StandardScaler(), LogisticRegression()).fit(X["a"], y["a"]),
-    }
-    for name, by_group in (("blind", False), ("aware", "region")):
-        groups = tables["b"][["region"]]
-        models[name] = tb.calibrate(
-            bare, X["b"], y["b"], groups=groups, by_group=by_group, limits=LIMITS, training_rows=X["a"]
-        )
-    models["unnamed"] = tb.calibrate(
-        bare,
-        X["b"],
-        y["b"],
-        groups=groups["region"].to_numpy(),
-        limits=["miss(yes, by=group) <= 30%"],
-        training_rows=X["a"],
-    )
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(X["a"], y["a"])
+    models = {"bare": bare, "pipeline": pipeline}
+    groups, unnamed = tables["b"][["region"]], ["miss(yes, by=group) <= 30%"]
+    for name, given in (
+        ("blind", {"groups": groups, "limits": LIMITS}),
+        ("aware", {"groups": groups, "limits": LIMITS, "by_group": "region"}),
+        ("unnamed", {"groups": groups["region"].to_numpy(), "limits": unnamed}),
+    ):
+        models[name] = tb.calibrate(bare, X["b"], y["b"], **given, training_rows=X["a"])
     for name, model in models.items():
         tb.save_model(model, folder / f"{name}.model")
     return folder, models

@@ -212,7 +212,7 @@ def _picture(certificate: Any) -> str:
         figure = Figure(figsize=(5.4, 0.55 * len(lines) + 0.6), layout="constrained")
         LimitsDisplay(lines).plot(figure.subplots())
         text = io.StringIO()
-        no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        no_metadata = dict.fromkeys(["Creator", "Date", "Format", "Type"])
         figure.savefig(text, format="svg", transparent=True, metadata=no_metadata)
     svg = text.getvalue()
     return svg[svg.index("<svg") :].replace("#000000", "currentColor")

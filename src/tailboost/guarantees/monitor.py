@@ -207,7 +207,7 @@ class Monitor:
         if certificate is None:
             raise ValueError(
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
-                "give that of certify: Monitor(rule, certificate)"
+                "give that of `certify` as certificate="
             )
         is_other_rule = certificate.rule not in (None, decided.rule.digest)
         is_other_model = certificate.identity != decided.identity().digest

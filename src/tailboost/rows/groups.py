@@ -38,7 +38,7 @@ from tailboost.core import (
 #: Columns of groups by name; a single column without a name has the name None.
 Columns = Mapping[Any, Column]
 MISSING_GROUP = "missing"  # name of the group of rows without a group
-CURE_OF_MISSING = f"drop their rows, or make them a group: groups.fillna({MISSING_GROUP!r})"
+CURE_OF_MISSING = f"drop their rows, or make them a group: write {MISSING_GROUP!r} there"
 # The most groups in a warning.
 GROUPS_SHOWN = 5
 

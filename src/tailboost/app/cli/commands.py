@@ -21,7 +21,6 @@ __all__ = ["app"]
 
 REVIEW = "human review"
 SCORE = "Column of a score; one for each label if repeated."
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def _number(given: Any) -> float:
@@ -49,10 +48,10 @@ def _rate(given: Any) -> float | dict[str, float]:
 
 def _fact(given: Any) -> tuple[str, str]:
     """Return the name and the value of a fact such as ``owner=Risk``."""
-    name, _, value = str(given).partition("=")
-    if not name.strip() or not value.strip():
+    name, _, value = (part.strip() for part in str(given).partition("="))
+    if not name or not value:
         raise typer.BadParameter(f"{given!r} is no fact such as owner='Credit risk'")
-    return name.strip().lower(), value.strip()
+    return name.lower(), value
 
 
 Data = Annotated[Path, file("DATA", "CSV or Parquet file.")]
@@ -101,9 +100,8 @@ class Aims:
     def settings(self, known: Any = None) -> dict[str, Any]:
         """Return the stated ones as arguments of the library, others as those of a ``known`` classifier."""
         stated = {"limits": self.limit, "by_group": self.by_group, "objective": self.objective}
-        if known is not None:
-            stated = {name: value or getattr(known, name) for name, value in stated.items()}
-        return {name: value for name, value in stated.items() if value}
+        either = {name: value or getattr(known, name, None) for name, value in stated.items()}
+        return {name: value for name, value in either.items() if value}
 
 
 @frozen_value
@@ -132,7 +130,7 @@ class Meaning:
             raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
         known = rows.labels.dropna().unique().tolist()
         fault = f"no label of {rows.roles.target!r}, and is the label of high scores"
-        places = positions(positive, list(map(str, known)), "--positive", fault)
+        places = positions(positive, [*map(str, known)], "--positive", fault)
         stated: Any = names, [known[place] for place in places]
         if len(names) == 1:
             stated = [part[0] for part in stated]
@@ -147,8 +145,8 @@ def example(
     import numpy as np
 
     data = tb.datasets.load_credit_default()
-    answers = np.where(data.target == 1, "yes", "no")
-    table = data.data.assign(SEX=data.groups["sex"].astype(str), default=answers)
+    table = data.data.assign(SEX=data.groups["sex"].astype(str))
+    table["default"] = np.where(data.target == 1, "yes", "no")
     paths = [folder / name for name in ("train.csv", "tune.csv", "test.csv")]
     for path in paths:
         if path.exists():
@@ -237,7 +235,6 @@ def calibrate(
     MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
     """
     columns: dict[str, Any] = {"target": target, "groups": aims.groups, "cluster": cluster}
-    selected: Any = ()
     tuned = None
     if score:
         if data is not None:
@@ -257,7 +254,7 @@ def calibrate(
         if stored.scores is not None:
             tuned = classifier
             classifier = stored.scores
-            selected = tuned.records_.used
+    selected = () if tuned is None else tuned.records_.used
     rule = calibrated(classifier, rows, selected, confidence=confidence, **aims.settings(tuned))
     write(rule, out, rows.roles.given(about=[("certified on", rows.words), *about]))
     yield rule.certificate_
@@ -315,9 +312,8 @@ def predict(
     stored = Stored.read(model)
     classifier = stored.classifier
     of_models = stored.scores is None
-    names: list[str] = []
-    if of_models and hasattr(classifier, "predict_proba"):
-        names = [f"probability_{label}" for label in classifier.classes_]
+    has_names = of_models and hasattr(classifier, "predict_proba")
+    names = [f"probability_{label}" for label in classifier.classes_ if has_names]
     columns = ["row", "prediction", "deferred", *names, *id]
     if len({*columns}) < len(columns):
         raise ValueError(
@@ -337,11 +333,9 @@ def predict(
         options["default"] = rows.known_labels.get(default, default)
     answers = pd.DataFrame({"row": range(len(features))})
     if id:
-        rows.columns(id)
-        answers[id] = reader.words(data, id)
+        answers[id] = reader.words(data, rows.columns(id))
     # A rule file also reads groups, to name those without a certificate.
-    read = features if of_models else rows.table
-    answers["prediction"] = classifier.predict(read, **options)
+    answers["prediction"] = classifier.predict(features if of_models else rows.table, **options)
     if defers:
         answers["deferred"] = answers["prediction"] == REVIEW
     if names:
@@ -381,10 +375,8 @@ def _monitor_of(rule: Any, state: Path) -> tb.Monitor:
         return tb.Monitor(rule)
     try:
         return tb.Monitor.from_dict(json.loads(state.read_text("utf-8")), rule)
-    except json.JSONDecodeError:
-        raise ValueError(f"{str(state)!r} is no state of a monitor: it is not JSON") from None
     except ValueError as error:
-        raise ValueError(f"{str(state)!r}: {error}") from None
+        raise ValueError(f"{str(state)!r} is no state of its monitor: {error}") from None
 
 
 @command
@@ -411,8 +403,7 @@ def monitor(
     if id is None or rows.roles.target in rows.table:
         labels = rows.labels
     if id is not None:
-        rows.columns([id])
-        ids = reader.words(data, [id])[id]
+        ids = reader.words(data, rows.columns([id]))[id]
     with held(state, 60.0):
         after = _monitor_of(stored.classifier, state).add(
             rows.features, labels, **rows.beside, id=ids, name=data.stem
@@ -484,7 +475,7 @@ def tradeoff(
         raise ValueError("--pick needs --out, the model file to write")
     if objective is not None and limited is None:
         raise ValueError("--objective needs --limited, the other rate of the curve")
-    check_output(out, [*PICTURES, ".csv"] if pick is None else [MODEL], model)
+    check_output(out, [".png", ".svg", ".pdf", ".csv"] if pick is None else [MODEL], model)
     stored = Stored.read(model)
     if stored.scores is not None or not hasattr(type(stored.classifier), "rates_"):
         raise ValueError(

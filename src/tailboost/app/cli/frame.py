@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from tailboost.core import NotCertifiedError
+from tailboost.core import FitInterruptedWarning, NotCertifiedError
 
 MISTAKE, ALARM, NOT_CERTIFIED, INTERRUPTED = 2, 3, 4, 130
 
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 
 # An argument in a sentence, and not in a call of Python.
-_ARGUMENT = re.compile(r"(?<!\w\()(?<!, )\b(\w+)=(?=(.?))")
+_ARGUMENT = re.compile(r"(?<!\w\()(?<!, )\b(\w+)=(?=([^ ,.;:)\n]?))")
 #: Print a line that is not the result.
 say_aside = partial(typer.echo, err=True)
 # What a command prints, one after the other.
@@ -40,11 +40,10 @@ def as_typed(text: str, options: Collection[str]) -> str:
 
     def typed(match: re.Match[str]) -> str:
         name, follows = match.groups()
-        has_value = bool(follows.strip(" ,.;:)"))
         option = name.rstrip("s")  # of limits= it is --limit
         if option not in options:
-            return match[0] if has_value else f"{match[0]} (in Python)"
-        return f"--{option.replace('_', '-')}{' ' * has_value}"
+            return match[0] if follows else f"{match[0]} (in Python)"
+        return f"--{option.replace('_', '-')}{' ' * bool(follows)}"
 
     return _ARGUMENT.sub(typed, text)
 
@@ -80,25 +79,25 @@ def command(function: Command) -> Command:
     parameters: dict[str, inspect.Parameter] = {}
     classes: dict[str, Any] = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        parameters[name] = parameter
         if isinstance(parameter.annotation, type):  # not Annotated
             classes[name] = parameter.annotation
-            del parameters[name]
             parameters |= inspect.signature(parameter.annotation, eval_str=True).parameters
+        else:
+            parameters[name] = parameter
 
     @wraps(function)
     def run(**arguments: Any) -> None:
         usable = {*parameters}
         for name, options in classes.items():
             fields = inspect.signature(options).parameters
-            if (
-                name == "meaning" and not arguments["score"]
-            ):  # the model says what its scores mean
+            # Without columns of scores, the model says what its scores mean.
+            if name == "meaning" and not arguments["score"]:
                 usable -= {*fields}
             arguments[name] = options(**{field: arguments.pop(field) for field in fields})
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("default", UserWarning)
+            warnings.simplefilter("error", FitInterruptedWarning)  # a file has the whole fit
             try:
                 for result in function(**arguments):
                     if isinstance(result, str):
@@ -136,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         The words after ``tailboost``; by default those of the process.
     """
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else [*arguments]
     try:
         code = app(args=words or ["-h"], prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
@@ -144,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         message = error.format_message().replace("\n", " ").strip().rstrip(".")
         say_aside(f"tailboost: {message} ({name} -h lists the options)")
         code = MISTAKE
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort, FitInterruptedWarning):
         say_aside("tailboost: stopped by Ctrl-C")
         code = INTERRUPTED
     sys.exit(code)

@@ -67,8 +67,8 @@ class Stored:
             return {}
         if scores.kind != "probability" or scores.missing is not None:
             raise ValueError("--sql: SQL of several scores needs columns of probabilities")
-        columns = {"columns": scores.column_list, "label": scores.label_list}
-        return {**columns, "group": self.classifier.by_group or None}
+        group = self.classifier.by_group or None
+        return {"columns": scores.column_list, "label": scores.label_list, "group": group}
 
     def rows(self, reader: Reader, path: Path, **stated: Any) -> Rows:
         """Return the rows of a file by the roles of the classifier and those of options."""
@@ -100,7 +100,7 @@ class _Entry(NamedTuple):
     attempt: Attempt
 
 
-def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options: Any) -> Any:
+def calibrated(model: Any, rows: Rows, selected: Sequence[Seen], **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
     Rows that ``selected`` a rule of these scores before are refused.
@@ -110,12 +110,11 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
     path = rows.path.resolve().parent / LEDGER
     target = rows.roles.target
     X = rows.features
-    y = rows.labels
     with held(path, _PATIENCE):
         entries = _read_ledger(path)
         opened = answering(model)
         columns = opened.known[0].score_labels
-        given = Seen.of(opened.score(X).given(), "", GivenRows.read(y=y), columns)
+        given = Seen.of(opened.score(X).given(), "", GivenRows.read(y=rows.labels), columns)
         if any(map(given.repeats, selected)):
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
@@ -126,18 +125,16 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen] = (), **options:
         attempts: Sequence[Attempt] = ()
         certified = False
         try:
-            rule = tb.calibrate(model, X, y, **rows.beside, **options)
-            assert rule.certificate_ is not None
+            rule: Any = tb.calibrate(model, X, rows.labels, **rows.beside, **options)
             attempts = rule.certificate_.attempts
             certified = True
         except tb.NotCertifiedError as error:
             attempts = error.attempts
             raise
         finally:
-            n_known = len(entries)
             for each in attempts:
                 entries.setdefault(each.key, _Entry(target, certified, each))
-            if len(entries) > n_known:
+            if attempts:
                 documents = [
                     entry._asdict() | {"attempt": entry.attempt.to_dict()}
                     for entry in entries.values()
@@ -156,10 +153,8 @@ def _counting(entries: Sequence[_Entry], target: str | None, given: Seen) -> lis
     for entry in entries:
         if entry.target == target:
             campaign = [] if entry.certified else [*campaign, entry.attempt]
-    for entry in entries:
-        if entry.attempt not in campaign and given.repeats(entry.attempt.rows):
-            campaign.append(entry.attempt)
-    return campaign
+    others = [entry.attempt for entry in entries if entry.attempt not in campaign]
+    return campaign + [attempt for attempt in others if given.repeats(attempt.rows)]
 
 
 def _read_ledger(path: Path) -> dict[str, _Entry]:

@@ -9,7 +9,7 @@ import re
 import warnings
 from ast import literal_eval
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -69,14 +69,10 @@ class Roles:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen_value
 class Reader:
     """How the tables of a command are written, by its options."""
 
-    sep: Annotated[str, option("Separator of CSV files, such as ; or tab.")] = ","
-    decimal: Annotated[str, option("Decimal sign of CSV files.")] = "."
-    thousands: Annotated[str | None, option("Sign between thousands in CSV files.")] = None
-    encoding: Annotated[str, option("Encoding of CSV files, such as cp1252.")] = "utf-8"
     na: Annotated[
         list[str], several("Text that means a missing value; may be repeated.", metavar="TEXT")
     ]
@@ -87,6 +83,10 @@ class Reader:
             metavar="COL",
         ),
     ]
+    sep: Annotated[str, option("Separator of CSV files, such as ; or tab.")] = ","
+    decimal: Annotated[str, option("Decimal sign of CSV files.")] = "."
+    thousands: Annotated[str | None, option("Sign between thousands in CSV files.")] = None
+    encoding: Annotated[str, option("Encoding of CSV files, such as cp1252.")] = "utf-8"
 
     def read(self, path: Path, roles: Roles, known: Iterable[Iterable[Any]] = ((), ())) -> Rows:
         """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
@@ -111,22 +111,21 @@ class Reader:
         rows.columns(self.text)
         return rows
 
-    def words(self, path: Path, names: Iterable[str]) -> Any:
+    def words(self, path: Path, columns: Any) -> Any:
         """Return columns of a file as they are written there; only empty cells are missing."""
         import pandas as pd
 
-        columns = list(names)
         if path.suffix in _PARQUET:
-            return pd.read_parquet(path, columns=columns)
-        missing = ["", *self.na]
+            return columns
+        names = list(columns)
         return pd.read_csv(
             path,
-            usecols=columns,
+            usecols=names,
             dtype=str,
             keep_default_na=False,
-            na_values=missing,
+            na_values=["", *self.na],
             **self._form,
-        )[columns]
+        )[names]
 
     def _table(self, path: Path, texts: set[Any], known: bool) -> tuple[Any, set[str]]:
         """Return a table, and its columns of text: these ``texts`` and, of no ``known`` kind, those found.
@@ -138,23 +137,33 @@ class Reader:
 
         if path.suffix in _PARQUET:
             table = pd.read_parquet(path)
+            # An index with a name is a column; rows are matched by position.
+            titles = [title for title in table.index.names if title not in (None, *table)]
+            table = table.reset_index(titles).reset_index(drop=True)
             return table, texts | {*table.select_dtypes(["object", "string", "category"])}
+        if path.is_fifo():
+            raise ValueError("it is a pipe, and is read repeatedly; write its rows to a file")
         with path.open("rb") as file:
             begin = file.read(100)
         for form, bytes_of_form in _OTHER_FORMS.items():
             if bytes_of_form.match(begin) and path.suffix != ".zip":
                 raise ValueError(f"it is {form}; save its table as CSV")
-        lines = pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form)
-        header = lines.iloc[0].dropna()
-        repeated = header[header.duplicated()]
-        if len(repeated):
-            raise ValueError(f"two columns are called {repeated.iloc[0]!r}")
-        if header.iloc[0].startswith("sep="):
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form)
+        header = first.iloc[0].dropna()
+        for repeated in header[header.duplicated()]:
+            raise ValueError(f"two columns are called {repeated!r}")
+        if header.empty or header.iloc[0].startswith("sep="):
             raise ValueError(
-                "its first line is a note for Excel; delete it, and name the separator by --sep"
+                "its first line is no header; delete it, and name the separator by --sep"
             )
-        numbers = {"decimal": self.decimal, "thousands": self.thousands, "na_values": self.na}
-        table = pd.read_csv(path, low_memory=False, **numbers, **self._form)
+        table = pd.read_csv(
+            path,
+            low_memory=False,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            na_values=self.na,
+            **self._form,
+        )
         texts &= {*table}
         codes = set[str]()
         if not known:
@@ -201,8 +210,8 @@ class Reader:
         import pandas as pd
 
         table = pd.DataFrame(table)
-        is_parquet = path.suffix in _PARQUET
-        write_output(path, table.to_parquet(index=False) if is_parquet else self.csv(table))
+        in_parquet = path.suffix in _PARQUET
+        write_output(path, table.to_parquet(index=False) if in_parquet else self.csv(table))
 
     def csv(self, table: Any) -> str:
         """Return a table as text."""
@@ -263,11 +272,12 @@ class Rows:
     @cached_property
     def labels(self) -> Any:
         """The labels."""
-        if self.roles.target is None:
+        target = self.roles.target
+        if target is None:
             raise ValueError("name the column of the labels by --target")
-        if self.roles.target in (*self.roles.groups, *self.roles.features):
-            raise ValueError(f"--target: {self.roles.target!r} is also a group or a feature")
-        column = self.columns([self.roles.target])[self.roles.target]
+        if target in (*self.roles.groups, *self.roles.features):
+            raise ValueError(f"--target: {target!r} is also a group or a feature")
+        column = self.columns([target])[target]
         if column.dtype.kind in _NUMBERS:
             return column
         texts = column.astype("category")
@@ -315,5 +325,5 @@ def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None)
         raise ValueError(f"--out: there is no folder {str(out.parent)!r}")
     if out.is_dir():
         raise ValueError(f"--out: {str(out)!r} is a folder")
-    if out.resolve() in [path.resolve() for path in inputs if path]:
+    if out.resolve() in map(Path.resolve, filter(None, inputs)):
         raise ValueError(f"--out: {str(out)!r} is read by this command; name another file")
