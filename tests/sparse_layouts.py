@@ -30,22 +30,14 @@ def layouts(Z):
     )
     coo = repeats.tocoo()
     return {
-        "csr": whole,
-        "csr, zeros stored": zeros,
-        "csr, entries repeated": repeats,
-        "csr, not sorted": unsorted,
-        "csr_array, zeros stored": sp.csr_array(zeros),
-        "csc": columns.T.tocsc(),
+        "csr": whole, "csr, zeros stored": zeros, "csr, entries repeated": repeats,
+        "csr, not sorted": unsorted, "csr_array, zeros stored": sp.csr_array(zeros), "csc": columns.T.tocsc(),
         "csc, entries repeated": sp.csc_matrix((twice.data, twice.indices, twice.indptr), shape=Z.shape),
         "coo, entries repeated": sp.coo_matrix((coo.data, (coo.row, coo.col)), shape=Z.shape),
-        "bsr": sp.bsr_matrix(Z),
-        "lil": sp.lil_matrix(Z),
-        "dok": sp.dok_matrix(Z),
-        "dok_array": sp.dok_array(Z),
-        "dia": sp.dia_matrix(Z),
-        "dia_array": sp.dia_array(Z),
+        "bsr": sp.bsr_matrix(Z), "lil": sp.lil_matrix(Z), "dok": sp.dok_matrix(Z),
+        "dok_array": sp.dok_array(Z), "dia": sp.dia_matrix(Z), "dia_array": sp.dia_array(Z),
         "coo_array": sp.coo_array(Z),
-    }
+    }  # fmt: skip
 
 
 def locked(matrix):

@@ -81,13 +81,9 @@ def game_value(losses, alpha):
     """Return max_w min_t ⟨w, ℓ^t⟩ with w_i ≤ 1/(αn), the dual program (5) of Zhai et al. 2021."""
     T, n = losses.shape
     found = linprog(
-        np.r_[np.zeros(n), -1.0],
-        A_ub=np.c_[-losses, np.ones((T, 1))],
-        b_ub=np.zeros(T),
-        A_eq=[np.r_[np.ones(n), 0.0]],
-        b_eq=[1],
-        bounds=[(0, 1 / (alpha * n))] * n + [(None, None)],
-    )
+        np.r_[np.zeros(n), -1.0], A_ub=np.c_[-losses, np.ones((T, 1))], b_ub=np.zeros(T),
+        A_eq=[np.r_[np.ones(n), 0.0]], b_eq=[1], bounds=[(0, 1 / (alpha * n))] * n + [(None, None)],
+    )  # fmt: skip
     return -found.fun
 
 

@@ -19,14 +19,10 @@ pytestmark = pytest.mark.slow
 OURS = [AdaBoostClassifier, VadaBoostClassifier, DROBoostClassifier]
 
 PASSED = (
-    "test_classification_toy",
-    "test_iris",
-    "test_gridsearch",
-    "test_pickle",
-    "test_adaboost_consistent_predict",
-    "test_adaboost_classifier_sample_weight_error",
+    "test_classification_toy", "test_iris", "test_gridsearch", "test_pickle",
+    "test_adaboost_consistent_predict", "test_adaboost_classifier_sample_weight_error",
     "test_adaboost_negative_weight_error",
-)
+)  # fmt: skip
 
 #: The others, and the reason.
 LEFT_OUT = {

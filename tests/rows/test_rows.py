@@ -9,14 +9,10 @@ from tailboost.rows.groups import GroupNames
 RNG = np.random.default_rng(0)
 N, COLUMNS = 40, 3
 OF_ROWS = {
-    "y": RNG.integers(2, size=N),
-    "weight": RNG.random(N),
-    "groups": RNG.integers(2, size=(N, 1)),
-    "row_hashes": RNG.integers(9, size=N).astype(np.uint64),
-    "X": RNG.random((N, COLUMNS)),
-    "clusters": RNG.integers(9, size=N),
-    "costs": RNG.random((N, 2)),
-}
+    "y": RNG.integers(2, size=N), "weight": RNG.random(N), "groups": RNG.integers(2, size=(N, 1)),
+    "row_hashes": RNG.integers(9, size=N).astype(np.uint64), "X": RNG.random((N, COLUMNS)),
+    "clusters": RNG.integers(9, size=N), "costs": RNG.random((N, 2)),
+}  # fmt: skip
 NAMES = GroupNames((np.array(["f", "m"]),), ("sex",))
 ROWS = Rows(**OF_ROWS, words="", classes=np.array(["no", "yes"]), names=NAMES)
 MASK = RNG.random(N) < 0.7

@@ -34,13 +34,9 @@ def random_game(seed):
         losses = rng.normal(size=losses.shape) * 10 ** rng.uniform(-2, 2) + rng.choice([0, 5.0])
     n_units = losses.shape[1]
     base = [
-        None,
-        None,
-        1.0 + rng.integers(0, 3, n_units),
-        np.append(1.0, rng.integers(0, 3, n_units - 1)),
-        10 ** rng.uniform(-9, 9, n_units),
-        rng.random(n_units) + 1e-3,
-    ][rng.integers(6)]
+        None, None, 1.0 + rng.integers(0, 3, n_units), np.append(1.0, rng.integers(0, 3, n_units - 1)),
+        10 ** rng.uniform(-9, 9, n_units), rng.random(n_units) + 1e-3,
+    ][rng.integers(6)]  # fmt: skip
     p = measure(base, n_units)
     tiny = p[p > 0].min() * rng.uniform(0.1, 1)
     alpha = float(

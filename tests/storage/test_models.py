@@ -83,22 +83,18 @@ def test_models_of_scikit_learn_are_stored(model, tmp_path):
 @pytest.mark.parametrize(
     "step",
     [
-        SimpleImputer(),
-        SimpleImputer(strategy="most_frequent", add_indicator=True),
-        KNNImputer(),
-        IterativeImputer(max_iter=2, random_state=0),
-        make_pipeline(SimpleImputer(), KBinsDiscretizer(3)),
+        SimpleImputer(), SimpleImputer(strategy="most_frequent", add_indicator=True), KNNImputer(),
+        IterativeImputer(max_iter=2, random_state=0), make_pipeline(SimpleImputer(), KBinsDiscretizer(3)),
         make_pipeline(SimpleImputer(), SplineTransformer(3)),
         make_pipeline(SimpleImputer(), PowerTransformer()),
         make_pipeline(SimpleImputer(), QuantileTransformer(n_quantiles=20)),
         make_pipeline(SimpleImputer(), PolynomialFeatures(2)),
         make_pipeline(SimpleImputer(), SelectKBest(f_classif, k=2)),
         make_pipeline(SimpleImputer(), MinMaxScaler(), SelectKBest(chi2, k=2)),
-        make_pipeline(SimpleImputer(), FunctionTransformer(np.tanh)),
-        make_pipeline(SimpleImputer(), PCA(2)),
+        make_pipeline(SimpleImputer(), FunctionTransformer(np.tanh)), make_pipeline(SimpleImputer(), PCA(2)),
     ],
     ids=lambda step: getattr(step, "steps", [[type(step).__name__]])[-1][0],
-)
+)  # fmt: skip
 def test_a_rule_of_a_pipeline_answers_the_same_after_a_file(step, tmp_path):
     X = X_FIT[:, :4].copy()
     X[::9, 1] = np.nan

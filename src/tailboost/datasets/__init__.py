@@ -1,6 +1,5 @@
 """Bundled data sets: loaders in the style of scikit-learn, with groups."""
 
-import io
 import lzma
 from importlib.resources import files
 from typing import Any
@@ -14,15 +13,14 @@ __all__ = ["load_credit_default", "load_wine_quality"]
 
 _AGE_BANDS = np.array(["under 30", "30-39", "40-49", "50 and over"])
 _EDUCATION = np.array(["other", "graduate school", "university", "high school", *3 * ["other"]])
-_GRADES = ("grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9")
 _DATA = files("tailboost.datasets") / "data"
 
 
 def _columns(name: str, dtype: type) -> dict[str, Array]:
     """Return the columns of a bundled table."""
     text = lzma.decompress((_DATA / f"{name}.csv.xz").read_bytes()).decode("ascii")
-    header, rows = text.split("\n", 1)
-    cells: Array = np.loadtxt(io.StringIO(rows), delimiter=",", dtype=dtype, unpack=True)
+    header, *rows = text.splitlines()
+    cells: Array = np.loadtxt(rows, delimiter=",", dtype=dtype, unpack=True)
     return dict(zip(header.split(","), cells, strict=True))
 
 
@@ -178,9 +176,11 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
     measurements = np.column_stack([*columns.values()]).astype(np.float64)
     bunch = Bunch(
         data=np.column_stack([measurements, colour == "red"]),
-        target=quality.clip(4, 8) - 4,  # rare grades join their neighbours, as in _GRADES
+        target=quality.clip(4, 8) - 4,  # rare grades join their neighbours
         groups={"colour": colour},
         feature_names=[*columns, "red"],
-        target_names=np.array(_GRADES),
+        target_names=np.array(
+            ["grade 3 or 4", "grade 5", "grade 6", "grade 7", "grade 8 or 9"]
+        ),
     )
     return _in_form(bunch, "quality", return_X_y, as_frame)
