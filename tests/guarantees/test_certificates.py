@@ -172,15 +172,16 @@ def test_kinds_of_errors_divide_the_level_evenly(groups):
         assert bound.upper == pytest.approx(exact, abs=1e-9)
 
 
-@pytest.mark.parametrize(("missed", "n"), [(0, 1), (0, 13), (1, 20), (7, 100)])
-def test_rows_needed_are_near_those_of_the_exact_test(missed, n):
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+@pytest.mark.parametrize(("missed", "n"), [(0, 1), (0, 13), (1, 20), (7, 100), (18, 200)])
+def test_rows_needed_are_near_those_of_the_exact_test(missed, n, confidence):
     y = np.repeat([1, 0], [n, 100])
-    answers = y.copy()
-    answers[:missed] = 0
-    (bound,) = tb.certify(answers, None, y, limits=["miss(1) <= 10%"]).bounds
-    ((of_all,),) = [each.values() for each in tb.rows_needed("miss(1) <= 10%", missed / n).rows]
-    assert of_all <= bound.rows_needed <= 2.3 * of_all
-    assert tb.rows_needed("miss(1) <= 10%", missed / n, shares=1e-4).rows == [{None: of_all}]
+    answers = y * (np.arange(n + 100) >= missed)
+    (bound,) = tb.certify(answers, None, y, limits=["miss(1) <= 10%"], confidence=confidence).bounds
+    planned = {"confidence": 1.0 - (1.0 - confidence) / 0.9}  # an attempt has .9 of the level
+    ((of_all,),) = [each.values() for each in tb.rows_needed("miss(1) <= 10%", missed / n, **planned).rows]
+    assert of_all <= bound.rows_needed <= 1.8 * of_all
+    assert tb.rows_needed("miss(1) <= 10%", missed / n, shares=1e-4, **planned).rows == [{None: of_all}]
     with pytest.raises(ValueError, match="shares"):
         tb.rows_needed("miss(1) <= 10%", missed / n, shares=0)
 

@@ -277,8 +277,7 @@ def recorded(
         f"limits: too few rows to certify: {'; '.join(lacking)}. Bring more rows, or "
         "leave the limit out."
     )
-    rates = [limit.rate for limit in stated]
-    if fresh.n_units < max(lacking.values()) or few_rows.may_read_numbers(rates, fresh):
+    if fresh.n_units < max(lacking.values()) or few_rows.may_read_numbers(stated, fresh):
         raise NotCertifiedError(
             f"{too_few} Rows were counted and no limit was tested, so no attempt is spent.",
             attempts=earlier,

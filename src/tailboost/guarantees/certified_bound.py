@@ -20,11 +20,11 @@ from tailboost.rows import unit_name
 
 ERROR = error()
 CONSTANT = "one answer"  # method of a limit without a test
-ESTIMATE = (
-    "an estimate on the rows that chose the rule"  # of a rate that these rows do not bound
-)
-# Room by margin of a test at 5 % with which it passes with a probability of .8: 1 + Φ⁻¹(.8) / Φ⁻¹(.95).
-OF_POWER = 1.512
+ESTIMATE = "an estimate on the rows that chose the rule"  # these rows do not bound the rate
+# Room for noise with which a test passes with a probability of .8: on the scale arcsin √share Φ⁻¹(.8) / 2
+# over √n; otherwise as a part of the margin of a test at 5 %, Φ⁻¹(.8) / Φ⁻¹(.95).
+OF_SHARE = 0.421
+OF_MARGIN = 0.512
 CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
 
 
@@ -106,18 +106,19 @@ class CertifiedBound:
         """Rows that certify the limit with a probability of about .8, if the estimate is the true value.
 
         None if the limit is certified, or no number of rows would do. Distances of bounds from estimates are
-        taken as proportional to 1/√n; of rates from 0 to 1 those of arcsin √rate, whose noise hardly depends
-        on the rate: for limits on misses the result is 1 to 2.3 times the exact number.
+        taken as proportional to 1/√n; of shares those of arcsin √share, whose noise is 1/(2√n) for any share.
         """
-        if self.certified is not False or (self.room or 0.0) <= 0.0 or not self.n:
+        if self.certified is not False or (self.room or 0.0) <= 0.0:
             return None
-        assert self.estimate is not None
-        bound = self.lower if self.sense == "≥" else self.upper
-        ends = np.array([self.estimate, bound, self.target])
-        if ends.min() >= 0.0 and ends.max() <= 1.0:
+        ends = np.array(
+            [self.estimate, self.lower if self.sense == "≥" else self.upper, self.target]
+        )
+        is_share = self.rate.quantity == "share" and not self.subgroups
+        if is_share:
             ends = np.arcsin(np.sqrt(ends))
-        _, to_bound, to_target = ends - ends[0]
-        return math.ceil(self.n * (OF_POWER * to_bound / to_target) ** 2)
+        _, to_bound, to_target = abs(ends - ends[0])
+        noise = OF_SHARE / math.sqrt(self.n) if is_share else OF_MARGIN * to_bound
+        return math.ceil(self.n * ((to_bound + noise) / to_target) ** 2)
 
     def at_target(self, method: str) -> Self:
         """Return the bound at its target: a passed test certifies the target, and nothing tighter."""

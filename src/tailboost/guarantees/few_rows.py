@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import CELL, GROUP, Limit, Rate, error
+from tailboost.rates import CELL, GROUP, Limit, Statistic, error
 from tailboost.rows import unit_name
 
 
@@ -56,16 +56,16 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
     return lacks
 
 
-def may_read_numbers(rates: Sequence[Rate], fresh: Fresh) -> bool:
+def may_read_numbers(stated: Sequence[Statistic], fresh: Fresh) -> bool:
     """Return whether the theorem holds for numbers of rows in the subgroups of rates, before any answer."""
     strata = fresh.answered.strata
     # A kind of subgroups: whether rows of each class count, and what divides these rows.
     kinds = set()
-    for rate in rates:
-        counted = rate.loss or rate
-        _, among = counted.numerator_and_denominator(strata)
-        is_across = counted.kind == "representation"
-        kinds.add((tuple(among.max(axis=1) > 0), None if is_across else counted.by))
+    for each in stated:
+        rate = each.rate.loss or each.rate
+        _, among = rate.numerator_and_denominator(strata)
+        division = None if rate.kind == "representation" else rate.by
+        kinds.add((tuple(among.max(axis=1) > 0), division))
     counted_by_class, divisions = zip(*kinds, strict=True)
     if fresh.votes.clusters is not None:  # only an undivided kind, alone, shares no cluster
         return divisions == (None,)

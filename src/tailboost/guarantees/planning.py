@@ -219,8 +219,8 @@ def rows_of_table(expected: Expected, level: float, power: float) -> int:
             n = np.floor(shares * size + 1e-9).astype(np.intp)
             draws = np.random.default_rng(0).binomial(n, rates, (DRAWS, len(n)))
             counts = np.stack([draws, np.broadcast_to(n, draws.shape)], axis=2).tolist()
-            pair = limit.factor_and_gap
-            passes = sum(all_pairs_pass(each, pair, level) for each in counts) / DRAWS
+            passed = [all_pairs_pass(each, limit.factor_and_gap, level) for each in counts]
+            passes = sum(passed) / DRAWS
         return int(size)
 
     tests = np.column_stack([shares, allowed, errors])[is_tested].tolist()

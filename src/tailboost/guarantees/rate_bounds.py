@@ -173,7 +173,7 @@ def joint_bounds(
     without rows have no share where the level of the others may depend on it: `may_read_numbers`. Without a
     level the rates are estimates, as those of `bounds_of`.
     """
-    reads_numbers = may_read_numbers([each.rate for each in expressions], fresh)
+    reads_numbers = may_read_numbers(expressions, fresh)
     on_means = {
         (each.rate, sample.name, side)
         for each in expressions
