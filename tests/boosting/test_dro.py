@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import noisy
+from conftest import noisy, refused
 from scipy.optimize import minimize
 from scipy.stats import chi2
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
@@ -127,7 +127,5 @@ def test_radius_and_bernstein_bound_by_their_formulas():
     log = 5 - np.log(0.1)
     bound = losses.mean() + np.sqrt(18 * losses.var(ddof=1) * log / 200) + 15 * log / 199
     assert published.empirical_bernstein_bound(losses, 0.1, log_covering=5) == pytest.approx(bound)
-    with pytest.raises(ValueError, match="losses"):
-        published.empirical_bernstein_bound([0.5, 2.0])
-    with pytest.raises(ValueError, match="radius"):
-        published.dro_radius(0)
+    refused(lambda: published.empirical_bernstein_bound([0.5, 2.0]), "losses")
+    refused(lambda: published.dro_radius(0), "radius")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import refused
 
 import tailboost as tb
 from tailboost import core
@@ -35,8 +36,7 @@ def test_weights():
     [[1, 1], np.ones((3, 1)), [1, np.nan, 1], [1, 1, -2], ["a", "b", "c"], [1, None, 1], [0, 0, 0], 0],
 )
 def test_bad_weights(weights):
-    with pytest.raises(ValueError, match="weight_val"):
-        core.check_weights(weights, 3, "weight_val")
+    refused(lambda: core.check_weights(weights, 3, "weight_val"), "weight_val")
 
 
 @pytest.mark.parametrize("known", [["a", "b", "c"], ["c", "a", "b"], [3, 1, 2], [False, True], [-1.5, 2.5]])
@@ -52,8 +52,7 @@ def test_positions_are_those_of_known_labels_in_any_order(known):
 @pytest.mark.parametrize(("known", "missing"), [("a", None), ("a", np.nan), ("a", pd.NA), (0.5, np.inf)])
 @pytest.mark.parametrize("make", [list, lambda values: np.array(values, dtype=object), pd.Series])
 def test_missing_labels_have_one_wording(make, known, missing):
-    with pytest.raises(ValueError, match="contains"):
-        core.label_column(make([known, missing, known]), "groups")
+    refused(lambda: core.label_column(make([known, missing, known]), "groups"), "contains")
 
 
 def test_labels_of_most_rows_are_no_classes():
@@ -117,8 +116,7 @@ def test_columns_of_categories_and_text_are_read_by_their_distinct_values(dtype,
         labels = core.label_column(column, "groups")
     assert labels.dtype.kind == "U"
     assert labels.tolist() == texts
-    with pytest.raises(ValueError, match="contains"):
-        core.label_column(column.where(column != "a"), "groups")
+    refused(lambda: core.label_column(column.where(column != "a"), "groups"), "contains")
 
 
 @pytest.mark.parametrize("kind", ["category", object, float, "Float64"])
@@ -157,8 +155,7 @@ def test_numbers_as_categories_keep_their_type():
         labels = core.label_column(pd.Series(expected).astype("category"), "y")
         assert labels.dtype == expected.dtype
         assert labels.tolist() == expected.tolist()
-    with pytest.raises(ValueError, match="kind"):
-        core.label_column(pd.Series([1, "a"], dtype="category"), "y")
+    refused(lambda: core.label_column(pd.Series([1, "a"], dtype="category"), "y"), "kind")
 
 
 def test_intervals_of_pandas_are_their_names():
@@ -174,6 +171,5 @@ def test_intervals_of_pandas_are_their_names():
 
 def test_dates_as_groups_have_a_cure_that_works():
     days = pd.Series(pd.date_range("2025-06-01", periods=600))
-    with pytest.raises(ValueError, match="such"):
-        core.label_column(days, "groups")
+    refused(lambda: core.label_column(days, "groups"), "such")
     assert np.unique(core.label_column(days.dt.year, "groups")).tolist() == [2025, 2026, 2027]

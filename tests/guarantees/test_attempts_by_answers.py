@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refused
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -15,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 COLUMNS = list("abcd")
 STRICT = ["error() <= .33"]  # selected rules keep it, and 100 rows certify none of them
 
@@ -50,6 +52,22 @@ def unselected(name):
     return probabilities
 
 
+HIGH = SELECT[0]["b"].to_numpy() > 0.0
+COSTS = (SELECT[1][:, None] != [0, 1]) + np.random.default_rng(0).random((600, 2))
+
+
+def reweighted(*asked, rows=()):
+    """Return a rule after two selections."""
+    rule = tuned(LogisticRegression(), groups=HIGH)
+    return [rule.reweight(*rows, **given) for given in asked]
+
+
+def elsewhere(X):
+    """Return the probabilities by column b for the selecting rows, and by column a for others."""
+    is_known = X["a"].isin(SELECT[0]["a"]).to_numpy()[:, None]
+    return np.where(is_known, *(unselected(name)(X) for name in "ba"))
+
+
 def test_a_limit_is_tested_at_the_level_that_the_attempt_spends():
     """The objective drives the threshold to the last rank, by the binomial distribution."""
 
@@ -69,7 +87,6 @@ def test_a_limit_is_tested_at_the_level_that_the_attempt_spends():
 # -- other tests on the same rows --------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.parametrize(
     "others",
     [
@@ -79,20 +96,24 @@ def test_a_limit_is_tested_at_the_level_that_the_attempt_spends():
             tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=0)),
             tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=1)),
         ),
+        lambda: [tb.tune({"m": each}, *SELECT) for each in (unselected("b"), elsewhere)],
+        lambda: reweighted({}, {"error_budget": 0.0}),
+        lambda: reweighted(*({"sample_weight": each} for each in (HIGH + 1, 2 - HIGH)), rows=SELECT),
+        lambda: reweighted(
+            *({"costs": each, "objective": tb.rates.cost()} for each in (COSTS, COSTS**2)), rows=SELECT
+        ),
     ],
-    ids=["model", "parameter", "random_state"],
+    ids=["model", "parameter", "random_state", "answers", "budget", "weights", "costs"],
 )
-def test_another_model_on_spent_rows_is_refused(others):
+def test_another_test_on_spent_rows_is_refused(others):
     first, second = others()
     spent = failed(first)
-    with pytest.raises(tb.LeakageError, match="attempt"):
-        tb.calibrate(second, *FRESH, limits=STRICT, previous=spent)
+    refused(lambda: tb.calibrate(second, *FRESH, limits=STRICT, previous=spent), "attempt", tb.LeakageError)
     with pytest.raises(tb.LeakageError, match="attempt"):
         tb.calibrate(second, *FRESH, limits=STRICT, previous=first)  # by its ledger
     assert len(failed(second, drawn(5, 100), spent).attempts) == 2
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_another_score_of_the_same_table_is_refused_in_one_batch():
     rows = BATCH
     spent = failed(unselected("a"), rows)
@@ -102,7 +123,6 @@ def test_another_score_of_the_same_table_is_refused_in_one_batch():
             tb.calibrate(unselected(other), *rows, limits=STRICT, previous=spent)
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_a_selection_by_other_labels_is_another_attempt():
     """Both plain rules answer alike, and their sequences of rules differ."""
     model = LogisticRegression().fit(*TRAIN)
@@ -114,6 +134,22 @@ def test_a_selection_by_other_labels_is_another_attempt():
         tb.calibrate(tb.tune(model, X, other), *FRESH, limits=STRICT, previous=spent)
 
 
+def test_selecting_groups_and_columns_of_scores_are_of_an_attempt():
+    """Limits alone read the groups, and the rule reads a score of each label."""
+    asked = {"groups": FRESH[0]["b"] > 0.0, "limits": ["error(by=group) <= .36"]}
+    first, second = reweighted({}, {"groups": HIGH[::-1]})
+    refused(lambda: tb.calibrate(first, *FRESH, **asked), "rule", tb.NotCertifiedError)
+    refused(lambda: tb.calibrate(second, *FRESH, **asked), "attempt", tb.LeakageError)
+
+    def table(X, *columns):
+        return pd.DataFrame(unselected("b")(X), columns=columns)
+
+    rule = tb.tune(tb.Scores(["no", "yes"], [0, 1]), table(SELECT[0], "no", "yes"), SELECT[1])
+    failed(rule, (table(FRESH[0], "no", "yes"), FRESH[1]))
+    with pytest.raises(tb.LeakageError, match="attempt"):
+        tb.calibrate(rule, table(FRESH[0], "yes", "no"), FRESH[1], limits=STRICT)
+
+
 # -- the same call ------------------------------------------------------------------------------------------
 
 
@@ -122,7 +158,6 @@ def changed_order(model):
     return failed(model, (FRESH[0].iloc[order], FRESH[1][order]))
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_repetition_is_no_attempt(tmp_path):
     model = tuned(MLPClassifier((20,), max_iter=60, random_state=0))

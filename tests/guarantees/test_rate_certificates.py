@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
+from conftest import refused
 from scipy.stats import beta, multinomial
 from sklearn.linear_model import LogisticRegression
 
@@ -121,10 +122,8 @@ def test_costs_between_their_least_and_largest():
     assert by_row.bounds[0].upper == pytest.approx(cert.bounds[0].upper)
     wider = tb.certify(a, None, y, rates=[rates.cost() <= 3], costs=costs, cost_range=(-10, 50))
     assert wider.bounds[0].upper > by_row.bounds[0].upper
-    with pytest.raises(ValueError, match="cost_range"):
-        tb.certify(a, None, y, rates=[rates.cost()], costs=costs)
-    with pytest.raises(ValueError, match="costs"):
-        tb.certify(a, None, y, rates=[rates.cost()], costs=costs, cost_range=(0, 5))
+    refused(lambda: tb.certify(a, None, y, rates=[rates.cost()], costs=costs), "cost_range")
+    refused(lambda: tb.certify(a, None, y, rates=[rates.cost()], costs=costs, cost_range=(0, 5)), "costs")
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +151,7 @@ def test_a_models_own_limits_are_certified_by_default(fitted):
     chosen_on = np.random.default_rng(0).normal(size=(900, 3))[300:600]
     with pytest.raises(tb.LeakageError):
         tb.certify(mix, chosen_on, y, groups=groups)
-    with pytest.raises(tb.LeakageError, match="certificate"):
-        cert.recheck(X, y, groups=groups)
+    refused(lambda: cert.recheck(X, y, groups=groups), "certificate", tb.LeakageError)
 
 
 # -- coverage -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from conftest import refused
+from scipy.sparse import coo_array, csr_array
 from sklearn.datasets import make_classification
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -26,6 +27,11 @@ def test_certify_refuses_named_rows():
     refused(lambda: tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=X[TRAIN]), "trained", tb.LeakageError)
     some = np.r_[0:200, 2000:3000]  # a sixth of the rows
     refused(lambda: tb.certify(MODEL, X[some], y[some], training_rows=X[TRAIN]), "these", tb.LeakageError)
+    table = pytest.importorskip("pandas").DataFrame(X)
+    for named in (table, table.add_prefix("x")):
+        for form in (csr_array, coo_array, np.array):
+            with pytest.raises(tb.LeakageError, match="these"):
+                tb.certify(MODEL, named.iloc[some], y[some], training_rows=form(X[TRAIN]))
     texts = np.array([f"row {i} label{label}" for i, label in enumerate(y)])
     model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts[TRAIN], y[TRAIN])
     for form in (list, np.array, pytest.importorskip("pandas").Series):

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import refused
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
@@ -84,8 +85,7 @@ def test_unknown_names(given, says):
 
 def test_xgboost_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(ImportError, match="xgboost"):
-        tb.AdaLPBoostClassifier("xgboost").fit(X, LABELS)
+    refused(lambda: tb.AdaLPBoostClassifier("xgboost").fit(X, LABELS), "xgboost", ImportError)
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +98,7 @@ class TestFittedModels:
 
     @pytest.mark.parametrize("cls", BOOSTING)
     def test_as_a_learner(self, cls, forest):
-        with pytest.raises(ValueError, match="frozen"):
-            cls(FrozenEstimator(forest)).fit(X, LABELS)
+        refused(lambda: cls(FrozenEstimator(forest)).fit(X, LABELS), "frozen")
 
     def test_they_are_models_of_a_mixture(self, forest):
         mix = tb.RobustMixtureClassifier([("name", FrozenEstimator(forest))])

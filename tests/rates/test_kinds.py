@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import refused
 from scipy.stats import binom
 
 import tailboost as tb
@@ -295,8 +296,7 @@ def test_rates_of_right_answers_are_better_if_large(kind):
 
 
 def test_an_unknown_kind_makes_no_rate():
-    with pytest.raises(ValueError, match="precisoin"):
-        rates.Rate("precisoin", 1)
+    refused(lambda: rates.Rate("precisoin", 1), "precisoin")
 
 
 def tells_deferral_alone(kind, part):
@@ -309,8 +309,7 @@ def tells_deferral_alone(kind, part):
 def test_what_counts_deferred_rows_is_told_by_the_pairs():
     """A rate among answered rows, or of answered rows, needs to know the deferred ones."""
     seen = rates.custom("seen", [(1, 0), (1, 1)], among=[(None, 0), (None, 1)])
-    with pytest.raises(ValueError, match="deferred"):
-        tb.certify(LABELS, None, LABELS, rates=[seen])
+    refused(lambda: tb.certify(LABELS, None, LABELS, rates=[seen]), "deferred")
     for kind in set(KINDS) - {"cost"}:
         numerator, denominator = (tells_deferral_alone(kind, part) for part in (0, 1))
         assert ("deferral" in rate_of(kind).needs) == numerator

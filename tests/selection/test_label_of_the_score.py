@@ -5,6 +5,7 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refused
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -126,16 +127,13 @@ def test_a_column_that_a_user_names_needs_its_label():
     for ask in (lambda: rule.to_sql("p_ill"), rule.to_python):
         with pytest.raises(ValueError, match="state the label"):
             ask()
-    with pytest.raises(ValueError, match="one of"):
-        rule.to_sql("p", label="healthy")
+    refused(lambda: rule.to_sql("p", label="healthy"), "one of")
     table = pd.DataFrame({"grade": X[:, 0]})
     grades = tb.tune(tb.Scores("grade", "ill", kind="number"), table, y).rule_
     assert grades.to_sql() == grades.to_sql("grade")  # its user stated it
-    with pytest.raises(ValueError, match="state the label"):
-        grades.to_sql("other")
+    refused(lambda: grades.to_sql("other"), "state the label")
     assert '"other"' in grades.to_sql("other", label="ill")
-    with pytest.raises(ValueError, match="'ill'"):
-        grades.to_sql("other", label="well")
+    refused(lambda: grades.to_sql("other", label="well"), "'ill'")
 
 
 def test_columns_of_three_labels_have_any_stated_order():
@@ -158,7 +156,5 @@ def test_a_document_names_the_label_and_forged_ones_are_refused():
             tb.ThresholdRule.from_dict({**document, "label": label})
     older = {name: part for name, part in document.items() if name != "label"}
     assert tb.ThresholdRule.from_dict({**older, "format": 2}) == by_threshold(0.3)
-    with pytest.raises(ValueError, match="upgrade"):
-        tb.ThresholdRule.from_dict({**document, "format": 4})
-    with pytest.raises(ValueError, match="select again"):
-        tb.ThresholdRule.from_dict({**document, "format": 1})
+    refused(lambda: tb.ThresholdRule.from_dict({**document, "format": 4}), "upgrade")
+    refused(lambda: tb.ThresholdRule.from_dict({**document, "format": 1}), "select again")

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from conftest import refused
 from hypothesis import given, settings, strategies as st
 from reference import brute_force_cvar, check_weights, measure
 
@@ -93,14 +94,12 @@ def test_a_light_unit_at_the_boundary_is_not_given_the_rounding_of_all_others(se
 )
 def test_alpha_whose_inverse_is_no_number(solve):
     assert 0.5 - 1e-6 <= solve(1e-307) <= 1
-    with pytest.raises(ValueError, match="alpha"):
-        solve(5e-324)
+    refused(lambda: solve(5e-324), "alpha")
 
 
 @pytest.mark.parametrize("alpha", [0, -0.1, 1.0001, np.nan, "a", None])
 def test_alpha_outside_its_range(alpha):
-    with pytest.raises(ValueError, match="alpha"):
-        cvar([1.0], alpha)
+    refused(lambda: cvar([1.0], alpha), "alpha")
 
 
 @pytest.mark.parametrize(

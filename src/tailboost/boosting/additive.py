@@ -101,8 +101,14 @@ class Additive(Player[Steps], ABC):
             return state._replace(steps=(*state.steps, 0.0))
         margins = state.margins + a * z
         u, log_cost = self.weigh(margins, state.p)
-        costs = (*state.log_costs, log_cost)
-        return Steps(state.p, margins, u, (*state.steps, a), costs, flawless and has_labels)
+        return Steps(
+            state.p,
+            margins,
+            u,
+            (*state.steps, a),
+            (*state.log_costs, log_cost),
+            flawless and has_labels,
+        )
 
 
 def sums(x: Floats, z: Floats) -> Floats:

@@ -196,8 +196,9 @@ def profile_likelihood(
     p = weight[used] / weight.sum()
 
     n, T = conditions.shape
-    sums = np.vstack([conditions.T, np.ones(n)])
-    feasible = linprog(np.zeros(n), A_eq=sums, b_eq=np.append(np.zeros(T), 1.0))
+    feasible = linprog(
+        np.zeros(n), A_eq=[*conditions.T, np.ones(n)], b_eq=np.append(np.zeros(T), 1.0)
+    )
     if feasible.status == 2:
         return np.inf
 

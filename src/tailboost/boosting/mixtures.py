@@ -174,8 +174,9 @@ class MixtureClassifier(Boosting):
         """Return the answers of all candidates to the rows that select λ: ranked labels, then hypotheses."""
         answers = np.array([h.answers for h in rounds])
         if self.rank_labels:
-            models = [h.model for h in rounds]
-            ranked = ranked_labels(models, learn.judged.X, len(self.classes_))
+            ranked = ranked_labels(
+                [h.model for h in rounds], learn.judged.X, len(self.classes_)
+            )
             answers = np.vstack([ranked.T, answers])
         return answers
 
@@ -243,8 +244,10 @@ class MixtureClassifier(Boosting):
         if ids is None:
             ids = np.arange(len(cumulative))
         check_length(ids, "ids", len(cumulative))
-        texts = map(str, np.asarray(ids).tolist())
-        draws = np.array([murmurhash3_32(text, random_state, True) for text in texts]) / 2.0**32
+        hashes = [
+            murmurhash3_32(str(each), random_state, True) for each in np.asarray(ids).tolist()
+        ]
+        draws = np.array(hashes) / 2.0**32
         passed = (draws[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
         return self.classes_[passed.clip(max=len(self.classes_) - 1)]
 

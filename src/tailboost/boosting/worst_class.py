@@ -282,5 +282,5 @@ class GroupDROBoostClassifier(HedgeClassifier):
     def _mix(self, losses: Array) -> Floats:
         if self.combine == "average":
             return super()._mix(losses)
-        errors = [self.units_.means(each) for each in losses]
+        errors = [*map(self.units_.means, losses)]
         return minimize_cvar_mixture(errors, 1 / len(self.groups_)).mixture

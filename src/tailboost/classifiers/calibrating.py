@@ -33,7 +33,7 @@ from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
-from tailboost.rates import Limit, Statistic, checked_limits
+from tailboost.rates import Statistic, checked_limits
 from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
 from tailboost.selection.direction import FELL
 from tailboost.selection.search import OVERALL_ERROR
@@ -154,7 +154,7 @@ def calibrate(
         )
     if limits is None:
         limits = model.selection_.problem.limits if is_selected else ()
-    stated = list(checked_limits(limits, to_keep=True))
+    stated = tuple(checked_limits(limits, to_keep=True))
     if not stated:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
 
@@ -162,8 +162,7 @@ def calibrate(
     if is_selected:
         parts = Parts(model, given, model.__tailboost__())
     else:
-        models = named_models(model)
-        batch = Batch(models, given, stated, objective, by_group, training_rows)
+        batch = Batch(named_models(model), given, stated, objective, by_group, training_rows)
         parts = batch.divided(selection_share)
 
     # 2. Score the certifying rows, once for all rules. A score that falls with its label spends nothing.
@@ -178,12 +177,14 @@ def calibrate(
         whole = parts.decided.score(given.X, given.columns or None)
         fresh = replace(fresh, used=parts.decided.seen(whole, given, fresh.used.use))
     selection = parts.classifier.selection_
-    if list(selection.problem.limits) != stated:  # of a rule selected within others
+    if selection.problem.limits != stated:  # of a rule selected within others
         selection = selection.within(stated)
     share = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
-    attempts = recorded(parts, fresh, stated, confidence, attempts_of(previous))
+    attempts = recorded(
+        parts.classifier.ledger_, selection, fresh, confidence, attempts_of(previous)
+    )
     level = attempts[-1].spent * (1.0 - confidence)
 
     # 4. Certify.
@@ -247,29 +248,23 @@ def calibrate(
 
 
 def recorded(
-    parts: Parts,
+    ledger: Ledger,
+    selection: Selection,
     fresh: Fresh,
-    stated: list[Limit],
     confidence: float,
     earlier: tuple[Attempt, ...],
 ) -> tuple[Attempt, ...]:
-    """Return this attempt after all earlier ones, recorded in the ledger of the classifier.
+    """Return this attempt after all earlier ones, recorded in a ledger.
 
     Raise NotCertifiedError if there are too few rows for any test; this is no attempt where only numbers of
     rows are read that say nothing about the limits.
     """
-    # The key depends on all known rows and on all that is tested.
-    tables = [rows for known in parts.decided.known for rows in known.records.tables]
-    evidence = parts.classifier.evidence_
-    objective = evidence.selection.problem.objective
-    call = repr(
-        (objective, stated, confidence, fresh.compared.equal_rows, parts.decided.rule.digest)
-    )
-    draws = np.sort(fresh.votes.draws)
-    key = digest(*(rows.digests.tobytes() for rows in tables), draws.tobytes(), call.encode())
+    # The key is a digest of all that `first_result` reads.
+    tested = selection.problem, confidence, selection.engine.digest_beside(fresh.outputs)
+    key = digest(np.sort(fresh.votes.draws).tobytes(), repr(tested).encode())
     attempt = Attempt(key, fresh.used, confidence=confidence)
-    ledger = evidence.records.ledger
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
+    stated = selection.problem.limits
     lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
     if not lacking:
         return ledger.record(attempt, earlier)
@@ -361,8 +356,9 @@ def prices(
                 looser, by_looser = first_result(selection.within(rest), fresh, level)
                 if isinstance(looser, Certified):
                     without = counts.wrong(by_looser.answered.actions)[votes]
-                    chose = result.chose or looser.chose
-                    priced.append(price_of(str(limit), own, without, chose))
+                    priced.append(
+                        price_of(str(limit), own, without, result.chose or looser.chose)
+                    )
     return tuple(priced)
 
 

@@ -363,6 +363,8 @@ def _in_forms_of(X: Table, training_rows: Table) -> list[Table]:
     titles = columns_of(table)
     if table.shape[1:] != as_table(X).shape[1:] or titles not in ([], names or titles):
         raise ValueError("training_rows must have the columns of X, without labels")
-    if names and isinstance(table, np.ndarray):
+    if names and not titles:
+        if not isinstance(table, np.ndarray):
+            table = table.toarray()
         return [DataFrame(table, columns=names)]
     return [table, table.to_numpy()] if titles != names else [table]

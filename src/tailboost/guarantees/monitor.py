@@ -43,6 +43,7 @@ from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import groups_in
 from tailboost.rows import (
+    NO_HASHES,
     Rows,
     Seen,
     digest_of,
@@ -197,7 +198,7 @@ class Monitor:
     bets: tuple[Bets, ...] = field(default=(), repr=False)
     batches: list[MonitoredBatch] = field(default_factory=list)
     # With ids: hashes of those whose label was used, and of pairs of a tested cluster and its batch.
-    ids: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64), repr=False)
+    ids: Hashes = field(default_factory=lambda: NO_HASHES, repr=False)
     # Without ids: the rows of each batch.
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 

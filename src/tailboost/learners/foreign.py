@@ -154,8 +154,8 @@ class SklearnSession(ForeignSession):
 
 def constant(k: int, n_classes: int) -> DummyClassifier:
     """Return the classifier that predicts class number ``k`` for every row."""
-    rows = np.zeros((n_classes, 1))
-    return DummyClassifier(strategy="constant", constant=k).fit(rows, np.arange(n_classes))
+    classes = np.arange(n_classes)
+    return DummyClassifier(strategy="constant", constant=k).fit(classes[:, None], classes)
 
 
 def grow(

@@ -116,9 +116,11 @@ class TreeSession(OpenSession):
         """Return class numbers of the session's rows, of partitions from their bins."""
         if isinstance(self.X, Partitions):
             margin = model.booster_.predict(self.data, output_margin=True)
-            blocks = gen_batches(len(margin), ROWS_TOGETHER)
             return np.concatenate(
-                [model._probabilities(margin[rows]).argmax(axis=1) for rows in blocks]
+                [
+                    model._probabilities(margin[rows]).argmax(axis=1)
+                    for rows in gen_batches(len(margin), ROWS_TOGETHER)
+                ]
             )
         return super().predict(model)
 
@@ -146,8 +148,8 @@ class TreeSession(OpenSession):
 
     def _model(self, booster: Any) -> FittedTrees:
         """Return the trees of a booster as a fitted model."""
-        content = bytes(booster.save_raw("ubj"))
-        return self.learner._fitted(self.reader, content, self.learner.n_jobs)
+        learner = self.learner
+        return learner._fitted(self.reader, bytes(booster.save_raw("ubj")), learner.n_jobs)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedTrees:
         """Return the trees of the rows of a mask (None: all); ``seed`` has no effect.

@@ -101,9 +101,9 @@ class TableReader:
             numbers = table.data[:, None]
         infinite = np.isinf(numbers).any(axis=0)
         if infinite.any():
-            columns = [names[j] for j in np.flatnonzero(infinite)]
             raise ValueError(
-                f"X contains infinity or a value too large for float32: column {columns}"
+                "X contains infinity or a value too large for float32: column "
+                f"{[names[j] for j in np.flatnonzero(infinite)]}"
             )
         if self.sparse_:
             return sp.csr_matrix(table)

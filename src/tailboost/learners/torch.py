@@ -187,8 +187,12 @@ class FittedNet(FittedModel):
         """Return the softmax of the outputs for prepared rows, in batches, shape (n, K)."""
         net = self.net()
         with _threads_for(net, table, self.batch_size):
-            batches = torch.split(table, self.batch_size)
-            logits = torch.cat([net(self.table_.batch(rows)).float() for rows in batches])
+            logits = torch.cat(
+                [
+                    net(self.table_.batch(rows)).float()
+                    for rows in torch.split(table, self.batch_size)
+                ]
+            )
         return logits.double().softmax(dim=1).cpu().numpy()
 
 
@@ -283,8 +287,9 @@ class TorchSession(OpenSession):
         is_pixels = X.ndim > 2 and X.dtype == np.uint8
         self.feed = RowPreparation(X.shape[1:], is_pixels, learner.device)
         self.X = self.feed.transform(X)
-        input_shape = tuple(self.feed.batch(self.X[:1]).shape[1:])
-        self.architecture = Architecture(learner.module, input_shape, self.n_classes)
+        self.architecture = Architecture(
+            learner.module, tuple(self.feed.batch(self.X[:1]).shape[1:]), self.n_classes
+        )
         self.labels = torch.from_numpy(self.y.astype(np.int64)).to(self.X.device)
         # The draws index the rows in an order by content, so positions and repetitions do not matter.
         rows = self.X.cpu().numpy()

@@ -173,7 +173,7 @@ class Counts:
         if not np.ptp(share):
             share = np.broadcast_to(share[0], len(share))  # takes no memory
         mass: Any = np.bincount(stratum, share, n_strata)
-        size = effective_sizes(stratum, share, n_strata)
+        size = effective_sizes(stratum, share, share, n_strata)
         titles, values = plain((names.titles, tuple(map(tuple, names.values))))
         strata = Strata(labels, titles, values, combinations, mass, size, defers)
         if costs is not None:

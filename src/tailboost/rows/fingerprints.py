@@ -25,6 +25,8 @@ from tailboost.core import (
 KEPT_BITS = 16
 KEPT_BITS_ALONE = 20
 NO_HASHES = np.zeros(0, np.uint64)  # of no row
+# A column of truth values with a third value is text in a file.
+_TRUTH = {"true": 1, "false": 0}
 
 _ODD = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
@@ -51,8 +53,8 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
 
     With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Numbers
     become float32, and fractions are rounded to 16 significant bits, 20 of a single column. Numbers as text
-    are numbers, truth values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Dates and times
-    are their text in a file, without a time of midnight. Other text is unchanged.
+    are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all missing values are equal. Dates and
+    times are their text in a file, without a time of midnight. Other text is unchanged.
     """
     X = as_table(X)
     if X.ndim == 1:  # a column alone, such as texts; dates stay objects, as in a frame
@@ -103,8 +105,7 @@ def _words_of_numbers(column: Column, kept_bits: int | None) -> Hashes:
         return numbers.view(np.uint64)
     bits = numbers.view(np.uint32)
     n_dropped = 24 - kept_bits
-    half = 1 << (n_dropped - 1)
-    rounded = ((bits + half) >> n_dropped) << n_dropped
+    rounded = ((bits + (1 << (n_dropped - 1))) >> n_dropped) << n_dropped  # half upwards
     return np.where(np.rint(numbers) == numbers, bits, rounded).astype(np.uint64)
 
 
@@ -112,7 +113,9 @@ def _word(value: Any, kept_bits: int | None) -> int:
     """Return any value as a 64-bit word; without ``kept_bits`` text is no number."""
     with suppress(TypeError, ValueError, OverflowError):
         if kept_bits is not None or not isinstance(value, str):
-            number = np.nan if is_missing(value) else float(value)
+            number = (
+                np.nan if is_missing(value) else float(_TRUTH.get(str(value).lower(), value))
+            )
             return int(_words_of_numbers(np.array([number]), kept_bits)[0])
     if kept_bits is not None and (isinstance(value, str) or hasattr(value, "isoformat")):
         value = str(value).removesuffix(" 00:00:00")  # a date or time as in a file
@@ -132,8 +135,8 @@ def digest(*contents: bytes) -> str:
 
 def digest_of(document: Mapping[str, Any], *about: Any) -> str:
     """Return the digest of a document, also read from JSON, without its own one, and of what it is about."""
-    content = [{**document, "digest": None}, *about]
-    return digest(json.dumps(content, sort_keys=True, allow_nan=False).encode())
+    document = {**document, "digest": None}
+    return digest(json.dumps([document, *about], sort_keys=True, allow_nan=False).encode())
 
 
 # -- draws ---------------------------------------------------------------------------------------------------

@@ -60,8 +60,18 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     check_indexes(X=X, **{argument: groups})
     if groups is None or (isinstance(groups, Mapping) and not groups):
         return {}
-    if isinstance(groups, (str, list, tuple)):
-        groups = _columns_of_X(groups, argument, X)
+    known = columns_of(X)
+    if isinstance(groups, str) and groups not in known:
+        raise ValueError(
+            f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
+            f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
+        )
+    titles = [groups] if isinstance(groups, str) else groups
+    # A list with an entry for each row has groups, even if these are called like columns.
+    if known and isinstance(titles, (list, tuple)):
+        has_names = titles != groups or len(groups) != n_rows_of(X)
+        if has_names and all(isinstance(title, str) and title in known for title in titles):
+            groups = {title: X[title] for title in titles}
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # columns with names
         titles = list(groups)
@@ -73,8 +83,7 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
                     f"{argument}: a column is named {title!r}, which has another meaning in by=; "
                     "give the column another name"
                 )
-        titles.sort(key=str)
-        return {title: with_interval_names(groups[title]) for title in titles}
+        return {title: with_interval_names(groups[title]) for title in sorted(titles, key=str)}
     groups = with_interval_names(groups)
     # NumPy would turn 1 beside "a" into "1".
     array = groups if hasattr(groups, "dtype") else np.asarray(groups, object)
@@ -88,22 +97,6 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     if array.shape[1] == 1:
         return {None: array[:, 0]}
     return dict(enumerate(array.T))
-
-
-def _columns_of_X(groups: str | Sequence[Any], argument: str, X: Table) -> Groups:
-    """Return the columns of a table that ``groups`` names, by one name or a list; other lists stay."""
-    known = columns_of(X)
-    titles = [groups] if isinstance(groups, str) else groups
-    if isinstance(groups, str) and groups not in known:
-        raise ValueError(
-            f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
-            f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
-        )
-    # A list with an entry for each row has groups, even if these are called like columns.
-    has_names = known and (titles != groups or len(groups) != n_rows_of(X))
-    if has_names and all(isinstance(title, str) and title in known for title in titles):
-        return {title: X[title] for title in titles}
-    return groups
 
 
 def reads_groups(by_group: bool | str, title: Name) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tailboost.core import Document, LeakageError, NotCertifiedError, frozen_object
-from tailboost.rows.recognised import Seen, first_repeated
+from tailboost.rows.recognised import Seen
 
 # Share of the error probability left that an attempt spends: the first spends .9.
 SPENT_EACH = 0.9
@@ -50,8 +50,7 @@ def attempts_of(previous: Any) -> tuple[Attempt, ...]:
     if previous is None:
         return ()
     # A classifier has a ledger; a certificate, a ledger and an error have the attempts themselves.
-    ledger = getattr(previous, "ledger_", previous)
-    attempts = getattr(ledger, "attempts", ())
+    attempts = getattr(getattr(previous, "ledger_", previous), "attempts", ())
     if not attempts and not isinstance(previous, NotCertifiedError):
         raise ValueError(
             "previous must be the result of the previous attempt: the NotCertifiedError, the "
@@ -116,8 +115,7 @@ class Ledger:
         with _LOCK:
             recorded = {each.key: each for each in (*self.attempts, *earlier)}
             if attempt.key not in recorded:
-                tables = [each.rows for each in recorded.values()]
-                if first_repeated(attempt.rows, tables) is not None:
+                if any(attempt.rows.repeats(each.rows) for each in recorded.values()):
                     raise LeakageError(
                         "X: an earlier attempt had these rows, or rows equal to them. Repeated "
                         "tests on the same rows do not keep the confidence: give rows that no "

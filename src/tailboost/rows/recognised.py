@@ -73,9 +73,12 @@ SELECTED_ON = "the rule was selected on"
 CALIBRATED_ON = "the rule was calibrated on"
 # About the largest number of rows with digests that are kept of a table, of four bytes each.
 MOST_DIGESTS = 50_000
-# So many rows of a table, or this share of them, may equal known rows where no row repeats.
+# So many rows of a table, or this share of them, may equal known rows where no row repeats, or more that no
+# table has by itself: `_most_by_chance` has this bound of their probability. Their number is random, too, so
+# chance makes as many in fewer than one in 1,000 pairs of tables.
 A_FEW = 3.0
 SMALL_SHARE = 0.001
+APART_BY_CHANCE = 0.004
 # A table may have more rows in common with another one than its own repetition predicts. First, so many
 # standard errors of the prediction.
 STANDARD_ERRORS = 3.0
@@ -172,8 +175,7 @@ class Seen:
         large that chance hardly makes it one.
         """
         new = self.in_form_of(known)
-        used = known.up_to(new.limit)
-        small, large = sorted((new, used), key=len)
+        small, large = sorted((new, known.up_to(new.limit)), key=len)
         if new.of_scores != known.of_scores or not len(small):
             return False
         values, counts = np.unique_counts(small.digests)
@@ -208,12 +210,16 @@ def _most_by_chance(small: Seen, large: Seen) -> float:
 
     Independent rows of a population equal one of n rows as often as these equal one another: the share of
     rows that repeat estimates it (Good and Turing). So each table predicts the number, and the smaller
-    prediction counts: copies that somebody made within one table do not widen it. Where no row repeats, three
-    rows or one in a thousand are chance.
+    prediction counts: copies that somebody made within one table do not widen it.
+
+    Where no row repeats, three rows or one in a thousand are chance. So are more of them, such as rounded
+    numbers: a pair of equal rows among those of both tables has its rows in different tables with a
+    probability q ≤ 1/2, and k independent pairs all have with qᵏ.
     """
     few = max(A_FEW, SMALL_SHARE * len(small))
     if not small.n_repeated + large.n_repeated:
-        return few
+        ratio = len(small) / len(large)
+        return max(few, math.log(APART_BY_CHANCE, 2 * ratio / (1 + ratio) ** 2))
 
     def predicted(table: Seen, other: Seen) -> float:
         """Return how many common rows are chance, by the repeating rows of one ``table`` of the two.

@@ -250,9 +250,14 @@ class Rows:
         """
         y = positions(self.classes, classes, f"y{suffix}")[self.y]
         groups = self.names.numbers_in(names, self.groups, f"groups{suffix}")
-        costs = check_costs(self.costs, len(y), classes, f"costs{suffix}")
         return replace(
-            self, y=y, classes=classes, groups=groups, names=names, costs=costs, words=words
+            self,
+            y=y,
+            classes=classes,
+            groups=groups,
+            names=names,
+            costs=check_costs(self.costs, len(y), classes, f"costs{suffix}"),
+            words=words,
         )
 
     def sizes(self, stratum: Ints, n_strata: int) -> Floats:
@@ -260,24 +265,23 @@ class Rows:
 
         ``stratum`` has the number of each row's stratum, shape (n,).
         """
-        weight: Any = self.weight
+        of_content: Any = self.weight
         if self.row_hashes is not None:
             pairs = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
-            contents, content_of_row = np.unique(pairs, return_inverse=True)
-            weight = np.bincount(content_of_row, weight)
-            stratum_of_content = np.empty(len(contents), stratum.dtype)
-            stratum_of_content[content_of_row] = stratum
-            stratum = stratum_of_content
-        return effective_sizes(stratum, weight, n_strata).round(SIZE_DECIMALS)
+            _, content = np.unique(pairs, return_inverse=True)
+            of_content = np.bincount(content, self.weight)[content]
+        return effective_sizes(stratum, self.weight, of_content, n_strata).round(SIZE_DECIMALS)
 
 
-def effective_sizes(stratum: Ints, weight: Floats, n_strata: int) -> Floats:
+def effective_sizes(stratum: Ints, weight: Floats, of_content: Floats, n_strata: int) -> Floats:
     """Return Kish's effective size (Σw)²/Σw² of each stratum, shape (m,); 0 without rows.
 
-    ``stratum`` has the number of each row's stratum, shape (n,).
+    The weights w are those of contents, and ``of_content`` has that of each row's content: Σw² over the
+    contents is the sum of weight × of_content over the rows. ``stratum`` has the number of each row's
+    stratum, shape (n,).
     """
     sums: Any = np.bincount(stratum, weight, n_strata)
-    squares = np.bincount(stratum, weight**2, n_strata)
+    squares = np.bincount(stratum, weight * of_content, n_strata)
     return sums**2 / np.where(squares > 0, squares, 1.0)
 
 

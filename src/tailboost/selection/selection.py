@@ -27,7 +27,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.rates import Counts, Limit, Rate, Strata
-from tailboost.rows import HUMAN_REVIEW, GroupNames, Rows, unit_name
+from tailboost.rows import HUMAN_REVIEW, GroupNames, Rows, digest, hash_rows, unit_name
 from tailboost.selection.direction import refuse_falling
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule
@@ -179,6 +179,23 @@ class Engine:
     def outputs(self) -> LogProbabilities:
         """Return the outputs of the models on the selection data."""
         return self.models.selection_outputs(self.family.data, self.family.group_column)
+
+    def digest_beside(self, table: LogProbabilities) -> str:
+        """Return the digest of all that rules are selected by, and of the outputs for rows that they answer.
+
+        The order of the rows has no effect, nor has that of the answered ones.
+        """
+        family = self.family
+        if isinstance(family, Thresholds):
+            selecting: Any = family.score, family.chance
+            answering: Any = [table.score]
+        else:
+            selecting, answering = family.probabilities, family.predict(table)
+        rows = replace(self.models.rows, costs=family.data.costs)
+        contents = rows.hashes(hash_rows(np.column_stack([*selecting, rows.weight])))
+        outputs = hash_rows(np.column_stack(answering), rounded=True)
+        about = repr((self.column_read, self.spread, family.data.strata.size.tolist()))
+        return digest(np.sort(contents).tobytes(), np.sort(outputs).tobytes(), about.encode())
 
     def refuse_falling(
         self, data: Counts, table: LogProbabilities, among: Ints | slice

@@ -179,9 +179,18 @@ class TailGame:
             half_range = float(reduced.max() / 2 - offset / 2)  # the halves do not overflow
             scale = 2 * half_range or 1.0
             reduced = (reduced - offset) / scale
-        zero = np.zeros(len(reduced))
         return cls(
-            full, full_p, reduced, p, alpha, zero, scale, offset, unit, candidates, equal_to
+            full,
+            full_p,
+            reduced,
+            p,
+            alpha,
+            np.zeros(len(reduced)),
+            scale,
+            offset,
+            unit,
+            candidates,
+            equal_to,
         )
 
     def expected(self, w: Floats) -> Floats:
@@ -541,8 +550,8 @@ def _all_tied(game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats) -> 
     first = _regularised(game, free, epsilon, lam)
     second = _regularised(game, free, epsilon / 2, first.lam)
     at_zero = np.maximum(2 * second.lam - first.lam, 0.0)
-    w = free.among_all(second.best.w)
-    return game.optimum(at_zero / at_zero.sum(), w)._replace(is_closest=True)
+    optimum = game.optimum(at_zero / at_zero.sum(), free.among_all(second.best.w))
+    return optimum._replace(is_closest=True)
 
 
 def _exact_near_boundary(game: TailGame, combined: Floats) -> Optimum | None:
@@ -562,8 +571,9 @@ def _exact_near_boundary(game: TailGame, combined: Floats) -> Optimum | None:
         free = _free_units(game, near, above)
         if free.units.size == n_units:
             break
-        cap = game.p[free.units] / game.alpha
-        lam, w = mixture_program(free.losses, cap, free.fixed, free.mass)
+        lam, w = mixture_program(
+            free.losses, game.p[free.units] / game.alpha, free.fixed, free.mass
+        )
         optimum = game.optimum(lam, free.among_all(w))
         combined = optimum.combined
         eta = optimum.threshold

@@ -173,11 +173,13 @@ def newton(
         accuracy = min(1e-3 * gap, 1e-4 * gap**2 + 1e-15)
         target = simplex_qp(g, covariance(losses, response.d), lam, accuracy)
         toward = combine(losses, target)
-        fixed_slope = np.sum(fixed * (target - lam))
-        step, response = _line_search(respond, response, combined, toward, fixed_slope)
+        change = target - lam
+        step, response = _line_search(
+            respond, response, combined, toward, np.sum(fixed * change)
+        )
         if step == 0.0:  # no descent beyond rounding
             break
-        lam = lam + step * (target - lam)
+        lam = lam + step * change
         combined = toward if step == 1.0 else combined + step * (toward - combined)
     return best
 

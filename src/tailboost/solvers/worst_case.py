@@ -98,8 +98,7 @@ def of_checked(
     value = top + scale * gain
     gap = scale * (bound - gain)
     check_gap("worst_case_weights", gap, value, 1e-13 * (scale + abs(top)))
-    parameter = theta / scale if scale else 0.0
-    return WorstCaseSolution(w, value, value + gap, gap, parameter)
+    return WorstCaseSolution(w, value, value + gap, gap, theta / scale if scale else 0.0)
 
 
 def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:

@@ -75,8 +75,8 @@ class Stored:
         groups = getattr(self.classifier, "groups_", [])
         named = [each for each in groups if isinstance(each, tuple)]
         roles = self.roles.given(groups=[title for title, _ in named]).given(**stated)
-        known = [group for _, group in named]
-        rows = reader.read(path, roles, (self.classifier.classes_, known))
+        known = self.classifier.classes_, [group for _, group in named]
+        rows = reader.read(path, roles, known)
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())
         return replace(rows, roles=rows.roles.given(features=tuple(names)))
 
@@ -113,8 +113,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen], **options: Any)
     with held(path, _PATIENCE):
         entries = _read_ledger(path)
         opened = answering(model)
-        columns = opened.known[0].score_labels
-        given = Seen.of(opened.score(X).given(), "", GivenRows.read(y=rows.labels), columns)
+        given = opened.seen(opened.score(X), GivenRows.read(y=rows.labels), "")
         if any(map(given.repeats, selected)):
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"

@@ -280,8 +280,12 @@ class Rows:
         column = self.columns([target])[target]
         if column.dtype.kind in _NUMBERS:
             return column
-        texts = column.astype("category")
-        return texts.map(_typed(texts.cat.categories, self.known_labels))
+        column = column.astype("category")
+        texts, known = column.cat.categories, self.known_labels
+        if not known:  # numbers and truth values are such if all texts are
+            numbers = {text: literal_eval(text) for text in texts if _NUMBER.fullmatch(text)}
+            known = next((each for each in (numbers, _TRUTH) if {*texts} <= {*each}), {})
+        return column.map({text: known.get(text, text) for text in texts})
 
     @property
     def groups(self) -> Any:
@@ -302,17 +306,6 @@ class Rows:
         if clusters is not None:
             clusters = self.columns([clusters])[clusters]
         return {"groups": self.groups, "clusters": clusters}
-
-
-def _typed(texts: Iterable[str], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return for each text the known value with this text; otherwise the text.
-
-    Without known values, numbers and truth values are such if all texts are.
-    """
-    if not known:
-        numbers = {text: literal_eval(text) for text in texts if _NUMBER.fullmatch(text)}
-        known = next((each for each in (numbers, _TRUTH) if {*texts} <= {*each}), {})
-    return {text: known.get(text, text) for text in texts}
 
 
 def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None) -> None:
