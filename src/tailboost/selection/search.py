@@ -7,6 +7,7 @@ from the best rules follows. Rules within the limits come before all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -222,20 +223,18 @@ class Program(Derived):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
-        cost, rows = above_level[0], []
-        if objective.worst:
-            cost = TIE_PRICE * self.errors
-            rows = [(0, rate, -1.0, 0.0) for rate in above_level]
-        for number, limit in enumerate(self.limits, 1):
-            rows += [(number, *row) for row in limit.inequalities(self.terms[number])]
+        # Of each statement its rows, with their free coefficients and bounds.
+        rows = [[(rate, -1.0, 0.0) for rate in above_level] if objective.worst else []]
+        rows += map(Limit.inequalities, self.limits, limited)
+        matrix, free, bound = zip(*chain(*rows), strict=True) if any(rows) else [()] * 3
+        cost = TIE_PRICE * self.errors if objective.worst else above_level[0]
         self.cost = cost.ravel()
-        statement_of_row, matrix, free, bound = zip(*rows, strict=True) if rows else [()] * 4
-        self.matrix = np.reshape(matrix, (len(rows), cost.size))
+        self.matrix = np.reshape(matrix, (len(bound), cost.size))
         self.bound = np.array(bound)
-        self.statement_of_row = np.array(statement_of_row, np.intp)
+        statements = np.arange(len(stated))
+        self.statement_of_row = np.repeat(statements, [*map(len, rows)])
         # One free variable serves all rows of a statement.
-        served = self.statement_of_row[:, None] == np.arange(len(stated))
-        self.free = np.array(free)[:, None] * served
+        self.free = np.array(free)[:, None] * (self.statement_of_row[:, None] == statements)
 
         # The rates that rules are charged by.
         levels: list[Floats] = []
@@ -248,7 +247,7 @@ class Program(Derived):
             levels.append(upper)
             parts.append([sign * terms.top, terms.bottom])
         self.levels = np.concatenate(levels)
-        self.statement = np.repeat(np.arange(len(stated)), [*map(len, levels)])
+        self.statement = np.repeat(statements, [*map(len, levels)])
         self.table = np.concatenate(parts, axis=1).transpose(2, 3, 0, 1).copy()
 
     def action_costs(self, duals: Floats) -> Floats:
