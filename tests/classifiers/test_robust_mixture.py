@@ -27,7 +27,7 @@ import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.exceptions import ResubstitutionWarning, SmallSubgroupsWarning, TableChangedWarning
 from tailboost.selection.door import answering
-from tailboost.selection.search import first_rules
+from tailboost.selection.search import first_pool
 
 X, Y = (part[:400] for part in load_breast_cancer(return_X_y=True))
 TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)
@@ -97,9 +97,9 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
     engine, table = mix.selection_.engine, answering(mix).score(P).outputs()
-    pool = first_rules(engine.family, mix.selection_.program)
+    pool = first_pool(engine.family, mix.selection_.program)
     engine.select(mix.selection_.problem, pool)
-    answers = [replace(mix.selection_, rule=rule).label_numbers(table) for rule in pool.rules]
+    answers = [replace(mix.selection_, rule=rule).label_numbers(table) for rule in pool.candidates]
     worst = np.array([max(class_errors(y, k)) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
     inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12

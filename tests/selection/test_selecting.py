@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from tailboost import rates
 from tailboost.rates import SIGNS, Counts, as_objective
 from tailboost.rows.groups import NO_GROUPS, GroupNames
-from tailboost.selection.search import Program, contradiction, first_rules, grow, select, solve, within_budget
+from tailboost.selection.search import Program, contradiction, first_pool, grow, select, solve, within_budget
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
 
@@ -122,7 +122,7 @@ def best_mixture(table, x, objective, limits):
 def grown(table, objective, limits, error_budget=None):
     """Return the candidates of a problem, and their best mixture."""
     program = Program(table.data.strata, as_objective(objective), limits)
-    pool = first_rules(table, program)
+    pool = first_pool(table, program)
     if error_budget is not None:
         program = within_budget(pool, program, error_budget)
     return pool, program, grow(pool, program)
@@ -130,12 +130,12 @@ def grown(table, objective, limits, error_budget=None):
 
 def one_rule(table, objective, limits, error_budget=None):
     program = Program(table.data.strata, as_objective(objective), limits)
-    pool = first_rules(table, program)
+    pool = first_pool(table, program)
     if error_budget is not None:
         program = within_budget(pool, program, error_budget)
     number = select(pool, program)
     mixture = solve(pool.counts, program)
-    return pool, SimpleNamespace(rule=pool.rules[number], counts=pool.counts[number], mixture=mixture)
+    return pool, SimpleNamespace(rule=pool.candidates[number], counts=pool.counts[number], mixture=mixture)
 
 
 PROGRAMS = {
@@ -268,7 +268,7 @@ def test_within_an_overall_error_the_best_first_rule_is_selected(K, seed):
     """Errors are counted from the confusion counts; the pool gets no further rule."""
     table, _ = atoms(seed, K, 1, 12)
     program = Program(table.data.strata, rates.largest(rates.error(by="class")), [])
-    pool = first_rules(table, program)
+    pool = first_pool(table, program)
     counts = np.array(pool.counts)
     right = np.diagonal(counts, axis1=1, axis2=2)
     overall, worst = 1 - right.sum(axis=1), (1 - right / counts.sum(axis=2)).max(axis=1)
@@ -279,7 +279,7 @@ def test_within_an_overall_error_the_best_first_rule_is_selected(K, seed):
         assert within[number]
         assert worst[number] == pytest.approx(worst[within].min(), abs=1e-3)  # of near ones the most accurate
         chosen.add(number)
-    assert len(pool.rules) == len(counts)
+    assert len(pool.candidates) == len(counts)
     assert len(chosen) == 3
 
 
@@ -392,7 +392,7 @@ def test_the_number_of_threads_changes_no_digit():
         with threadpool_limits(threads, user_api="blas"):
             pool, choice = one_rule(table, rates.error(), limits)
         duals = choice.mixture.duals
-        found.append([*pool.rules, choice.rule, duals])
+        found.append([*pool.candidates, choice.rule, duals])
     assert len(found[0]) == len(found[1])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

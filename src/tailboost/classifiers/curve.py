@@ -38,7 +38,7 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows import SELECTED_ON, Rows
-from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_rules
+from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_pool
 from tailboost.solvers.tradeoff import undominated
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Curve:
         engine = selection.engine.on(both)
         problem = both.within(others)
         strata = engine.family.data.strata
-        pool = first_rules(engine.family, Program(strata, objective, others))
+        pool = first_pool(engine.family, Program(strata, objective, others))
         least = engine.select(problem, pool)
         unlimited = classifier._by(least)
         unlimited.set_params(objective=objective, error_budget=problem.error_budget)
@@ -137,7 +137,7 @@ class Curve:
         for i in kept[undominated(values[kept], SIGNS[limited.sense] * rates[kept])].tolist():
             rate = float(rates[i])
             limits = (*others, limited.within(rate))
-            rule = engine.candidate(pool, i, problem.within(limits), limits)
+            rule = engine.selected(pool, i, problem.within(limits), limits)
             points.append((rate, float(values[i]), unlimited._by(rule)))
         bounds = (
             limit.bound

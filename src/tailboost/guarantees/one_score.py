@@ -237,8 +237,7 @@ class OneScore:
         """Return the rule of cuts, shape (m, 2)."""
         family = self.family
         cuts = cuts[:, : 1 + self.selecting.defers]  # without deferral both are one threshold
-        thresholds = family.decimals(family.edges[cuts])
-        return replace(self.selection, rule=thresholds, counts=family.counts(cuts))
+        return replace(self.selection, rule=family.kept(cuts), counts=family.counts(cuts))
 
 
 def _counted(fresh: Fresh, in_bin: Ints, rows: Ints, n_bins: int) -> Floats:

@@ -1,4 +1,4 @@
-"""A line of rules, along which a descent moves from one rule to a better one."""
+"""A line of candidates, along which a descent moves from one to a better one."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,14 +9,16 @@ from tailboost.core import Floats, Ints
 
 
 class Line(NamedTuple):
-    """T rules. From each to the next one few of the W × A confusion counts change."""
+    """T candidates. From each to the next one few of the W × A confusion counts change."""
 
     to: Callable[
         [int], Any
-    ]  # returns a rule by its number, as `reached` of the family returns it
-    here: int  # number of the rule that was reached
+    ]  # returns a candidate by its number, as `reached` of the family returns it
+    here: int  # number of the candidate that was reached
     rows: Ints | slice  # the w rows of the counts (W, A) that may change
-    changes: Floats | csr_array  # of these from the rule before to each rule, shape (T, w × A)
+    changes: (
+        Floats | csr_array
+    )  # of these from the one before to each candidate, shape (T, w × A)
 
 
 class RunningRates:

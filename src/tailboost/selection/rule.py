@@ -247,8 +247,9 @@ class Rule(StoredRule):
         action = f"label, or {HUMAN_REVIEW}," if self.defers else "label"
         words = f"the {action} of least expected cost by class and estimated group"
         if not self.inferred:
-            costs = np.asarray(self.action_costs)
-            words = self._by_group([self._words(each, action) for each in costs])
+            words = self._by_group(
+                [self._words(np.asarray(costs), action) for costs in self.action_costs]
+            )
         return f"P ∝ exp({terms} + offsets {offsets})\n{words}"
 
     def _words(self, costs: Floats, action: str) -> str:

@@ -32,10 +32,11 @@ from tailboost.selection.thresholds import ROUNDING, Thresholds
 from tailboost.selection.weights import ClassWeights
 
 Family = Thresholds | ClassWeights
-"""Rules on selection data, as the search chooses among them. A rule is an array.
+"""All rules of one form on selection data. A search chooses among these candidates, which are arrays.
 
-A family has the `best` rule for action costs, the `counts` of a rule, and for descents `moves`, of which each
-has a `line` of rules through the one that is `reached`.
+A candidate is the cuts of `Thresholds` or the action costs of `ClassWeights`. A family has the `best` one for
+action costs, the `counts` of one, and for descents `moves`, of which each has a `line` of candidates through
+the one that is `reached`.
 """
 
 #: The largest and the least excess of rates over their levels, by statement: the objective, then each limit.
@@ -135,21 +136,21 @@ class Problem:
 
 @dataclass
 class Pool:
-    """Rules of a family with their confusion counts on the selection data; no two have equal counts."""
+    """Candidates with their confusion counts on the selection data; no two have equal counts."""
 
     family: Family
-    rules: list[Array] = field(default_factory=list)
-    counts: list[Floats] = field(default_factory=list)  # of each rule, shape (W, A)
+    candidates: list[Array] = field(default_factory=list)
+    counts: list[Floats] = field(default_factory=list)  # of each candidate, shape (W, A)
 
-    def add(self, rule: Array) -> int:
-        """Return the number of a rule, or of an earlier one with the same counts."""
-        counts = self.family.counts(rule)
+    def add(self, candidate: Array) -> int:
+        """Return the number of a candidate, or of an earlier one with the same counts."""
+        counts = self.family.counts(candidate)
         for number, earlier in enumerate(self.counts):
             if np.array_equal(earlier, counts):
                 return number
-        self.rules.append(rule)
+        self.candidates.append(candidate)
         self.counts.append(counts)
-        return len(self.rules) - 1
+        return len(self.candidates) - 1
 
 
 # -- the program ---------------------------------------------------------------------------------------------
@@ -217,8 +218,8 @@ class Program(Derived):
         self.terms = [minimised, *limited]
 
         # The linear program.
-        level = self.level if objective.rate.is_ratio else 0.0
-        above_level = minimised.beyond(level)[minimised.mass > 0] / minimised.scale
+        above_level = minimised.beyond(self.level if objective.rate.is_ratio else 0.0)
+        above_level = above_level[minimised.mass > 0] / minimised.scale
         if not len(above_level):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
@@ -227,9 +228,8 @@ class Program(Derived):
         rows = [[(rate, -1.0, 0.0) for rate in above_level] if objective.worst else []]
         rows += map(Limit.inequalities, self.limits, limited)
         matrix, free, bound = zip(*chain(*rows), strict=True) if any(rows) else [()] * 3
-        cost = TIE_PRICE * self.errors if objective.worst else above_level[0]
-        self.cost = cost.ravel()
-        self.matrix = np.reshape(matrix, (len(bound), cost.size))
+        self.cost = np.ravel(TIE_PRICE * self.errors if objective.worst else above_level[0])
+        self.matrix = np.reshape(matrix, (len(bound), len(self.cost)))
         self.bound = np.array(bound)
         statements = np.arange(len(stated))
         self.statement_of_row = np.repeat(statements, [*map(len, rows)])
@@ -237,15 +237,15 @@ class Program(Derived):
         self.free = np.array(free)[:, None] * (self.statement_of_row[:, None] == statements)
 
         # The rates that rules are charged by.
-        levels: list[Floats] = []
-        parts = []
-        for each, terms in zip(stated, self.terms, strict=True):
-            sign = SIGNS[each.sense]
-            upper = (
-                sign * each.levels(terms.names) if isinstance(each, Limit) else 0.0 * terms.mass
-            )
-            levels.append(upper)
-            parts.append([sign * terms.top, terms.bottom])
+        levels = [0.0 * minimised.mass]
+        levels += [
+            SIGNS[limit.sense] * limit.levels(terms.names)
+            for limit, terms in zip(self.limits, limited, strict=True)
+        ]
+        parts = [
+            [SIGNS[each.sense] * terms.top, terms.bottom]
+            for each, terms in zip(stated, self.terms, strict=True)
+        ]
         self.levels = np.concatenate(levels)
         self.statement = np.repeat(statements, [*map(len, levels)])
         self.table = np.concatenate(parts, axis=1).transpose(2, 3, 0, 1).copy()
@@ -361,10 +361,10 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
 
 
 @one_blas_thread()
-def first_rules(family: Family, program: Program) -> Pool:
-    """Return the first rules for an objective, for any limits.
+def first_pool(family: Family, program: Program) -> Pool:
+    """Return the first candidates for an objective, for any limits.
 
-    These are rules of least expected cost and constants. For a largest rate there are also the best rules for
+    These are those of least expected cost and constants. For a largest rate there are also the best ones for
     the subgroup weights of Hedge, which gives more weight to subgroups with larger rates. The overall error
     is a fixed share of the action costs, for each share of `ERROR_SHARES`.
     """
@@ -387,8 +387,9 @@ def first_rules(family: Family, program: Program) -> Pool:
         for hedge_round in range(HEDGE_ROUNDS):
             duals[of_objective] = softmax(losses)
             weighted = program.action_costs(duals) - plain
-            rule = family.best((1.0 - share) * weighted + share * error_costs)
-            counts = pool.counts[pool.add(rule)] if hedge_round % 2 else family.counts(rule)
+            best = family.best((1.0 - share) * weighted + share * error_costs)
+            # Those of neighbouring rounds are alike: the pool has every other one.
+            counts = pool.counts[pool.add(best)] if hedge_round % 2 else family.counts(best)
             losses += program.matrix[of_objective] @ counts.ravel()
     return pool
 
@@ -401,20 +402,20 @@ def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
     """
     caps = [limit for limit in program.limits if "deferral" in limit.rate.needs]
     of_error = Program(program.strata, OVERALL_ERROR, caps)
-    select(pool, of_error)  # adds the most accurate rules
+    select(pool, of_error)  # adds the most accurate candidates
     errors = [
         np.vdot(counts, of_error.errors) for counts in pool.counts if of_error.keeps(counts)
     ]
-    least = float(min(errors, default=1.0))
-    return replace(program, limits=[*program.limits, error() <= min(1.0, least + error_budget)])
+    most = min(1.0, min(errors, default=1.0) + error_budget)
+    return replace(program, limits=[*program.limits, error() <= float(most)])
 
 
 @one_blas_thread()
 def select(pool: Pool, program: Program) -> int:
-    """Return the number of the best rule within limits; rules that may help are added.
+    """Return the number of the best candidate within limits, after a search that adds others to the pool.
 
-    The rule of least expected cost is selected without a search if it keeps all limits, and for a largest
-    rate the best first rule within limits on the overall error.
+    That of least expected cost is selected without a search if it keeps all limits, and for a largest rate
+    the best first one within limits on the overall error.
     """
     objective = program.objective
     is_best = True
@@ -433,18 +434,18 @@ def select(pool: Pool, program: Program) -> int:
         return number
     grow(pool, program)
     for start in np.argsort(program.charged(pool.counts), kind="stable")[:STARTS].tolist():
-        pool.add(descended(pool.family, program, pool.rules[start], pool.counts[start]))
+        pool.add(descended(pool.family, program, pool.candidates[start], pool.counts[start]))
     return program.best(pool.counts)
 
 
-def descended(family: Family, program: Program, rule: Array, counts: Floats) -> Array:
-    """Return the rule after moves to the best rule on each line in turn, from one with its counts.
+def descended(family: Family, program: Program, candidate: Array, counts: Floats) -> Array:
+    """Return the candidate after moves to the best one on each line in turn, from one with its counts.
 
     Along a line few counts change, and by group few rates. These alone are charged anew: their numerators and
     denominators are running sums of the changes.
     """
     moves: Any = family.moves(compares=any(limit.compares for limit in program.limits))
-    reached: Any = family.reached(rule)
+    reached: Any = family.reached(candidate)
     sums = np.tensordot(counts, program.table)  # (2, R)
     least = np.inf
     n_kept = 0  # lines since the last move
@@ -471,10 +472,10 @@ def descended(family: Family, program: Program, rule: Array, counts: Floats) -> 
 
 
 def grow(pool: Pool, program: Program) -> Mixture:
-    """Add rules until the best answer to the shadow prices is among them; return their best mixture."""
+    """Add candidates until the best answer to the shadow prices is among them; return their best mixture."""
     for _ in range(ROUNDS):
         mixture = solve(pool.counts, program)
-        n_before = len(pool.rules)
+        n_before = len(pool.candidates)
         best = pool.family.best(mixture.program.action_costs(mixture.duals))
         if pool.add(best) < n_before:
             break

@@ -36,7 +36,7 @@ from tailboost.selection.search import (
     Problem,
     Program,
     contradiction,
-    first_rules,
+    first_pool,
     select,
     solve,
     within_budget,
@@ -242,7 +242,7 @@ class Engine:
             If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
         """
         program = Program(self.family.data.strata, problem.objective, problem.limits)
-        pool = pool or first_rules(self.family, program)
+        pool = pool or first_pool(self.family, program)
         if problem.error_budget is not None:
             program = within_budget(pool, program, problem.error_budget)
         number = select(pool, program)
@@ -250,16 +250,14 @@ class Engine:
             mixture = solve(pool.counts, program)
             if not mixture.feasible:
                 raise contradiction(mixture, self.words)
-        return self.candidate(pool, number, problem, program.limits)
+        return self.selected(pool, number, problem, program.limits)
 
-    def candidate(
+    def selected(
         self, pool: Pool, number: int, problem: Problem, limits: Sequence[Limit]
     ) -> Selection:
-        """Return a rule of a pool as the selection for a problem."""
-        family, rule = self.family, pool.rules[number]
-        if isinstance(family, Thresholds):
-            rule = family.decimals(family.edges[rule])
-        return Selection(self, problem, limits, rule, pool.counts[number])
+        """Return a candidate of a pool as the selection for a problem: of cuts their thresholds."""
+        kept = self.family.kept(pool.candidates[number])
+        return Selection(self, problem, limits, kept, pool.counts[number])
 
 
 @frozen_object

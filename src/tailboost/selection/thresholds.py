@@ -55,8 +55,8 @@ class Places(NamedTuple):
 class Thresholds:
     """All rules by thresholds on a score, on the selection data.
 
-    A rule is an array of cuts, shape (m, A − 1). A row gets the second label if its rising score is at least
-    the edge of the last cut of its place, the first label below the first cut, and is deferred between.
+    A candidate is an array of cuts, shape (m, A − 1). A row gets the second label if its rising score is at
+    least the edge of the last cut of its place, the first label below the first cut, and is deferred between.
 
     Parameters
     ----------
@@ -120,10 +120,10 @@ class Thresholds:
         in_bin = np.searchsorted(self.edges[1:], scores, side="right")
 
         # The weights are the same for each action, so without costs one action is enough.
-        actions = range(1 if data.costs is None else strata.n_actions)
-        sums = [data.sums(in_bin, n_bins, action) for action in actions]  # (V, W) each
+        n_summed = 1 if data.costs is None else strata.n_actions
+        sums = [data.sums(in_bin, n_bins, action) for action in range(n_summed)]  # (V, W) each
         passed = [np.pad(of_bins.cumsum(axis=0), ((1, 0), (0, 0))) for of_bins in sums]
-        self.passed = passed * (strata.n_actions // len(passed))
+        self.passed = passed if n_summed > 1 else passed * strata.n_actions
         counted = sums[FIRST][:, : len(strata.mass)].T  # (S, V), whatever the action
 
         # The search adds up expected rows, which are smooth, and tests rows of which half are counted.
@@ -191,11 +191,12 @@ class Thresholds:
     # -- the family of the search ------------------------------------------------------------------------
 
     def best(self, costs: Floats) -> Ints:
-        """Return the rule of least expected cost, for the costs of actions (S, A)."""
+        """Return the cuts of least expected cost, for the costs of actions (S, A)."""
         best = []
         # Below the high cut a row is deferred instead of the second label, and below the low cut it gets the
-        # first label instead: at these prices. Without deferral the last action is the second label.
-        prices = np.diff(costs[:, [SECOND, -1, FIRST]]).T
+        # first label instead. Without deferral the second label is between.
+        between = costs[:, -1]
+        prices = np.stack([between - costs[:, SECOND], costs[:, FIRST] - between])
         for number, cuts in enumerate(self.cuts):
             # The prices of all rows below each cut, (T,).
             high, low = prices[:, self.place == number] @ self.below[number]
@@ -206,7 +207,7 @@ class Thresholds:
         return np.array(best)[:, : costs.shape[1] - 1]
 
     def counts(self, cuts: Array, some: Ints | slice = slice(None)) -> Floats:
-        """Return the confusion counts of rules (…, m, A − 1), or some of their W rows, shape (…, W, A)."""
+        """Return the confusion counts of cuts (…, m, A − 1), or some of their W rows, shape (…, W, A)."""
         first, second, *deferred = self.passed
         rows = np.arange(first.shape[1])[some]
         place = self.place[rows % len(self.place)]
@@ -232,36 +233,36 @@ class Thresholds:
         ]
         return [*together, *([side] for side in sides)]
 
-    def reached(self, rule: Ints) -> tuple[Ints]:
-        """Return what a descent keeps of a rule: the rule."""
-        return (rule,)
+    def reached(self, cuts: Ints) -> tuple[Ints]:
+        """Return what a descent keeps of cuts: the cuts."""
+        return (cuts,)
 
     def line(self, reached: tuple[Ints], move: list[Side]) -> Line:
-        """Return the rules with other cuts on a line.
+        """Return other cuts on a line.
 
         One cut takes all cuts of its place, two together those at some distances from them. The first cut is
         at most the last one.
         """
-        (rule,) = reached
+        (own,) = reached
         taken = []
         for place, side in move:
             cuts = self.cuts[place]
             if len(move) > 1:
-                near = np.searchsorted(cuts, rule[place, side]) + DISTANCES
+                near = np.searchsorted(cuts, own[place, side]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
             taken.append(cuts)
-        rules = np.tile(rule, (*map(len, taken), 1, 1))
+        moved = np.tile(own, (*map(len, taken), 1, 1))
         for (place, side), cuts in zip(move, np.ix_(*taken), strict=True):
-            rules[..., place, side] = cuts
-        rules = rules[np.all(rules[..., 0] <= rules[..., -1], axis=-1)]
-        here = np.all(rules == rule, axis=(1, 2)).argmax()
+            moved[..., place, side] = cuts
+        moved = moved[np.all(moved[..., 0] <= moved[..., -1], axis=-1)]
+        here = np.all(moved == own, axis=(1, 2)).argmax()
 
         # Only rows of the moved places get other answers.
         of_places = np.isin(self.place, [place for place, _ in move])
         rows = np.flatnonzero(np.resize(of_places, self.passed[FIRST].shape[1]))
-        counts = self.counts(rules, rows).reshape(len(rules), -1)
+        counts = self.counts(moved, rows).reshape(len(moved), -1)
         changes = np.diff(counts, axis=0, prepend=0.0)
-        return Line(lambda number: (rules[number],), here, rows, changes)
+        return Line(lambda number: (moved[number],), here, rows, changes)
 
     # -- written thresholds ------------------------------------------------------------------------------
 
@@ -286,6 +287,10 @@ class Thresholds:
             decimals[number, inside] = self.rising(decimals_between(*pairs))
         return decimals
 
+    def kept(self, cuts: Array) -> Floats:
+        """Return the thresholds of cuts as decimals, shape (m, A − 1)."""
+        return self.decimals(self.edges[cuts])
+
     def costs(self, thresholds: Floats) -> Floats:
         """Return thresholds on the log-odds as costs of actions by place and class, shape (m, 2, A)."""
         at = np.stack([expit(thresholds), -expit(-thresholds)], axis=1)
@@ -294,8 +299,8 @@ class Thresholds:
     def bins(self, scores: Floats, place: Ints) -> Ints:
         """Return the bin of each score, shape (n,), on the sides of the edges as they are written."""
         bins = np.zeros(len(scores), least_type(len(self.edges)))
-        inner = self.edges[1:-1]
-        for number, edges in enumerate(self.decimals(np.tile(inner, (self.n_places, 1)))):
+        inner = np.tile(self.edges[1:-1], (self.n_places, 1))
+        for number, edges in enumerate(self.decimals(inner)):
             here = place == number
             bins[here] = np.searchsorted(edges, scores[here], side="right")
         return bins

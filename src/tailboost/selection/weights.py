@@ -57,9 +57,9 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
 
 
 class Answered(NamedTuple):
-    """A rule on the way of a descent, with its answers to the selection data."""
+    """Action costs on the way of a descent, with their answers to the selection data."""
 
-    rule: Floats  # shape (S, A)
+    candidate: Floats  # shape (S, A)
     costs: list[Floats]  # expected costs of each action, shape (n,) each
     actions: Ints  # shape (n,): the action of least expected cost
     least: Floats  # shape (n,): this cost
@@ -67,7 +67,7 @@ class Answered(NamedTuple):
 
 @dataclass(eq=False)
 class ClassWeights:
-    """All rules of least expected cost on the selection data; a rule is costs of actions, shape (S, A).
+    """All rules of least expected cost on the selection data. A candidate is costs of actions, shape (S, A).
 
     The expectation is over p(s | x) = p(y | x) p(combination | x, y): class models, and frequencies or a
     model of groups.
@@ -110,14 +110,14 @@ class ClassWeights:
     # -- the family of the search ------------------------------------------------------------------------
 
     def best(self, costs: Floats) -> Floats:
-        """Return the rule of least expected cost: scaled to at most 1, and centred so that most are 0."""
+        """Return costs of actions as a candidate: scaled to at most 1, and centred so that most are 0."""
         # The middle cost is often that of most actions.
         centred = costs - np.sort(costs, axis=1)[:, [costs.shape[1] // 2]]
         return centred / max(np.abs(centred).max(), 1e-300)
 
-    def counts(self, rule: Array) -> Floats:
-        """Return the confusion counts of a rule, shape (W, A)."""
-        return self.data.counts(expected_costs(self.probabilities, rule).argmin(axis=0))
+    def counts(self, candidate: Array) -> Floats:
+        """Return the confusion counts of a candidate, shape (W, A)."""
+        return self.data.counts(expected_costs(self.probabilities, candidate).argmin(axis=0))
 
     def moves(self, *, compares: bool) -> list[tuple[int, Floats, Floats]]:
         """Return the moves of a descent: an action, the strata in which its cost moves, and its growth.
@@ -135,13 +135,13 @@ class ClassWeights:
         actions = range(self.data.strata.n_actions == 2, self.data.strata.n_actions)
         return [(action, *strata) for strata, action in product(moved, actions)]
 
-    def reached(self, rule: Floats) -> Answered:
-        """Return a rule as the first one of a descent."""
-        costs = expected_costs(self.probabilities, rule)
-        return Answered(rule, list(costs), costs.argmin(axis=0), costs.min(axis=0))
+    def reached(self, candidate: Floats) -> Answered:
+        """Return a candidate as the first one of a descent."""
+        costs = expected_costs(self.probabilities, candidate)
+        return Answered(candidate, list(costs), costs.argmin(axis=0), costs.min(axis=0))
 
     def line(self, reached: Answered, move: tuple[int, Floats, Floats]) -> Line:
-        """Return the rules with other costs of one action in some strata.
+        """Return the candidates with other costs of one action in some strata.
 
         A row changes its action once as the cost grows: from this action to the best other one.
         """
@@ -160,19 +160,19 @@ class ClassWeights:
         leaves_at = np.where(reached.actions == action, np.inf, -np.inf)
         np.divide(other_cost - cost, growth, out=leaves_at, where=growth > 0)
         leaves_at[own] = leaves_at[own].clip(FIRST_CHANGE)
-        # The raises of the rules: 0, and one between each two neighbours among some of these.
+        # The raises of the candidates: 0, and one between each two neighbours among some of these.
         ends = np.unique(leaves_at[np.isfinite(leaves_at)])
         ends = ends[:: len(ends) // MOST + 1]
         middles = (ends[1:] + ends[:-1]) / 2.0
         raises = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
         def to(number: int) -> Answered:
-            rule = reached.rule.copy()
-            rule[:, action] += raises[number] * in_strata
+            candidate = reached.candidate.copy()
+            candidate[:, action] += raises[number] * in_strata
             costs = list(reached.costs)
             costs[action] = cost + raises[number] * growth
             answers = np.where(leaves_at > raises[number], action, other)
-            return Answered(rule, costs, answers, np.minimum(costs[action], other_cost))
+            return Answered(candidate, costs, answers, np.minimum(costs[action], other_cost))
 
         here = int(np.searchsorted(raises, 0.0))
         return Line(to, here, slice(None), self._changes(leaves_at, raises, action, other))
@@ -203,9 +203,13 @@ class ClassWeights:
             (amounts.ravel(), entries.ravel(), ends), shape=(len(raises), n_entries)
         )
 
-    def costs(self, rule: Floats) -> Floats:
-        """Return a rule as costs of actions by read or estimated group and class, shape (groups, K, A)."""
-        costs = rule.reshape(*self.shares.shape, -1)
+    def kept(self, candidate: Floats) -> Floats:
+        """Return the candidate, of which a selection keeps all."""
+        return candidate
+
+    def costs(self, candidate: Floats) -> Floats:
+        """Return a candidate as costs by read or estimated group, class and action, shape (groups, K, A)."""
+        costs = candidate.reshape(*self.shares.shape, -1)
         if self.models:
             return costs.transpose(1, 0, 2)
         of_place = np.eye(self.places.max() + 1)[self.places]
