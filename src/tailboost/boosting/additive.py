@@ -252,7 +252,8 @@ class AdditiveClassifier(RowBoosting):
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        largest = self._scores(X).argmax(axis=1)  # which refuses an unfitted model
+        return self.classes_[largest]
 
     def staged_predict(self, X: Table) -> Iterator[Array]:
         """Yield `predict` after 1, 2, … hypotheses."""

@@ -288,7 +288,8 @@ class ThresholdRule(StoredRule):
 
         These are rows without score, with a score outside the range of `kind`, or of an unknown group. A
         group of NULL is the group 'missing' if the rule has one. A score of NULL is the score ``missing`` if
-        the rule has one.
+        the rule has one; NaN is no NULL, and is refused. `predict` rounds integers above 2⁵³ and decimals of
+        many digits to floats, and a database compares them exactly: cast such columns to DOUBLE PRECISION.
 
         Parameters
         ----------
