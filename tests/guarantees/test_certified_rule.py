@@ -16,11 +16,9 @@ from tailboost.exceptions import InfeasibleLimitsError, NotCertifiedError
 LIMITS = {
     "misses": ["miss(1, by=sex) <= .4"],
     "both errors": ["miss(1, by=sex) <= .4", "false_alarm(1, by=sex) <= .4"],
-    "gap": ["gap(miss(1, by=sex)) <= .15"],
-    "ratio": ["ratio(selected(1, by=sex)) >= .6"],
-    "precision": ["precision(1, by=sex) >= .5"],
-    "review": ["miss(1, by=sex) <= .35", "deferred <= .3"],
-}
+    "gap": ["gap(miss(1, by=sex)) <= .15"], "ratio": ["ratio(selected(1, by=sex)) >= .6"],
+    "precision": ["precision(1, by=sex) >= .5"], "review": ["miss(1, by=sex) <= .35", "deferred <= .3"],
+}  # fmt: skip
 FORMS = ("model", "two models", "score", "tree")
 HOWS = ({}, {"infer_groups": True}, {"by_group": True})
 

@@ -74,6 +74,16 @@ def test_rows_are_counted_against_a_bound_that_no_row_can_break(limit, n, rule):
     assert "no rows" not in str(monitor)
 
 
+def test_a_gap_without_pairs_of_rows_is_not_called_tested(rule):
+    (X, y, groups), (A, a, of_a) = rows(40, 5), rows(600, 6)
+    proof = tb.certify(rule, A, a, groups=of_a, limits=["gap(error(by=sex)) <= 50%"])
+    monitor = tb.Monitor(rule, proof)
+    for part in ((groups.sex == "f").to_numpy(), (groups.sex == "m").to_numpy()):
+        assert "no rows" in str(monitor)
+        monitor = monitor.add(X[part], y[part], groups=groups[part])
+    assert re.search("no pairs of rows +error by sex: gap", str(monitor))
+
+
 def test_recheck_is_a_monitor_with_one_batch(rule):
     once = rule.certificate_.recheck(**batch(500, 5))
     added = tb.Monitor(rule).add(**batch(500, 5))

@@ -261,12 +261,10 @@ def certify(kind, rule, X, y):
 
 
 FIRST = {
-    "selection": (by_selection, list(KINDS)),
-    "reweight": (by_reweight, RESELECTED),
-    "predicted": (by_predicted, RESELECTED),
-    "attempt": (by_attempt, SELECTED),
+    "selection": (by_selection, list(KINDS)), "reweight": (by_reweight, RESELECTED),
+    "predicted": (by_predicted, RESELECTED), "attempt": (by_attempt, SELECTED),
     "certified": (by_certified, SELECTED),
-}
+}  # fmt: skip
 SECOND = {"certify": certify, "calibrate": calibrate}
 
 

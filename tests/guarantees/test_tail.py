@@ -124,14 +124,13 @@ def test_bounds_are_above_the_rows_and_rise_with_losses_fraction_and_confidence(
 #: Values, their probabilities, rows, α and the divergence.
 POPULATIONS = {
     "few values": ([0.0, 0.2, 0.6, 1.0], [0.7, 0.15, 0.1, 0.05], 300, 0.1, 0.05),
-    "all equal": ([0.3], [1.0], 200, 0.1, 0.05),
-    "two values": ([0.0, 1.0], [0.96, 0.04], 400, 0.3, 0.1),
+    "all equal": ([0.3], [1.0], 200, 0.1, 0.05), "two values": ([0.0, 1.0], [0.96, 0.04], 400, 0.3, 0.1),
     "two inner values": ([0.1, 0.9], [0.9, 0.1], 150, 0.1, 0.5),
     "heavy tail": (np.linspace(0, 1, 41) ** 3, 0.5 ** (np.arange(41) / 4), 400, 0.02, 1.0),
     "60 rows": (np.linspace(0, 1, 21), np.linspace(1, 0.05, 21), 60, 0.2, 0.02),
     "the mean": ([0.0, 0.5, 1.0], [0.5, 0.45, 0.05], 250, 1.0, 0.005),
     "rare and large": ([0.0, 0.05, 1.0], [0.5, 0.49, 0.01], 300, 0.05, 0.2),
-}
+}  # fmt: skip
 
 
 def false_bounds(name, draws):

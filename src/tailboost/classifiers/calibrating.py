@@ -201,7 +201,7 @@ def calibrate(
         result = Refused(result.rule, level, FELL)
     if isinstance(result, Refused):
         # Rows that all certify have chosen the rule, too, so they do not bound its rates.
-        rows_chose = not is_selected and len(parts.certifying) == len(given)
+        rows_chose = not is_selected and parts.certifying is given
         bounds = joint_bounds(stated, fresh, None if rows_chose else result.level)
         limited = [bound for bound in bounds if bound.target is not None]
         certificate = certificate_of(fresh, limited, confidence)

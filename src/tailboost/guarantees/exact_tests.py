@@ -332,7 +332,7 @@ def n_answers_for_ranks(limits: Sequence[Limit], classes: Labels) -> int:
     for limit in limits:
         overall = replace(limit, rate=replace(limit.rate, by=None), bound=0.5)
         tests = LimitTests.of(overall, strata, Places(strata.place(None)))
-        if limit.compares or tests is None or not tests.has_ranks:
+        if tests is None or not tests.has_ranks:
             return 0
         answers.add(tests.shares[0].answer)
     return len(answers)

@@ -64,8 +64,8 @@ def may_read_numbers(stated: Sequence[Statistic], fresh: Fresh) -> bool:
     for each in stated:
         rate = each.rate.loss or each.rate
         _, among = rate.numerator_and_denominator(strata)
-        division = None if rate.kind == "representation" else rate.by
-        kinds.add((tuple(among.max(axis=1) > 0), division))
+        is_across = rate.kind == "representation"
+        kinds.add((tuple(among.max(axis=1) > 0), None if is_across else rate.by))
     counted_by_class, divisions = zip(*kinds, strict=True)
     if fresh.votes.clusters is not None:  # only an undivided kind, alone, shares no cluster
         return divisions == (None,)

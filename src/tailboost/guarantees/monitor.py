@@ -151,7 +151,8 @@ class MonitoredBatch:
 class Monitor:
     """Evidence against the bounds of a certified rule, updated with each batch of later rows.
 
-    Bets test each bound, and their wealth grows if rows break it (`Wealth`). If all m bounds are true, the
+    Bets test each bound, and their wealth grows if rows break it (`Wealth`). Those against a gap or ratio
+    pair rows of two subgroups: a batch tests nothing without rows of both. If all m bounds are true, the
     probability that any wealth ever reaches m/(1 − confidence), after any number of batches, is at most
     1 − confidence. Rows, or clusters, must be independent draws. The order of rows within a batch has no
     effect.
@@ -467,6 +468,8 @@ class Monitor:
             n_newest, newest = self.batches[-1].errors[j] if self.batches else (0, None)
             evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
             result = "not contradicted" if bets.n else "no rows"
+            if bets.n and not all(each.batches for each in bets.wealths):
+                result = "no pairs of rows"
             if evidence >= self.threshold:
                 result = "contradicted"
             rows.append(

@@ -138,7 +138,7 @@ def rows_needed(
     labels = {limit.rate.label for limit in stated}
     if None not in labels:  # ranks may divide the level among answers, and then among places
         classes = np.array([*labels, "another"][: max(2, len(labels))], object)
-        level /= max(1, n_answers_for_ranks(stated, classes))
+        level /= n_answers_for_ranks(stated, classes) or 1
     rows_by_limit = []
     totals = []
     for limit, rate, share in zip(stated, rates, shares_by_limit, strict=True):
@@ -211,14 +211,14 @@ def rows_of_table(expected: Expected, level: float, power: float) -> int:
     if limit.compares:
         # Deviations for one row of the table; on n rows these are 1/√n of them.
         of_row = limit.deviations(rates * (1.0 - rates) / shares)
-        parts = of_row[is_tested] * (ndtri(power) - ndtri(level)) / rooms[is_tested]
-        size = 1.0 + parts.max() ** 2
+        margin = ndtri(power) - ndtri(level)
+        size = 1.0 + (margin * of_row / rooms)[is_tested].max() ** 2
         passes = 0.0
         while passes < power:
             size = np.ceil(size * GROWTH)
             n = np.floor(shares * size + 1e-9).astype(np.intp)
             draws = np.random.default_rng(0).binomial(n, rates, (DRAWS, len(n)))
-            counts = np.stack([draws, np.broadcast_to(n, draws.shape)], axis=2).tolist()
+            counts = np.stack(np.broadcast_arrays(draws, n), axis=2).tolist()
             passed = [all_pairs_pass(each, limit.factor_and_gap, level) for each in counts]
             passes = sum(passed) / DRAWS
         return int(size)

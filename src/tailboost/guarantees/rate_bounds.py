@@ -181,7 +181,7 @@ def joint_bounds(
         for side in each.sides
         if len(sample.rows) or each.rate.is_ratio or not reads_numbers
     }
-    level_of_each = None if level is None else level / max(1, len(on_means))
+    level_of_each = None if level is None else level / (len(on_means) or 1)
     return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
 
 
