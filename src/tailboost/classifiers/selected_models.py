@@ -373,6 +373,9 @@ class TunedClassifier(AnsweringClassifier):
     ) -> Self:
         """Return a classifier with the same models and another selected rule; nothing is trained.
 
+        With ``infer_groups`` alone a model of other groups than before is: on the probabilities of the
+        models, because the features are not kept.
+
         Parameters
         ----------
         X, y : optional

@@ -109,6 +109,7 @@ def family_of(
             weights = weights.with_groups(table)
         if weights.models or many_classes:
             return weights
+    # Of two labels, without a better estimate of groups.
     column = models.score_column or LOG_ODDS
     sign = 2.0 * column.positive_ - 1.0  # −1.0 of a score for the first label
     chance = np.exp(table.pooled[:, 1])
@@ -211,6 +212,8 @@ class Engine:
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
+
+        If it estimates groups of other columns, models of these are fitted on the probabilities of `models`.
 
         Raises
         ------

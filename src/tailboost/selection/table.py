@@ -104,7 +104,7 @@ def counted_rate(
     n = rows * (largest + TINY) / (variance + TINY)
     arms = np.array(clopper_pearson_interval(share, n)) - share
     if rate.by is None and rate.kind in ("error", "cost"):
-        spread *= 0.0
+        spread *= 0.0  # NaN stays
     arms = np.hypot(arms, NORMAL_975 * spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
     shown = known & (rows >= ROWS_OF_INTERVAL) & ("costs" not in rate.needs)

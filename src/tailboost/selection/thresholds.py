@@ -160,6 +160,7 @@ class Thresholds:
             fitted *= of_places / fitted.sum(axis=0)
         chances = fitted[1] / of_places
         p = chances[self.place]
+        # The strata of a label follow those of the other one: half a turn exchanges the labels.
         of_both = counted + np.roll(counted, len(strata.combinations), axis=0)
         expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
         expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
