@@ -198,13 +198,13 @@ class AverageBoostClassifier(HedgeClassifier, RowBoosting):
 
 
 class Solved(NamedTuple):
-    """The base measure, all losses so far, shape (t, m), and the solution of the program over them."""
+    """The base measure, all losses so far, shape (t, m), and the last solution of the program over them."""
 
     p: Floats
     losses: Any
     w: Floats
-    mixture: Floats
-    value: float = -math.inf  # least ⟨w, ℓ⟩ of the losses so far
+    mixture: Floats | None = None
+    value: float = math.inf  # least ⟨w, ℓ⟩ of these losses
 
 
 @frozen_value
@@ -221,7 +221,7 @@ class LP(Player[Solved]):
 
     def start(self, p: Floats) -> Solved:
         """Return the state without losses, in which w is p."""
-        return Solved(p, np.empty((0, len(p)), bool), p, np.empty(0))
+        return Solved(p, np.empty((0, len(p)), bool), p)
 
     def weights(self, state: Solved) -> Floats:
         """Return the w of the newest solution."""
@@ -231,11 +231,9 @@ class LP(Player[Solved]):
         """Return the state with the newest losses and a new solution."""
         past = np.vstack([state.losses, losses])
         p = state.p
-        start = None
-        if len(past) > 1:
-            start = np.append(state.mixture, 0.0)
-            if self.beta is None and state.w @ losses >= state.value:  # w stays optimal
-                return state._replace(losses=past, mixture=start)
+        start = state.mixture
+        if self.beta is None and state.w @ losses >= state.value:  # w stays optimal
+            return state._replace(losses=past)
         solution: Any
         if self.beta is None:
             solution = minimize_cvar_mixture(past, self.alpha, p, start=start)
