@@ -21,6 +21,7 @@ from tailboost.boosting.game import Hypothesis, Player, Units
 from tailboost.core import (
     Array,
     Column,
+    Constraints,
     Floats,
     Ints,
     Mask,
@@ -147,7 +148,7 @@ class Boosting(Classifier):
     player_: Any
     _takes_regressors = False
     _default_learner: Any = HistTreeClassifier()
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         # One with the default final_estimator has predict only after its fit.
         "estimator": [HasMethods(["fit", "predict"]), StackingClassifier, str, None],
         "alpha": [TO_ONE],

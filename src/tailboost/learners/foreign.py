@@ -117,14 +117,13 @@ class SklearnSession(ForeignSession):
 
     def fit(self, weight: Floats, seed: int) -> Any:
         """Return a clone fitted by weight, or on a resample if the learner has no weights."""
-        return next(self._grown(weight, seed, None))
+        return next(self.stages(weight, seed, grows=False))
 
-    def stages(self, weight: Floats, seed: int) -> Iterator[Any]:
-        """Return a clone after each stage of its growth; of a learner that cannot grow there is one."""
-        return self._grown(weight, seed, growth_parameter(self.learner))
+    def stages(self, weight: Floats, seed: int, *, grows: bool = True) -> Iterator[Any]:
+        """Yield a clone after each stage of its growth, see `grow`; rows of one class give a constant.
 
-    def _grown(self, weight: Floats, seed: int, parameter: str | None) -> Iterator[Any]:
-        """Yield a clone after each stage of its growth, see `grow`; rows of one class give a constant."""
+        Of a learner that cannot grow, or if it shall not, there is one stage.
+        """
         weighted_classes = np.unique(self.y[weight > 0])
         if len(weighted_classes) == 1:
             yield constant(int(weighted_classes[0]), self.n_classes)
@@ -145,6 +144,7 @@ class SklearnSession(ForeignSession):
         present_classes, y = np.unique(y, return_inverse=True)
         model = of_present(self.learner, present_classes, self.n_classes)
         set_seeds(model, seed)
+        parameter = growth_parameter(self.learner) if grows else None
         for fitted in grow(model, X, y, params, parameter):
             if len(present_classes) == self.n_classes:
                 yield fitted

@@ -309,10 +309,6 @@ class _XGBoostTrees(TableClassifier):
         "random_state": ["random_state"],
     }
 
-    @abstractmethod
-    def _booster_params(self, n_classes: int) -> dict[str, Any]:
-        """Return XGBoost's parameters of this learner."""
-
 
 @parameters
 class HistTreeClassifier(_XGBoostTrees):
@@ -437,6 +433,7 @@ class HistBoostClassifier(_XGBoostTrees):
     _fitted = BoostedTrees
 
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
+        """Return XGBoost's parameters for trees that lower the log loss."""
         params = {"objective": "binary:logistic", "eta": self.learning_rate}
         if n_classes > 2:
             params |= {"objective": "multi:softprob", "num_class": n_classes}

@@ -43,7 +43,7 @@ def predict_in_blocks(predict: Callable[[Any], Array], table: Table, n_threads: 
     Python threads wait without spinning, so busy cores slow a prediction down less than OpenMP threads do.
     """
     n_rows = table.shape[0]
-    if n_threads <= 1 or not n_rows:
+    if n_threads == 1:  # as of any small table
         return predict(table)
     blocks = [table[rows] for rows in gen_even_slices(n_rows, min(n_threads, n_rows))]
     with ThreadPoolExecutor(n_threads) as pool:

@@ -218,8 +218,7 @@ class Training:
         self.seed = seed
         self.steps_taken = 0
         self.draws = np.random.default_rng(seed)
-        cumulative = weight[session.order].cumsum()
-        self.cumulative = cumulative / cumulative[-1]
+        self.weight = weight
         self.net = session.architecture.build(seed).to(session.X.device)
         self.optimizer = session.learner._make_optimizer(self.net.parameters())
         if start is not None:
@@ -229,8 +228,10 @@ class Training:
 
     def draw(self, n_steps: int) -> Ints:
         """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
-        uniform = self.draws.random((n_steps, self.session.learner.batch_size))
-        return self.session.order[np.searchsorted(self.cumulative, uniform, side="right")]
+        order = self.session.order
+        weight = self.weight[order]
+        shape = n_steps, self.session.learner.batch_size
+        return self.draws.choice(order, shape, p=weight / weight.sum())
 
     def advance(self, n_steps: int, milestones: tuple[int, ...] = ()) -> None:
         """Train for ``n_steps`` more steps; warn if the loss is no longer finite.
