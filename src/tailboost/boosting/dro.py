@@ -192,19 +192,19 @@ def profile_likelihood(
     used = weight > 0
     margins = np.array([f * sign for f in clf.staged_decision_function(X)])[:, used]
     slope = np.exp(margins[-1].min() - margins[-1])
-    conditions = (slope * np.diff(margins, axis=0, prepend=0.0)).T
+    conditions = slope * np.diff(margins, axis=0, prepend=0.0)
     p = weight[used] / weight.sum()
 
-    n, T = conditions.shape
+    T, n = conditions.shape
     feasible = linprog(
-        np.zeros(n), A_eq=[*conditions.T, np.ones(n)], b_eq=np.append(np.zeros(T), 1.0)
+        np.zeros(n), A_eq=[*conditions, np.ones(n)], b_eq=np.append(np.zeros(T), 1.0)
     )
     if feasible.status == 2:
         return np.inf
 
     def dual(v: Any) -> tuple[float, Any]:  # its least value is −R_n
-        q, log_sum = tilted(p, conditions @ v)
-        return log_sum, q @ conditions
+        q, log_sum = tilted(p, v @ conditions)
+        return log_sum, conditions @ q
 
     found = minimize(dual, np.zeros(T), jac=True, method="BFGS", options={"gtol": 1e-10})
     return max(0.0, -float(found.fun))

@@ -249,7 +249,7 @@ class MixtureClassifier(Boosting):
         ]
         draws = np.array(hashes) / 2.0**32
         passed = (draws[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
-        return self.classes_[passed.clip(max=len(self.classes_) - 1)]
+        return self.classes_[passed]
 
     def predict_proba(self, X: Table) -> Floats:
         """Return an estimate of P(y | x), of which `predict` is the most probable label, shape (n, K).

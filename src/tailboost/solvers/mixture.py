@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 
 from tailboost.core import Array, Floats, Ints, Mask, finite, frozen_value, one_blas_thread
 from tailboost.core.ranges import POSITIVE, check_alpha, check_number
-from tailboost.solvers.newton import Entropic, NewtonResult, Quadratic, divergence, newton
+from tailboost.solvers.newton import Entropic, NewtonResult, Quadratic, newton
 from tailboost.solvers.tail import (
     DUALITY_GAP,
     as_losses,
@@ -372,7 +372,7 @@ def entropic_weights(
         solution = newton(game.losses, best_weights, lam, REGULARISED_GAP)
         lam = solution.lam
     mixture, w = game.expand(lam, solution.best.w)
-    penalty = divergence(solution.best.w / game.p - 1.0, game.p) / beta
+    penalty = game.scale * solution.best.penalty
     value = 1.0 - float(expectations(game.full, w).min()) + penalty
     combined = combine(game.losses, lam)
     F = best_weights(combined).value(combined)
@@ -458,8 +458,8 @@ def solve(game: TailGame, start: Floats | None = None) -> Optimum:
     if tried[-1].gap > CLOSED and is_large:
         tried.append(_by_newton(game, start) or tried[-1])
     if tried[-1].gap > CLOSED:
-        lam, w = mixture_program(game.losses, game.p / game.alpha, game.shift)
-        tried.append(game.optimum(lam, w))
+        exact = mixture_program(game.losses, game.p / game.alpha, game.shift)
+        tried.append(game.optimum(*exact))
     return min(tried, key=lambda optimum: optimum.gap)
 
 
@@ -601,7 +601,7 @@ def mixture_program(
         b_eq=[mass],
         # No weight exceeds Σ w, so larger caps have no effect.
         bounds=[
-            *zip(np.zeros(n_units), np.minimum(cap, 2.0 * mass), strict=True),
+            *((0.0, most) for most in np.minimum(cap, 2.0 * mass)),
             (None, None),
         ],
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
