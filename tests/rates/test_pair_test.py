@@ -164,6 +164,25 @@ def test_the_size_of_a_passed_pair_is_near_its_level_and_not_above_it(level):
     assert level / 2 < max(sizes) <= level
 
 
+@pytest.mark.parametrize(("rows", "gap", "factor", "level"), [
+    ((3000, 10), 0.1, 1.0, 0.01), ((30_000, 10), 0.0, 1.0, 0.05), ((3000, 20), 0.05, 1.0, 0.05),
+    ((10_000, 10), 0.0, 0.8, 0.05),
+])  # fmt: skip
+def test_the_size_is_at_most_the_level_also_for_groups_of_very_different_sizes(rows, gap, factor, level):
+    """The probability rises and falls many times over the nuisance parameter, within a small part of it."""
+    most = []  # by second count the most errors of the first group that pass, by bisection
+    for errors in range(rows[1] + 1):
+        low, high = -1, rows[0] + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            passes = pair_passes((middle, errors), rows, level, gap=gap, factor=factor)
+            low, high = (middle, high) if passes else (low, middle)
+        most.append(low)
+    p2 = np.linspace(0, factor - gap, 20_001)[:, None]
+    first = binom.cdf(most, rows[0], np.minimum((gap + p2) / factor, 1.0))
+    assert 0.8 * level < (binom.pmf(np.arange(rows[1] + 1), rows[1], p2) * first).sum(axis=1).max() <= level
+
+
 @pytest.mark.parametrize(("errors", "rows", "factor", "gap"), [
     ((1, 3), (12, 14), 1.0, 0.2), ((5, 4), (16, 10), 1.0, 0.3), ((5, 7), (14, 12), 0.7, 0.0),
 ])  # fmt: skip

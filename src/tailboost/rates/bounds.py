@@ -96,10 +96,11 @@ def clopper_pearson_interval(
 
 # The most probable a nuisance parameter outside its interval may be.
 NUISANCE = 1e-3
-# Values of the nuisance parameter, and the factor for the values between them: for 150 random pairs of 10
-# to 3,000 rows, 1,001 values had probabilities at most 1.0002 times as large.
-GRID = 49
-BETWEEN = 1.002
+# Values of the nuisance parameter to a standard error of each rate, and the factor for the values between
+# them: for 1,000 random pairs of 5 to 30,000 rows, twenty times as many values had probabilities at most
+# 1.004 times as large.
+PER_ERROR = 9.0
+BETWEEN = 1.004
 # Counts of the second group are summed within so many standard deviations (and 8 counts); the others have
 # a probability below REST.
 DEVIATIONS = 6.0
@@ -187,10 +188,16 @@ def pair_p_value(
 
     # The interval of the nuisance parameter p₂, and p₁ on the boundary of the hypothesis.
     gamma = min(NUISANCE, level / 20)
-    low, high = map(float, clopper_pearson_interval(x2 / n2, n2, 1.0 - gamma))
-    if low > largest_p2:  # the hypothesis is wrong with a confidence of 1 − γ
+    ends = np.array(clopper_pearson_interval(x2 / n2, n2, 1.0 - gamma))
+    if ends[0] > largest_p2:  # the hypothesis is wrong with a confidence of 1 − γ
         return gamma
-    p2 = np.linspace(low, min(high, largest_p2), GRID)
+    ends = p2 = ends.clip(max=largest_p2)
+    # Values at even distances of arcsin √p, whose standard error is 1/(2√n), for both groups.
+    for slope, start, n in ((1.0, 0.0, n2), (factor, gap, n1)):
+        first, last = np.arcsin(np.sqrt(((ends + start) / slope).clip(max=1.0)))
+        n_values = 2 + int(2 * PER_ERROR * math.sqrt(n) * (last - first))
+        p2 = np.append(p2, np.sin(np.linspace(first, last, n_values)) ** 2 * slope - start)
+    p2 = p2.clip(*ends)
     p1 = np.minimum((gap + p2) / factor, 1.0)
     width = DEVIATIONS * np.sqrt(n2 * p2 * (1.0 - p2)) + 8.0
     smallest = int(max(0.0, (n2 * p2 - width).min()))
