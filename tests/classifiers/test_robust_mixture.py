@@ -434,21 +434,13 @@ def test_new_probabilities_are_checked():
     refused(lambda: mix.predict(table), "from_probabilities", AttributeError)
 
 
-@pytest.mark.parametrize(
-    ("estimators", "error", "message"),
-    [
-        ([], ValueError, "least"),
-        ([("a", LinearSVC())], ValueError, "predict_proba"),
-        ([("a", GaussianNB)], TypeError, "class"),
-        ([("a", GaussianNB()), ("a", GaussianNB())], ValueError, "unique"),
-        ([("a__b", GaussianNB())], ValueError, "__"),
-        ([GaussianNB()], TypeError, "pairs"),
-        (["nosuch"], TypeError, "classifier"),
-        (["ab"], TypeError, "got"),
-        ([("a",)], TypeError, "got"),
-        ([("a", "nosuch")], ValueError, "learner"),
-    ],
-)
+@pytest.mark.parametrize(("estimators", "error", "message"), [
+    ([], ValueError, "least"), ([("a", LinearSVC())], ValueError, "predict_proba"),
+    ([("a", GaussianNB()), ("a", GaussianNB())], ValueError, "unique"), ([GaussianNB()], TypeError, "pairs"),
+    ([("a__b", GaussianNB())], ValueError, "__"), ([("a", GaussianNB)], TypeError, "class"),
+    (["nosuch"], TypeError, "classifier"), (["ab"], TypeError, "got"), ([("a",)], TypeError, "got"),
+    ([("a", "nosuch")], ValueError, "learner"),
+])  # fmt: skip
 def test_bad_estimators_are_named(estimators, error, message):
     refused(lambda: RobustMixtureClassifier(estimators).fit(X, Y), message, error)
     mix = RobustMixtureClassifier().set_params(estimators=estimators)  # fit alone refuses

@@ -62,19 +62,12 @@ def test_boosting_predicts_the_same_after_a_file(name, tmp_path):
     assert (stored(clf, tmp_path).predict(X_NEW) == clf.predict(X_NEW)).all()
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        make_pipeline(StandardScaler(), LogisticRegression()),
-        RandomForestClassifier(3),
-        HistGradientBoostingClassifier(max_iter=3),
-        CalibratedClassifierCV(LogisticRegression(), cv=2),
-        make_pipeline(
-            StandardScaler(), tb.AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=3)
-        ),
-    ],
-    ids=lambda model: type(model).__name__,
-)
+@pytest.mark.parametrize("model", [
+    make_pipeline(StandardScaler(), LogisticRegression()), RandomForestClassifier(3),
+    HistGradientBoostingClassifier(max_iter=3), CalibratedClassifierCV(LogisticRegression(), cv=2),
+    make_pipeline(StandardScaler(),
+        tb.AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=3)),
+], ids=lambda model: type(model).__name__)  # fmt: skip
 def test_models_of_scikit_learn_are_stored(model, tmp_path):
     model.fit(X_FIT, Y_FIT)
     assert (stored(model, tmp_path).predict_proba(X_NEW) == model.predict_proba(X_NEW)).all()
