@@ -296,10 +296,12 @@ def test_the_text_of_an_f_score_means_the_same_rate(beta):
 
 
 @pytest.mark.parametrize(
-    "text", ["miss(yes) <= 1.0", "miss(yes) <= 100%", "precision(yes) >= 1", "cost([[0, 1], [5, 0]]) <= 1"]
-)
+    "text",
+    ["miss(yes) <= 1.0", "miss(yes) <= 100%", "precision(yes) >= 1", "cost([[0, 1], [5, 0]]) <= 1",
+     "error(by=class) <= {1: 1.0}", "cost(by=class) <= {yes: 1}"],
+)  # fmt: skip
 def test_texts_that_mean_what_they_say_are_read(text):
-    assert rates.parse(text).bound == 1.0
+    assert {*rates.parse(text).bound_of.values()} == {1.0}
     assert rates.parse(repr(rates.parse(text))) == rates.parse(text)
 
 
@@ -317,6 +319,10 @@ def test_a_label_is_of_the_kind_of_the_labels():
         ("miss(bad) < 20%", "<="), ("recall(bad) > 80%", ">="), ("gap(miss(bad, by=sex)) < 2%", "<="),
         ("mis(bad) <= 20%", "did you mean 'miss'"), ("Miss(bad)", "did you mean 'miss'"),
         ("error(by=site) <= {kids-app: 10%}", "needs quotes"), ("miss(kids-app) <= 1%", "'kids-app' needs"),
+        ("error(by=class) <= {yes: 1}", "1%"), ("1 - recall(1, by=sex) <= {f: .2, None: 1}", "1%"),
+        ("gap(miss(bad, by=sex)) <= 1", "1%"), ("largest(error(by=sex)) <= .1", r"'sex'\) <= 0.1"),
+        ("gap(miss(bad, by=sex)) <= {f: .1}", "of each rate also a dict"), ("error(**{a: 1})", r"'\*\*'"),
+        ("1 - miss(bad)", "recall"), ("error(by=sex) <= {f: .1, f: .2}", "two bounds"),
     ],
 )  # fmt: skip
 def test_a_text_of_another_grammar_is_told_what_to_write(text, cure):

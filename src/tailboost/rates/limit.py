@@ -100,13 +100,17 @@ class Statistic(Limitable):
     def __le__(self, bound: Stated) -> Limit:
         if self.form != GAP:
             raise ValueError(
-                f"{self!r} has no upper bound: a ratio is limited from below, rates each"
+                f"{self!r} has no upper bound: limit each rate, {self.rate!r} <= {bound!r}, or a "
+                "ratio from below"
             )
         return self.within(bound)
 
     def __ge__(self, bound: Stated) -> Limit:
         if self.form != RATIO:
-            raise ValueError(f"{self!r} has no lower bound: gap(...) <= 0.02")
+            raise ValueError(
+                f"{self!r} has no lower bound: limit each rate, {self.rate!r} >= {bound!r}, or a "
+                "gap from above"
+            )
         return self.within(bound)
 
     @property
@@ -206,8 +210,8 @@ class Limit(Statistic):
                     number = float(given[:-1]) / 100
             if isinstance(number, bool) or not isinstance(number, Real):
                 raise TypeError(
-                    f"{rate!r}: a bound must be a number, a text such as '30%', or a dict of "
-                    f"them by subgroup, got {given!r}"
+                    f"{rate!r}: a bound must be a number or a text such as '30%', and of each rate "
+                    f"also a dict of them by subgroup, got {given!r}"
                 )
             if not low <= float(number) <= high:
                 raise ValueError(

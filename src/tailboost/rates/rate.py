@@ -286,24 +286,25 @@ class Rate(Limitable):
         bottom = (is_inside | (self.kind == "representation")) * denominator[strata.y]
         # All rows that some answer brings into the denominator.
         mass = (bottom.max(axis=2) > 0) @ strata.mass
+        none = np.zeros_like(top)
+        tops = [top, none]
         low, high = 0.0, 1.0
-        if has_own_costs:
-            low, high = strata.cost_range
-        elif self.kind == "cost":
+        if self.matrix:
             low, high = float(numerator.min()), float(numerator.max())
-        if strata.mean_costs is not None:
-            # Confusion counts have costs after weights: a rate of costs has its numerator there.
-            none = np.zeros_like(top)
-            top = np.hstack([none, top] if has_own_costs else [top, none])
+        elif has_own_costs:
+            tops = [none, top]
+            low, high = strata.cost_range
+        if strata.mean_costs is not None:  # costs follow the weights, as in `Counts.sums`
+            top = np.hstack(tops)
             bottom = np.hstack([bottom, none])
         # The scale is a divisor, also if all costs are 0.
         return Terms([*subgroups], top, bottom, mass, low, high, max(TINY, abs(low), abs(high)))
 
     def samples(self, answered: Counts, shares: Floats | None = None) -> list[Sample]:
-        """Return the rows of each subgroup with their values; the rate is the mean of the values.
+        """Return the rows behind the rate of each subgroup, with their values and weights.
 
-        A rate is the mean of values between ``low`` and ``high``, so certificates of a bounded mean apply.
-        ``shares`` are probabilities of the answers, shape (n, A); then values are expected.
+        The values lie between ``low`` and ``high``. ``shares`` are probabilities of the answers, shape
+        (n, A); then values are expected.
         """
         terms = self.terms(answered.strata)
         samples = []

@@ -98,38 +98,41 @@ def _as_python(piece: re.Match[str]) -> str:
 
 
 def _value(node: Any) -> Any:
-    """Return the number, text, tuple, dict, rate or limit of a syntax tree; a name is text.
-
-    A tree is not understood if no case returns.
-    """
+    """Return the number, text, tuple, dict, rate or limit of a syntax tree; a name is text."""
     match node:
         case ast.Name():
             return node.id
         case ast.List() | ast.Tuple():
             return tuple(map(_value, node.elts))
         case ast.Dict() if None not in node.keys:
-            bounds = dict(zip(map(_value, node.keys), map(_value, node.values), strict=True))
-            if len(bounds) == len(node.keys):
-                return bounds
+            bound_of = dict(zip(map(_value, node.keys), map(_value, node.values), strict=True))
+            if len(bound_of) < len(node.keys):
+                raise ValueError(f"{ast.unparse(node)} has two bounds of one subgroup")
+            return bound_of
         case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
             return ast.literal_eval(node)
         case ast.BinOp(number, ast.Mult(), ast.Name("percent")):
             return _value(number) / 100
-        case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
-            named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
-            return FUNCTIONS[name](*map(_value, node.args), **named)
-        case ast.BinOp(ast.Constant(1), ast.Sub(), ast.Call()):
-            rate = _value(node.right)
-            if isinstance(rate, Rate) and rate.better == "≥":
-                return replace(rate, complement=True)
+        case ast.Call(ast.Name(name), given, keywords) if name in FUNCTIONS:
+            named = {each.arg or "**": _value(each.value) for each in keywords}
+            return FUNCTIONS[name](*map(_value, given), **named)
+        case ast.BinOp(ast.Constant(1), ast.Sub(), ast.Call() as call):
+            rate = _value(call)
+            if not isinstance(rate, Rate) or rate.better != "≥":
+                raise ValueError(
+                    f"1 - {rate!r} is not understood, but 1 - recall(1), of a gain"
+                )
+            return replace(rate, complement=True)
         case ast.Compare(
             ast.Call() | ast.BinOp(op=ast.Sub()), [ast.LtE() | ast.GtE() as sign], [right]
         ):
             limited = _value(node.left)
             bound = _value(right)
             limit = limited >= bound if isinstance(sign, ast.GtE) else limited <= bound
+            bounds = bound.values() if isinstance(bound, dict) else [bound]
             # Who writes 1, and not 1.0, may mean one percent.
-            if limit.sense == "≤" and repr(bound) == "1" and limit.rate.quantity != "cost":
+            is_share = limit.sense == "≤" and limit.rate.quantity != "cost"
+            if is_share and "1" in map(repr, bounds):
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
             in_percent = any(isinstance(part, ast.Mult) for part in ast.walk(right))
             return replace(limit, in_percent=in_percent)
@@ -138,11 +141,12 @@ def _value(node: Any) -> Any:
         case ast.BinOp(ast.Name(), _, ast.Name()):
             name = ast.unparse(node).replace(" ", "")
             raise ValueError(f"the name {name!r} needs quotes")
-    words = ast.unparse(node)
-    raise ValueError(
-        f"{words!r} is not understood; {did_you_mean(words.partition('(')[0], FUNCTIONS)}"
-        f"the rates are called {', '.join(FUNCTIONS)}"
-    )
+        case _:
+            words = ast.unparse(node)
+            raise ValueError(
+                f"{words!r} is not understood; {did_you_mean(words.partition('(')[0], FUNCTIONS)}"
+                f"the rates are called {', '.join(FUNCTIONS)}"
+            )
 
 
 def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[Any]:
@@ -182,9 +186,8 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
         if not isinstance(limit, Limit):
             raise TypeError(f"{limit!r:.120} is no limit; write for example {example}")
         if to_keep:
-            rate = limit.rate
-            rate.refuse_uncounted()
-            if rate.better not in ("", limit.sense) and not limit.compares:
+            limit.rate.refuse_uncounted()
+            if limit.rate.better not in ("", limit.sense) and not limit.compares:
                 raise ValueError(
                     f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
                 )

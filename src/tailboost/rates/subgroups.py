@@ -1,8 +1,8 @@
 """The subgroups of a family of rates: their names and strata, and what a rate reads in each of them.
 
-``by=`` states the subgroups, for example "class" or the name of a column of groups. Over strata, a rate is a
-ratio of sums of confusion counts, weights of rows by stratum and answer (`Terms`); over rows, it is a mean of
-values (`Sample`).
+``by=`` states the subgroups, for example "class" or the name of a column of groups. A rate is a ratio: over
+strata, of sums of confusion counts, which are weights of rows by stratum and answer (`Terms`); over rows, of
+sums of their values and their weights (`Sample`).
 """
 
 from collections.abc import Sequence
@@ -61,14 +61,14 @@ def subgroups_of(strata: Strata, by: Name) -> dict[Name, Mask]:
             )
     if not isinstance(by, tuple):
         return members[by]
-    known = set()
-    for groups_of_columns, label in product(strata.known, strata.classes):
-        value_of = dict(zip(strata.columns, groups_of_columns, strict=True))
-        value_of |= {CLASS: label, EVERYTHING: EVERYTHING}
-        known.add(tuple(map(value_of.get, by)))
+    names = (*strata.columns, CLASS, EVERYTHING)
+    known = {
+        tuple(map(dict(zip(names, (*groups, label, EVERYTHING), strict=True)).get, by))
+        for groups, label in product(strata.known, strata.classes)
+    }
     crossed: dict[Name, Mask] = {}
-    for values in product(*(members[name] for name in by)):
-        masks = [members[name][value] for name, value in zip(by, values, strict=True)]
+    for subgroup in product(*(members[name].items() for name in by)):
+        values, masks = zip(*subgroup, strict=True)
         mask = np.logical_and.reduce(masks)
         if mask @ strata.mass > 0.0 or values in known:
             crossed[values] = mask
@@ -83,8 +83,7 @@ def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Nam
     if by == CELL:
         _, subgroup = subgroup
     if by in (GROUP, CELL):
-        title = titles[0] if len(titles) == 1 else None
-        return [subgroup if isinstance(subgroup, tuple) else (title, subgroup)]
+        return [subgroup if isinstance(subgroup, tuple) else (titles[0], subgroup)]
     pairs = zip(by, subgroup, strict=True) if isinstance(by, tuple) else [(by, subgroup)]
     return [(name, group) for name, group in pairs if name not in (CLASS, EVERYTHING)]
 
@@ -128,7 +127,7 @@ class Terms:
 
 @frozen_object
 class Sample:
-    """The rows of one subgroup with their values; the rate of the subgroup is the mean of the values.
+    """The rows behind the rate of a subgroup: the sum of their values over that of their weights.
 
     Parameters
     ----------
@@ -141,7 +140,8 @@ class Sample:
     low, high : float
         Bounds of the values for all possible answers.
     among : ndarray
-        Weight of each of these rows in the denominator: 1, but less in an F score.
+        Weight of each of these rows in the denominator: 1, but less in an F score. Of a representation they
+        are the rows of all subgroups.
     """
 
     name: Name
@@ -153,7 +153,7 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """Rate of these rows with equal weights; NaN without rows."""
+        """The rate; NaN without rows."""
         return float(self.values.sum() / self.among.sum()) if len(self.rows) else np.nan
 
     @property
