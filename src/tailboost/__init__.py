@@ -67,10 +67,18 @@ _MODULES = {
 _HOME = {
     name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()
 }
-_PACKAGES = (
-    *("boosting", "classifiers", "learners", "rates", "solvers"),
-    *("datasets", "exceptions", "metrics", "plotting", "published"),
-)
+_PACKAGES = [
+    "boosting",
+    "classifiers",
+    "learners",
+    "rates",
+    "solvers",
+    "datasets",
+    "exceptions",
+    "metrics",
+    "plotting",
+    "published",
+]
 
 __all__ = sorted([*_exceptions, *_HOME, *_PACKAGES])
 

@@ -255,9 +255,9 @@ def class_errors(
         labels=labels,
         deferred=deferred,
     )
-    if labels is None:  # a class that is answered alone has no rows
-        return {name: value for name, value in errors.items() if not isnan(value)}
-    return errors
+    return {  # without labels= a class that is answered alone is left out: it has no rows
+        name: value for name, value in errors.items() if labels is not None or not isnan(value)
+    }
 
 
 def worst_class_error(

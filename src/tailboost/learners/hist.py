@@ -88,7 +88,9 @@ class TreeSession(OpenSession):
         self.numbers: list[int] = []  # of trees, which the held-out rows of a cross-fit gave
         self.labels = self.y.astype(np.float32)
         # Of categories or, as XGBoost calls numbers, of quantities.
-        kinds = ["q" if known is None else "c" for known in self.reader.categories_]
+        kinds: Any = ["q" if known is None else "c" for known in self.reader.categories_]
+        if "c" not in kinds:
+            kinds = None  # XGBoost reads the kinds of all columns with every tree
         n_threads = count_threads(learner.n_jobs, self.X.shape)
         params = {
             "tree_method": "hist",
@@ -101,14 +103,18 @@ class TreeSession(OpenSession):
         if "multi_strategy" in self.params:
             # A leaf has a value for each class. Such trees cannot split sets of categories.
             self.labels = np.eye(self.n_classes, dtype=np.float32)[self.y]
-            kinds = ["q"] * len(kinds)
-        options: dict[str, Any] = {"nthread": n_threads, "enable_categorical": True}
-        if "c" in kinds:  # XGBoost reads the kinds of all columns with every tree
-            options["feature_types"] = kinds
+            kinds = None
         table = self.X
         if isinstance(table, Partitions):
-            table = _batches(table, options.pop("feature_types", None))
-        self.bin = partial(xgboost().QuantileDMatrix, max_bin=learner.max_bins, **options)
+            table = _batches(table, kinds)
+            kinds = None  # each part has them
+        self.bin = partial(
+            xgboost().QuantileDMatrix,
+            max_bin=learner.max_bins,
+            nthread=n_threads,
+            enable_categorical=True,
+            feature_types=kinds,
+        )
         self.data = self.bin(table)
         self.data.set_info(label=self.labels)
 

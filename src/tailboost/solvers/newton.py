@@ -200,8 +200,6 @@ def _line_search(
     first_slope = response.w @ change + fixed_slope
     if abs(first_slope) < ROUNDING:
         return 1.0, respond(toward)
-    if not first_slope < 0:  # no descent
-        return 0.0, response
     first_value = response.value(combined)
     low = 0.0
     high = 1.0
