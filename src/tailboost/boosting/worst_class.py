@@ -59,13 +59,13 @@ class Voting(HedgeClassifier):
             If the parameter p gives γ ≤ 0.
         """
         with fitting_apart(self) as clf:
+            clf.gamma_ = clf.gamma
             learn = clf._against_units(clf._open(X, y, sample_weight))
             clf._run(replace(learn, target=0.5 - clf.gamma_, grows=not clf.whole))
         return self
 
     def _against_units(self, learn: Learner) -> Learner:
-        """Set γ; return the learner against the units, which are the rows."""
-        self.gamma_ = self.gamma
+        """Return the learner against the units, which are the rows."""
         return learn
 
     @property
@@ -132,9 +132,8 @@ class WorstClassBoostClassifier(Voting):
     p: float = 1.0
 
     def _against_units(self, learn: Learner) -> Learner:
-        """Set γ; return the learner against the classes."""
+        """Set the γ of "auto"; return the learner against the classes."""
         K = len(self.classes_)
-        self.gamma_ = self.gamma
         if self.gamma == "auto":
             self.gamma_ = math.floor(self.p * K + 1e-9) / K - 0.5 - 5e-4
         if self.gamma_ <= 0:

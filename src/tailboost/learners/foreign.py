@@ -339,8 +339,11 @@ def in_class_numbers(value: Any, numbers: ClassNumbers, parameter: str = "") -> 
             f"class_weight={weights!r} of {type(value).__name__} must be a dict of weights by "
             "label, or 'balanced': a list is for several outputs"
         )
-    numbered = {name: in_class_numbers(params[name], numbers, name) for name in params}
-    changed = {name: part for name, part in numbered.items() if part is not params[name]}
+    changed = {
+        name: part
+        for name in params
+        if (part := in_class_numbers(params[name], numbers, name)) is not params[name]
+    }
     return clone(value).set_params(**changed) if changed else value
 
 

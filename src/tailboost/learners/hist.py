@@ -132,8 +132,8 @@ class TreeSession(OpenSession):
 
     def _start(
         self, weight: Floats, rows: Mask | None, cuts: Any = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return the binned rows of a mask (None: all) with their weights, and XGBoost's parameters.
+    ) -> tuple[dict[str, Any], Any]:
+        """Return XGBoost's parameters, and the binned rows of a mask (None: all) with their weights.
 
         Weights and penalties are multiplied by one power of two. This changes no tree, and keeps the
         numbers in the range of float32. ``cuts`` are binned rows with the same bins, by default all rows.
@@ -150,7 +150,7 @@ class TreeSession(OpenSession):
             "min_child_weight": min(factor * self.learner.min_child_weight, MOST_PENALTY),
             "reg_lambda": min(factor * self.learner.l2_regularization, MOST_PENALTY),
         }
-        return data, self.params | penalties
+        return self.params | penalties, data
 
     def _model(self, booster: Any) -> FittedTrees:
         """Return the trees of a booster as a fitted model."""
@@ -175,12 +175,11 @@ class TreeSession(OpenSession):
                 fitted[np.argsort(self.y, kind="stable")[::5]] = False
                 numbers = [self._stopped(weight, fitted).num_boosted_rounds()]
             n_trees = round(np.mean(numbers))
-        data, params = self._start(weight, rows)
-        return self._model(xgboost().train(params, data, n_trees))
+        return self._model(xgboost().train(*self._start(weight, rows), n_trees))
 
     def stages(self, weight: Floats, seed: int) -> Iterator[FittedTrees]:
         """Yield the trees after each one."""
-        data, params = self._start(weight, None)
+        params, data = self._start(weight, None)
         booster = xgboost().Booster(params, [data])
         n_trees = self.learner.n_estimators
         for t in range(MOST_TREES if n_trees == "auto" else n_trees):
@@ -189,8 +188,8 @@ class TreeSession(OpenSession):
 
     def _stopped(self, weight: Floats, rows: Mask) -> Any:
         """Return the booster of the rows of a mask with the least loss on the other rows."""
-        data, params = self._start(weight, rows)
-        held, _ = self._start(weight, ~rows, data)
+        params, data = self._start(weight, rows)
+        _, held = self._start(weight, ~rows, data)
         stop = xgboost().callback.EarlyStopping(
             rounds=WAIT, min_delta=LEAST_GAIN, save_best=True
         )

@@ -67,9 +67,10 @@ class RowPreparation:
 
     def place(self) -> torch.device:
         """Return the device; "auto" is the GPU if there is one, else the CPU."""
-        if self.device != "auto":
-            return torch.device(self.device)
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = self.device
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device(name)
 
     def transform(self, X: Table) -> Tensor:
         """Return rows as a tensor of uint8 or float32 on the device.

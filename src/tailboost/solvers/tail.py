@@ -88,8 +88,7 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
     """
     if p.min() == p.max():
         # The factor keeps rounding from adding a unit to the tail.
-        n_in_tail = int(np.ceil(alpha * losses.size * (1 - 1e-14)))
-        n_below = losses.size - n_in_tail
+        n_below = losses.size - int(np.ceil(alpha * losses.size * (1 - 1e-14)))
         boundary = float(np.partition(losses, n_below)[n_below])
     else:
         largest_first = np.argsort(losses)[::-1]
@@ -97,8 +96,7 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
         # At alpha = 1 rounding may leave the total mass just below alpha. Then all units are in the tail.
         last_in_tail = np.searchsorted(mass, min(alpha, mass[-1]))
         boundary = float(losses[largest_first[last_in_tail]])
-    w = np.where(losses > boundary, p, 0.0)
-    w /= alpha
+    w = np.where(losses > boundary, p / alpha, 0.0)
     remaining = max(1.0 - w.sum(), 0.0)
     tied = np.flatnonzero(losses == boundary)
     # The remaining weight contains the rounding of a long sum, which must not lift a unit above its cap.
