@@ -508,7 +508,6 @@ def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
     ``start`` is a mixture, shape (T,), or None. Return None if too many units stay free.
     """
     n_candidates, n_units = game.losses.shape
-    few = FEW_FREE_UNITS * n_candidates
     lam = np.full(n_candidates, 1.0 / n_candidates)
     if start is not None:  # a little of each candidate, so that none has to enter alone
         lam += 0.9 * (start - lam)
@@ -531,7 +530,7 @@ def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
         combined = combine(game.losses, lam)
         n_before = n_free
         n_free = ((combined > low) & (combined < high)).sum()
-        if n_free <= few or epsilon < LEAST_EPSILON:
+        if n_free <= FEW_FREE_UNITS * n_candidates or epsilon < LEAST_EPSILON:
             exact = _exact_near_boundary(game, combined)
             if epsilon < LEAST_EPSILON or (exact and exact.gap <= CLOSED):
                 return exact

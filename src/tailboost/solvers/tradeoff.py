@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from tailboost.core import Floats, Ints, finite, frozen_value, one_blas_thread
 from tailboost.solvers.mixture import Optimum, TailGame, solve
-from tailboost.solvers.tail import as_losses, expectations, measure
+from tailboost.solvers.tail import as_losses, measure
 
 # A point at most this far below the chord between its neighbours lies on the chord.
 ON_CHORD = 1e-10
@@ -78,10 +78,10 @@ class _Frontier:
 
     def touching(self, slope: float, start: Floats | None = None) -> tuple[_Point, float]:
         """Return a point of the curve, and the height at mean 0 of its line of slope ``−slope``."""
-        game = self.game
-        optimum = solve(replace(game, shift=slope / game.scale * self.means), start)
-        expected = game.offset + game.scale * expectations(game.losses, optimum.w)
-        return self.point(optimum), float((expected + slope * self.means).min())
+        game = replace(self.game, shift=slope / self.game.scale * self.means)
+        optimum = solve(game, start)
+        height = game.offset + game.scale * game.expected(optimum.w).min()
+        return self.point(optimum), float(height)
 
     def start(self) -> _Point:
         """Return the best mixture of the candidates with the smallest mean loss."""
