@@ -206,5 +206,5 @@ def profile_likelihood(
         q, log_sum = tilted(p, v @ conditions)
         return log_sum, conditions @ q
 
-    found = minimize(dual, np.zeros(T), jac=True, method="BFGS", options={"gtol": 1e-10})
+    found = minimize(dual, np.zeros(T), jac=True, options={"gtol": 1e-10})
     return max(0.0, -float(found.fun))

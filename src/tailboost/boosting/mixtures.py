@@ -131,7 +131,7 @@ class MixtureClassifier(Boosting):
         numbers = np.arange(len(rows.y))
         cv = self.cv
         if isinstance(cv, Integral):
-            cv = StratifiedKFold(int(cv), shuffle=True, random_state=learn.seed)
+            cv = StratifiedKFold(cv, shuffle=True, random_state=learn.seed)
         folds = [np.isin(numbers, held) for _, held in check_cv(cv).split(numbers, rows.y)]
         if not (np.sum(folds, axis=0) == 1).all():
             raise ValueError(f"cv={cv!r} does not hold out each row once")

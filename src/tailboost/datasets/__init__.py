@@ -18,7 +18,7 @@ _DATA = files("tailboost.datasets") / "data"
 
 def _columns(name: str, dtype: type) -> dict[str, Array]:
     """Return the columns of a bundled table."""
-    text = lzma.decompress((_DATA / f"{name}.csv.xz").read_bytes()).decode("ascii")
+    text = lzma.decompress((_DATA / f"{name}.csv.xz").read_bytes()).decode()
     header, *rows = text.splitlines()
     cells: Array = np.loadtxt(rows, delimiter=",", dtype=dtype, unpack=True)
     return dict(zip(header.split(","), cells, strict=True))

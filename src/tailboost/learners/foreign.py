@@ -134,7 +134,7 @@ class SklearnSession(ForeignSession):
         if self.weight_name is None:
             # As many draws as the rows count, by weight.
             draws = np.random.default_rng(seed)
-            n_draws = max(1, round(float(self.sample_weight.sum())))
+            n_draws = max(1, round(self.sample_weight.sum()))
             index = np.sort(draws.choice(len(y), n_draws, p=weight / weight.sum()))
             X = _safe_indexing(X, index)
             y = y[index]

@@ -144,7 +144,7 @@ class TreeSession(OpenSession):
             data = self.bin(self.X[rows], self.labels[rows], ref=cuts or data)
         if not weight.any():  # the player weighs other rows alone
             weight = np.ones(len(weight))
-        factor = 2.0 ** round(float(np.log2(len(weight) / weight.sum())))
+        factor = 2.0 ** round(np.log2(len(weight) / weight.sum()))
         data.set_weight((factor * weight).astype(np.float32))
         penalties = {
             "min_child_weight": min(factor * self.learner.min_child_weight, MOST_PENALTY),
@@ -244,7 +244,7 @@ class FittedTrees(FittedModel):
 
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-        predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
+        predict = partial(self.booster_.inplace_predict, predict_type="margin")
         n_threads = count_threads(self.n_jobs, table.shape)
         return self._probabilities(predict_in_blocks(predict, table, n_threads))
 

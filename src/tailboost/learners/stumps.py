@@ -158,15 +158,12 @@ class StumpSession(OpenSession):
         variance_weight = self.learner.variance_weight
         w = weight / weight.sum()
         squares = w * np.divide(w, self.p, out=np.zeros_like(w), where=self.p > 0)  # w²/p
-        V = float(squares.sum())
+        V = squares.sum()
         summands = [w]
         if variance_weight:
             summands.append(squares)
         # The signed terms of each sum, the signed sum, and the sum.
-        sums = [
-            (self.sign * terms, float(self.sign @ terms), float(terms.sum()))
-            for terms in summands
-        ]
+        sums = [(self.sign * terms, self.sign @ terms, terms.sum()) for terms in summands]
         best = FittedStump(self.reader, -1, 0.0, 0, np.inf)
         threshold = 0  # its number in the column of the best stump
         for block in self.blocks:

@@ -229,9 +229,8 @@ class TailGame:
                 f"sum, got {start!r}"
             )
         numbers = self.equal_to[: first.size]
-        return np.bincount(numbers, first / first.sum(), self.candidates.size).astype(
-            np.float64
-        )
+        weights = np.bincount(numbers, first, self.candidates.size)
+        return weights / first.sum()
 
     def expand(self, lam: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Return the mixture of all candidates (the first of equals gets all), and weights of all units."""

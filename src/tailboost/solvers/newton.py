@@ -114,7 +114,7 @@ class Quadratic:
             bottom = brentq(excess, bottom, scaled.max(), xtol=1e-15)
         q = np.clip(scaled - bottom, 0.0, top)  # w/p
         free = (q > 0) & (q < top)
-        penalty = 0.5 * self.epsilon * float(p @ (q - 1.0) ** 2)
+        penalty = 0.5 * self.epsilon * (p @ (q - 1.0) ** 2)
         w = p * q
         if (
             not w.any()
