@@ -78,7 +78,7 @@ KINDS = {
         "name": name,
     }
     for kind, better, counted, among, name in (
-        line.split(None, 4) for line in TABLE.split("\n") if line
+        line.split(None, 4) for line in TABLE.strip().split("\n")
     )
 }
 
@@ -272,12 +272,6 @@ class Rate(Limitable):
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
         self.refuse_uncounted()
-        has_own_costs = "costs" in self.needs
-        if has_own_costs and strata.mean_costs is None:
-            raise ValueError(
-                f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate "
-                "and the command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
-            )
         subgroups = subgroups_of(strata, self.by)
         is_inside = np.array([*subgroups.values()])[:, :, None]  # shape (m, S, 1)
         numerator, denominator = self.numerator_and_denominator(strata)
@@ -291,7 +285,12 @@ class Rate(Limitable):
         low, high = 0.0, 1.0
         if self.matrix:
             low, high = float(numerator.min()), float(numerator.max())
-        elif has_own_costs:
+        elif "costs" in self.needs:
+            if strata.mean_costs is None:
+                raise ValueError(
+                    f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate "
+                    "and the command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
+                )
             tops = [none, top]
             low, high = strata.cost_range
         if strata.mean_costs is not None:  # costs follow the weights, as in `Counts.sums`
