@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.app.card import ModelCard as ModelCard
     from tailboost.boosting import *  # noqa: F403
     from tailboost.classifiers import *  # noqa: F403
-    from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.curve import Curve as Curve
     from tailboost.guarantees.certificates import Certificate as Certificate, Price as Price
     from tailboost.guarantees.certified_bound import CertifiedBound as CertifiedBound
@@ -51,8 +50,7 @@ _MODULES = {
         "DROBoostClassifier EBBoostClassifier GameClassifier GroupDROBoostClassifier LPBoostClassifier "
         "OCOBoostClassifier Player SoftMarginBoostClassifier VadaBoostClassifier WorstClassBoostClassifier"
     ),
-    "classifiers": "RobustMixtureClassifier TunedClassifier tune",
-    "classifiers.calibrating": "calibrate",
+    "classifiers": "RobustMixtureClassifier TunedClassifier calibrate tune",
     "guarantees.certificates": "Certificate Price",
     "guarantees.certified_bound": "CertifiedBound",
     "guarantees.certify": "certify",

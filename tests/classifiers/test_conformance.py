@@ -48,14 +48,11 @@ def explained(estimator):
 
 
 SMALL = [
-    *map(small, OURS),
-    tb.GameClassifier(Hedge(1.0), LEARNER, n_estimators=2),
-    tb.AdditiveClassifier(Exponential(), LEARNER, n_estimators=2),
-    HistTreeClassifier(max_depth=2),
-    HistBoostClassifier(n_estimators=3),
-    HistBoostClassifier(n_estimators="auto", max_depth=2),
+    *map(small, OURS), tb.GameClassifier(Hedge(1.0), LEARNER, n_estimators=2),
+    tb.AdditiveClassifier(Exponential(), LEARNER, n_estimators=2), HistTreeClassifier(max_depth=2),
+    HistBoostClassifier(n_estimators=3), HistBoostClassifier(n_estimators="auto", max_depth=2),
     TableForest(3),
-]
+]  # fmt: skip
 # How tables and labels are read: estimators of one predict share this, and one of them is asked.
 READING = re.compile(
     "check_(estimator_sparse|estimators_dtypes|classifier_data_not|dtype_obj|supervised_y|n_features_in"

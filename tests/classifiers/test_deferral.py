@@ -74,13 +74,10 @@ def test_the_label_is_said_of_rows_that_are_passed_on_too(mix):
 
 
 MARKS = [
-    (np.array(["no", "maybe", "yes"]), "sent to a human", "U"),
-    (np.array([0, 1, 2]), "human", "O"),
-    (np.array([0, 1, 2]), "1", "O"),
-    (np.array([0, 1, 2]), -1, "i"),
-    (np.array([0, 1, 2]), float("nan"), "O"),
-    (np.array(["0", "1", "2"]), 1, "O"),
-]
+    (np.array(["no", "maybe", "yes"]), "sent to a human", "U"), (np.array([0, 1, 2]), "human", "O"),
+    (np.array([0, 1, 2]), "1", "O"), (np.array([0, 1, 2]), -1, "i"),
+    (np.array([0, 1, 2]), float("nan"), "O"), (np.array(["0", "1", "2"]), 1, "O"),
+]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")

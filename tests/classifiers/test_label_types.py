@@ -21,32 +21,24 @@ TABLE = pd.DataFrame({"s": 1 / (1 + np.exp(-X[:, 0])), "x": X[:, 1]})
 BIG = 2**53
 WORDS = np.array(["no", "yes"])[HIGH]
 FORMS = {
-    "Int64": pd.Series(HIGH).astype("Int64"),
-    "boolean": pd.Series(HIGH).astype("boolean"),
-    "string": pd.Series(WORDS).astype("string"),
-    "categories": pd.Series(WORDS).astype("category"),
+    "Int64": pd.Series(HIGH).astype("Int64"), "boolean": pd.Series(HIGH).astype("boolean"),
+    "string": pd.Series(WORDS).astype("string"), "categories": pd.Series(WORDS).astype("category"),
     "categories of Int64": pd.Series(HIGH + 3).astype("Int64").astype("category"),
-    "categories of bool": pd.Series(HIGH == 1).astype("category"),
-    "bool": HIGH == 1,
+    "categories of bool": pd.Series(HIGH == 1).astype("category"), "bool": HIGH == 1,
     "objects": np.array([bool(k) for k in HIGH], dtype=object),
-    "long Int64": pd.Series(HIGH + BIG).astype("Int64"),
-    "long integers": [int(k) + BIG for k in HIGH],
+    "long Int64": pd.Series(HIGH + BIG).astype("Int64"), "long integers": [int(k) + BIG for k in HIGH],
     "table": pd.DataFrame({"y": pd.Series(HIGH).astype("Int64")}),
     "NumPy's booleans": np.array([np.bool_(k) for k in HIGH], dtype=object),
-    "NumPy's integers": [np.int64(int(k) + BIG) for k in HIGH],
-    "small integers": HIGH.astype("int8"),
+    "NumPy's integers": [np.int64(int(k) + BIG) for k in HIGH], "small integers": HIGH.astype("int8"),
     "categories of long integers": pd.Series(HIGH + BIG).astype("category"),
     "categories in another order": pd.Series(pd.Categorical(WORDS, ["yes", "no"], ordered=True)),
-    "Index": pd.Index(pd.array(HIGH, dtype="Int64")),
-    "text of numbers": np.array(["1", "1.0"])[HIGH],
+    "Index": pd.Index(pd.array(HIGH, dtype="Int64")), "text of numbers": np.array(["1", "1.0"])[HIGH],
     "whole decimals": HIGH * 1.0,
-}
+}  # fmt: skip
 if hasattr(np.dtypes, "StringDType"):
     FORMS["text of variable width"] = WORDS.astype(np.dtypes.StringDType())
 PLAIN = {
-    "text of numbers": ["1", "1.0"],
-    "whole decimals": [0.0, 1.0],
-    "categories of Int64": [3, 4],
+    "text of numbers": ["1", "1.0"], "whole decimals": [0.0, 1.0], "categories of Int64": [3, 4],
     **{key: [0, 1] for key in ["Int64", "table", "small integers", "Index"]},
     **{key: [False, True] for key in ["boolean", "categories of bool", "bool", "objects"]},
     "NumPy's booleans": [False, True],
@@ -54,7 +46,7 @@ PLAIN = {
     "categories in another order": ["no", "yes"],
     **{key: [BIG, BIG + 1] for key in ["long Int64", "long integers", "NumPy's integers"]},
     "categories of long integers": [BIG, BIG + 1],
-}
+}  # fmt: skip
 
 
 def exactly(found, form):

@@ -57,4 +57,4 @@ def test_ctrl_c_without_a_finished_model_ends_the_fit(catches):
     mix = tb.RobustMixtureClassifier([("first", Interrupting(catches)), ("second", GaussianNB())])
     with pytest.raises(KeyboardInterrupt):
         mix.fit(X, Y)
-    assert not hasattr(mix, "ensemble_")
+    assert not hasattr(mix, "evidence_")

@@ -43,7 +43,6 @@ def calibrated(model=None):
 
 USES = {
     "certificate": lambda rule: rule.certificate_,
-    "print": str,
     "verdict": lambda rule: rule.limits_met_,
     "monitor": tb.Monitor,
     "monitor of a pipeline": lambda rule: tb.Monitor(make_pipeline("passthrough", rule)),
@@ -64,6 +63,8 @@ def test_a_fit_of_the_rules_own_model_is_seen(use):
     rule.predict(LATER)
     rule.estimators_[0].estimator.fit(X, 1 - Y)
     refused(lambda: USES[use](rule), "changed after")
+    assert "changed after" in str(rule)  # what is shown never raises
+    assert "changed after" in rule._repr_html_()
 
 
 def test_copies_and_files_have_the_certificate_and_see_a_fit_too(tmp_path):

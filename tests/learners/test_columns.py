@@ -128,6 +128,16 @@ def test_names_of_which_there_are_many_are_not_compared():
     quietly(lambda: model.predict(NUMBERS.assign(a=np.char.add(names, "!"))))
 
 
+@pytest.mark.parametrize(
+    "empty", [np.array([None] * N), np.full(N, np.nan, object), pd.Categorical([None] * N)]
+)
+def test_a_column_without_values_in_the_fit_may_have_any_later(empty):
+    model = quietly(lambda: made().fit(NUMBERS.assign(t=empty), Y))
+    want = model.predict(NUMBERS.assign(t=empty))
+    for later in (CODES.t, CODES.k, np.arange(N).astype(object)):
+        assert same(model, NUMBERS.assign(t=later), want)  # no model knows any of them
+
+
 def test_one_row_and_one_name():
     model = made().fit(NUMBERS, Y)
     begins_with_text = NUMBERS.astype(object).assign(a="text")

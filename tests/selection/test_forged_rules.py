@@ -40,13 +40,10 @@ def documents():
 
 
 FORGED = {
-    "one group twice": ("groups", ["u", "u"]),
-    "equal groups of two types": ("groups", [1, 1.0]),
-    "groups of two types": ("groups", ["u", 1]),
-    "one label twice": ("classes", [1, 1]),
-    "a boolean for a number": ("classes", [0, True]),
-    "a decimal for a number": ("classes", [0, 1.0]),
-}
+    "one group twice": ("groups", ["u", "u"]), "equal groups of two types": ("groups", [1, 1.0]),
+    "groups of two types": ("groups", ["u", 1]), "one label twice": ("classes", [1, 1]),
+    "a boolean for a number": ("classes", [0, True]), "a decimal for a number": ("classes", [0, 1.0]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["scores", "models"])

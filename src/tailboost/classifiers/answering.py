@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch, estimator_html_repr, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,7 +37,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.evidence import Evidence
+from tailboost.guarantees.evidence import ChangedError, Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
 from tailboost.learners.table import checked_rows, titles_of
 from tailboost.rates import Statistic, error
@@ -94,11 +95,11 @@ class AnsweringClassifier(OfAnyTable):
     def selection_(self) -> Selection:
         """The selected rule among its candidates, with its rates on the selection data.
 
-        Raise ValueError for a rule of a file, which has none.
+        Raise NotFittedError for a rule of a file, which has none.
         """
         selection = self._selected
         if isinstance(selection, StoredSelection):
-            raise ValueError(
+            raise NotFittedError(
                 "this rule was read from a file, without its selection data: select again, "
                 "as by reweight(X, y) with rows that no model was fitted on"
             )
@@ -121,7 +122,7 @@ class AnsweringClassifier(OfAnyTable):
     def certificate_(self) -> Certificate | None:
         """The certificate of `tailboost.calibrate` for this rule; None without one.
 
-        Raise ValueError if it or a fitted model was changed after the selection, as by a fit of its own.
+        Raise `ChangedError` if it or a fitted model was changed after the selection, as by a fit of its own.
         """
         check_is_fitted(self)
         self.evidence_.refuse_changed()
@@ -215,11 +216,15 @@ class AnsweringClassifier(OfAnyTable):
     def __str__(self) -> str:
         """Return limits with their verdict, the overall error and the rule of a fitted classifier.
 
-        They are certified if the rule has a certificate, otherwise measured on the selection data.
+        They are certified if the rule has a certificate, otherwise measured on the selection data. If a
+        fitted model was changed after the selection, the text says this alone.
         """
         if not self.__sklearn_is_fitted__():
             return repr(self)
-        certificate = self.certificate_
+        try:
+            certificate = self.certificate_
+        except ChangedError as failure:
+            return f"{type(self).__name__}: {failure}"
         selection = self._selected
         if certificate is not None:
             source = certificate.title
@@ -234,14 +239,14 @@ class AnsweringClassifier(OfAnyTable):
             limits = selection.estimates.limit_lines()
             *_, overall = selection.rates([*selection.problem.limits, error()])
             errors = [overall.texts[2]]  # its numbers; in percent, if a limit beside it is
-        texts = [
+        lines = [f"{type(self).__name__} of {', '.join(self.used_models_)}, {source}"]
+        lines += [
             f"limit  {kept.name} {kept.limit}  {kept.verdict} ({kept.numbers})"
             for kept in limits
         ]
-        texts += [f"error  {line.strip()}" for line in errors]
-        texts += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
-        models = ", ".join(self.used_models_)
-        return "\n".join([f"{type(self).__name__} of {models}, {source}", *texts])
+        lines += [f"error  {line.strip()}" for line in errors]
+        lines += [f"rule   {line.strip()}" for line in str(self.rule_).splitlines()]
+        return "\n".join(lines)
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -470,8 +475,8 @@ class AnsweringClassifier(OfAnyTable):
         if not self._models.columns_read:
             return columns
         if not columns:
-            titles = [*set(self._group_names.titles).intersection(columns_of(X))]
-            columns = group_columns({title: X[title] for title in titles}, "groups")
+            own = [title for title in self._group_names.titles if title in columns_of(X)]
+            columns = group_columns({title: X[title] for title in own}, "groups")
         return with_missing_group(columns, list(chain(*self._group_names.values)))
 
     def _group_numbers(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:

@@ -142,7 +142,7 @@ class Curve:
         bounds = (
             limit.bound
             for limit in selection.problem.limits
-            if (limit.form, limit.rate) == (loosest.form, loosest.rate)
+            if replace(limit, bound=loosest.bound) == loosest
             and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
         )
         words = ", within ".join([engine.words, *map(str, others)])
@@ -311,7 +311,7 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
 
 def rates_of(stated: Sequence[Statistic], strata: Strata, counts: Sequence[Floats]) -> Floats:
     """Return each of some statistics of B rules with these confusion counts, shape (…, B)."""
-    of_subgroups = [each.rate.terms(strata).values(np.array(counts)) for each in stated]
+    confusions = np.array(counts)
     return np.array(
-        [[*map(each.value, rates)] for each, rates in zip(stated, of_subgroups, strict=True)]
+        [[*map(each.value, each.rate.terms(strata).values(confusions))] for each in stated]
     )

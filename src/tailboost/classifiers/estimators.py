@@ -81,9 +81,14 @@ def named_models(models: Model) -> Named:
         given = zip(names, given, strict=True)
     fixed = []
     for name, model in given:
-        # The name of a learner may train too: `refuse_unusable` asks for a fitted model.
-        may_train = hasattr(model, "fit") or isinstance(model, str)
-        if may_train and not isinstance(model, (Scores, GivenModel, FrozenEstimator)):
+        if isinstance(model, str):
+            raise TypeError(
+                f"models: {model!r} is of type str, no fitted model; RobustMixtureClassifier fits "
+                "learners by their names"
+            )
+        if hasattr(model, "fit") and not isinstance(
+            model, (Scores, GivenModel, FrozenEstimator)
+        ):
             is_foreign = hasattr(model, "predict_proba") and not hasattr(
                 model, "__sklearn_tags__"
             )

@@ -58,8 +58,8 @@ class Columns:
                     f"{column.iloc[0]!r:.80}: convert or drop it"
                 )
             known = set(map(text, column.unique()))
-            # A column in which most values occur once has names or free text.
-            if len(known) <= min(CATEGORIES_COMPARED, len(column) / 2):
+            # A column in which most values occur once has names or free text, and one without values is open.
+            if 0 < len(known) <= min(CATEGORIES_COMPARED, len(column) / 2):
                 categories[position] = known
         return cls(numbers, categories)
 

@@ -8,8 +8,8 @@ from tailboost.selection.identity import NOTHING, Identity, identity_of
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 
 
-class ChangedError(ValueError):
-    """A model or a certified rule is not what it was when the rule was selected."""
+class ChangedError(ValueError, AttributeError):
+    """A model or a certified rule is not what it was when the rule was selected: it has no certificate."""
 
 
 @frozen_object
