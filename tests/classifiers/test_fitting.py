@@ -4,24 +4,24 @@ import numpy as np
 import pytest
 from conftest import errors_of, noisy, refused
 from scipy.sparse import csr_matrix
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from tailboost import AdaBoostClassifier, RobustMixtureClassifier, load_model, save_model, tune
 from tailboost.classifiers.estimators import default_estimators
-from tailboost.classifiers.fitting import LOG_STEP, fit_models, scored_out_of_fold
+from tailboost.classifiers.fitting import LOG_STEP, fit_models, scored
 from tailboost.classifiers.splitting import Split
 from tailboost.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import TableReader
 from tailboost.rows.rows import Rows
-from tailboost.selection.outputs import Models, averaging
+from tailboost.selection.outputs import averaging
 
 
 def problem_of(X, y):
@@ -32,9 +32,7 @@ def problem_of(X, y):
 def judged_by(estimators, problem, cv=5):
     split = Split.of(problem, cv, 0)
     fits = fit_models(estimators, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
-    fitted, columns = zip(*(each[-1] for each in fits.values()), strict=True)
-    models = Models([*fits], len(problem.classes), [*fitted], [*columns])
-    return averaging(scored_out_of_fold(models, split, fits))
+    return averaging(scored(split, fits)[0])
 
 
 def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():
@@ -79,13 +77,30 @@ def test_the_default_models_read_one_table(monkeypatch):
 def test_a_number_beyond_float32_is_refused_and_named():
     X, y = noisy(3, n=60, K=2)
     X[7, 1] = 1e300
-    for form, _place in ((np.asarray, r"column 1 \(from 0\), row 7"), (csr_matrix, r"column\(s\) \['1'\]")):
-        with pytest.raises(ValueError, match="large"):
+    for form, place in ((np.asarray, r"column \[1\]"), (csr_matrix, "sparse")):
+        with pytest.raises(ValueError, match=place):
             RobustMixtureClassifier(random_state=0).fit(form(X), y)
     X[7, 1] = 0.0
     mix = RobustMixtureClassifier(random_state=0).fit(X, y)
     X[7, 1] = 1e300
     refused(lambda: mix.predict(X), "large")
+
+
+@pytest.mark.parametrize(
+    "tree", [TableForest(5), ExtraTreeClassifier(), make_pipeline(ExtraTreeClassifier())]
+)
+@pytest.mark.parametrize("stated", [1, 2, None])
+def test_a_seed_that_a_model_states_is_its_own_and_the_mixture_seeds_others(tree, stated):
+    X, y = noisy(3, n=120, K=2)
+    seed = [name for name in tree.get_params() if name.endswith("random_state")]
+    alone = clone(tree).set_params(**dict.fromkeys(seed, stated)).fit(X.astype(np.float32), y)
+    mixes = [
+        RobustMixtureClassifier([("tree", clone(alone))], cv=2, random_state=own).fit(X, y) for own in (0, 1)
+    ]
+    X = X[::-1] + X  # other rows
+    first, second = (mix.estimators_[0].predict_proba(X) for mix in mixes)
+    assert np.array_equal(first, second) == (stated is not None)
+    assert stated is None or np.allclose(first, alone.predict_proba(X), rtol=1e-5)
 
 
 def persons(n=60, times=4, seed=0):

@@ -329,7 +329,9 @@ def test_rows_that_were_fitted_on_are_noticed():
         mix.reweight(X[TRAIN], Y[TRAIN])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "to reweight" in mix.reweight(X[TEST], Y[TEST]).rates_.words
+        on_test = mix.reweight(X[TEST], Y[TEST])
+    assert "to reweight" in on_test.rates_.words
+    assert [mix.validation_, on_test.validation_, on_test.reweight().validation_] == ["cv", *["reweight"] * 2]
 
 
 def test_a_held_out_fraction():

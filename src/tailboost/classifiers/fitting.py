@@ -38,8 +38,9 @@ from tailboost.learners.foreign import (
     set_seeds,
     weight_parameter,
 )
-from tailboost.learners.table import TableClassifier, TableReader
+from tailboost.learners.table import TableClassifier, TableReader, seed_of
 from tailboost.rows import Rows, logs_of
+from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models
 
 # Out-of-fold log-probabilities are rounded to multiples of this step.
@@ -135,17 +136,19 @@ def fit_models(
     if class_weight is not None:
         factors = class_factors(class_weight, training, numbers)
         training = replace(training, weight=training.weight * factors[training.y])
-    learners = {}
+    learners, on_table = {}, []
     for name, estimator in estimators:
         learner = clone(in_class_numbers(estimator, numbers))
-        set_seeds(learner, seed, also_stated=False)
+        if isinstance(learner, TableClassifier):  # its session takes the seed
+            on_table.append(name)
+        else:
+            set_seeds(learner, seed, also_stated=False)
         if weighted and weight_parameter(learner) is None:
             raise ValueError(
                 f"sample_weight, class_weight: estimators: {name!r} ({type(learner).__name__}) "
                 "takes no weights in fit"
             )
         learners[name] = learner
-    on_table = [name for name in learners if isinstance(learners[name], TableClassifier)]
     fitted = [*split.fitted, None]  # the rows of each fit; the last one is on all
     alone = [(name, rows) for name in learners if name not in on_table for rows in fitted]
     fits: Fits = {name: [] for name in learners}
@@ -231,8 +234,10 @@ def _fits_on_table(
 ) -> list[Fit]:
     """Return the fits of a learner of tailboost on the rows of masks (None: all).
 
-    The table is as the reader has read it.
+    The table is as the reader has read it. ``seed`` is that of a learner without one of its own.
     """
+    if learner.random_state is not None:
+        seed = seed_of(learner.random_state)
     n_classes = len(training.classes)
     session = learner.open_session(training.X, training.y, n_classes, reader=reader)
     columns = np.arange(n_classes)
@@ -246,20 +251,28 @@ def scored_on(models: Models, rows: Rows) -> Models:
     return models.with_selection_data(rows, logs, outputs.given_score)
 
 
-def scored_out_of_fold(models: Models, split: Split, fits: Fits) -> Models:
-    """Return models with their log-probabilities of the held-out rows of a split.
+def scored(split: Split, fits: Fits) -> tuple[Models, Identity]:
+    """Return models with their log-probabilities of the selection data of a split, and their identity.
 
-    A row is answered by the fit without its part. A model that was not trained answers itself.
+    The last fit of each model answers later. A held-out row is scored by the fit without its part, if the
+    model was trained. Models that change as they answer have no digest.
     """
     rows = split.selecting
-    logs = []
-    for i, (*without_part, _) in enumerate(fits.values()):
-        if without_part:
-            P = np.zeros((len(rows), models.n_classes))
-            for part, fit in zip(split.parts, without_part, strict=True):
-                P[part] = models.probabilities(take(rows.X, part), i, fit)
-            # Models of other folds differ far more than by this step. Zeros behind make files smaller.
-            logs.append(np.rint(logs_of(P) / LOG_STEP) * LOG_STEP)
-        else:
-            logs.append(logs_of(models.probabilities(rows.X, i)))
-    return models.with_selection_data(rows, logs)
+    fitted, columns = zip(*[of_model[-1] for of_model in fits.values()], strict=True)
+    models = Models([*fits], len(rows.classes), [*fitted], [*columns])
+    identity = identity_of(models.fitted)
+    if split.parts:
+        logs = []
+        for i, (*without_part, _) in enumerate(fits.values()):
+            if without_part:
+                P = np.zeros((len(rows), models.n_classes))
+                for part, fit in zip(split.parts, without_part, strict=True):
+                    P[part] = models.probabilities(take(rows.X, part), i, fit)
+                # Models of other folds differ far more than by this step. Zeros behind make files smaller.
+                logs.append(np.rint(logs_of(P) / LOG_STEP) * LOG_STEP)
+            else:
+                logs.append(logs_of(models.probabilities(rows.X, i)))
+        models = models.with_selection_data(rows, logs)
+    else:
+        models = scored_on(models, rows)
+    return models, identity.after_answers(identity_of(models.fitted), ", ".join(models.names))

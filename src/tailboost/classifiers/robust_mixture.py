@@ -89,13 +89,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         an error of .22 if the least is .20. Both errors are measured on the selection data: 0 means no more
         error there than the most accurate candidate. If rows may be deferred, candidates within the limits on
         deferral are compared. None sets no limit.
-    cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
-        The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
-        fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
-        row held out at most once. "auto" is ``X_val`` if given, otherwise five folds, three of
-        more than 5,000 distinct rows; of more than 50,000 a fifth is held out if it has 20 rows of each class
-        in a group. The final models are fitted on all rows. If all estimators are frozen, "auto" selects on
-        all rows given.
+    cv : "auto", int, float in (0, 1), splitter, iterable or None, default="auto"
+        The selection data. An int is that many folds: out-of-fold probabilities of all rows; None is 5, as in
+        scikit-learn; a float is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted,
+        held-out) row numbers, each row held out at most once. "auto" is ``X_val`` if given, otherwise five
+        folds, three of more than 5,000 distinct rows; of more than 50,000 a fifth is held out if it has 20
+        rows of each class in a group. The final models are fitted on all rows. If all estimators are frozen,
+        "auto" selects on all rows given.
     by_group : bool or str, default=False
         Whether the rule may read the group: each group then has thresholds of its own, and `predict` takes
         ``groups``. Of several columns of groups give the name of the one to read; the others are for limits.
@@ -136,8 +136,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
     objective_ : Statistic
         The minimised rate.
     validation_ : str or float
-        The selection data: "cv", "splits", a fraction, "X_val", "probabilities", or "frozen" if these are all
-        rows given to `fit`.
+        The selection data: "cv", "splits", a fraction, "X_val", "probabilities", "frozen" if these are all
+        rows given to `fit`, or "reweight" if they were given to it.
     n_features_in_ : int
         Columns of X in `fit`.
 

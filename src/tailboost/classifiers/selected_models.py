@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.classifiers.answering import AnsweringClassifier
 from tailboost.classifiers.curve import Curve
 from tailboost.classifiers.estimators import named_models, usable
-from tailboost.classifiers.fitting import Fits, frozen_fits, scored_on, scored_out_of_fold
+from tailboost.classifiers.fitting import Fits, frozen_fits, scored, scored_on
 from tailboost.classifiers.problems import problem_of
 from tailboost.classifiers.splitting import Split
 from tailboost.core import (
@@ -58,7 +58,7 @@ from tailboost.rows import (
     reads_groups,
 )
 from tailboost.selection.door import known_within
-from tailboost.selection.identity import Identity, identity_of
+from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Problem
 from tailboost.selection.selection import Engine, Selection
@@ -124,17 +124,21 @@ def tune(
     >>> clf.limits_met_
     True
     """
-    classifier = TunedClassifier(
+    return TunedClassifier(
         named_models(models),
         objective=objective,
         limits=limits,
         error_budget=error_budget,
         by_group=by_group,
         infer_groups=infer_groups,
+    ).fit(
+        X,
+        y,
+        sample_weight=sample_weight,
+        groups=groups,
+        costs=costs,
+        training_rows=training_rows,
     )
-    rows = Rows.read(X, y, groups, sample_weight, costs)
-    classifier._learn(rows, training_rows=training_rows).warn()
-    return classifier
 
 
 @parameters
@@ -241,8 +245,9 @@ class TunedClassifier(AnsweringClassifier):
         self.group_combinations_ = ()
         if len(names.titles) > 1:
             occurring = replace(rows, groups=np.unique(rows.groups, axis=0)).columns.values()
-            by_column = (values.tolist() for values in occurring)
-            self.group_combinations_ = tuple(zip(*by_column, strict=True))
+            self.group_combinations_ = tuple(
+                zip(*map(np.ndarray.tolist, occurring), strict=True)
+            )
         return problem, column_read
 
     def _training(self, given: Rows) -> Rows:
@@ -292,47 +297,38 @@ class TunedClassifier(AnsweringClassifier):
         of_fits : ndarray of shape (k,), optional
             Hashes of the rows of the fits.
         """
-        # 1. The last fit of each model answers.
-        fitted, columns = zip(*[of_model[-1] for of_model in fits.values()], strict=True)
-        models = Models([*fits], len(split.selecting.classes), [*fitted], [*columns])
+        # 1. Score the selection data.
+        models, identity = scored(split, fits)
         if self.infer_groups and models.columns_read:
             raise ValueError(
                 "infer_groups=True: scores have no other columns from which a group could be "
                 "estimated; give the model and its features, or leave infer_groups out"
             )
 
-        # 2. Score the selection data. Models that change as they answer have no digest.
-        identity = identity_of(models.fitted)
-        if split.parts:
-            models = scored_out_of_fold(models, split, fits)
-        else:
-            models = scored_on(models, split.selecting)
-        identity = identity.after_answers(identity_of(models.fitted), ", ".join(models.names))
-
-        # 3. The rows that the models have read: stated ones, those of these fits, and of models inside them.
+        # 2. Mark them if the models have read them before: as stated, in these fits, or inside the models.
         stated = NO_HASHES
         if training_rows is not None:  # after the models, which refuse an X with other columns
             stated = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
         trained = np.concatenate([stated, of_fits])
         inside = [known.records for known in known_within(estimators)]
-        attempts = {attempt.key: attempt for each in inside for attempt in each.ledger.attempts}
-        fewest = FEWEST_TRAINED * (split.selecting.n_given or 0)
-        complete = all(each.complete for each in inside) or 0 < fewest <= len(stated)
-
-        # 4. Selection data among these rows are marked. Held-out rows are rows of these fits by intention.
         known = [table for each in inside for table in each.tables]
-        others = stated if split.parts else trained
-        if len(others):
-            known.append(Seen.of(others))
+        # Held-out rows are rows of these fits by intention.
+        not_to_select = stated if split.parts else trained
+        if len(not_to_select):
+            known.append(Seen.of(not_to_select))
         models, selected_on = noticing_known(models, known)
+
+        # 3. Record all that they have read. Of frozen models enough stated rows are taken for all.
+        enough = FEWEST_TRAINED * (split.selecting.n_given or 0)
+        attempts = {attempt.key: attempt for each in inside for attempt in each.ledger.attempts}
         records = Records(
             Seen.of(trained, TRAINED_ON) if len(trained) else None,
-            complete,
+            all(each.complete for each in inside) or 0 < enough <= len(stated),
             () if split.parts else (selected_on,),
             Ledger(tuple(attempts.values())),
         )
 
-        # 5. Select the rule among all on the average of the models.
+        # 4. Select the rule among all on the average of the models.
         engine = Engine.of(problem, averaging(models), column_read)
         return self._select(engine, problem, records, identity)
 
@@ -429,6 +425,7 @@ class TunedClassifier(AnsweringClassifier):
             problem, column_read = new._stated(given)
             models, selected_on = self._on_rows(given)
             records = records.using(selected_on)  # `certify` refuses them from now on
+            new.validation_ = "reweight"
             engine = Engine.of(problem, models, column_read)
         else:
             selection = self.evidence_.selection
@@ -437,10 +434,10 @@ class TunedClassifier(AnsweringClassifier):
             if groups is not None:
                 models = in_groups(models, Rows.read(groups=groups))
             problem, column_read = new._stated(models.rows)
-            if models is engine.models and column_read == engine.column_read:
-                engine = engine.on(problem)
-            else:
-                engine = Engine.of(problem, models, column_read)
+            is_on_same = groups is None and column_read == engine.column_read
+            engine = (
+                engine.on(problem) if is_on_same else Engine.of(problem, models, column_read)
+            )
         new._select(engine, problem, records, self.evidence_.identity).warn()
         return new
 
