@@ -78,12 +78,12 @@ def reading(what: str) -> Iterator[None]:
     """Turn errors in the form of a document into ValueErrors that name it."""
     try:
         yield
+    except ValueError as failure:
+        raise ValueError(f"this is no {what}: {failure}") from failure
     except (LookupError, TypeError, AttributeError, OverflowError) as failure:
         raise ValueError(
             f"this is no {what}: a part is missing or has another form"
         ) from failure
-    except ValueError as failure:
-        raise ValueError(f"this is no {what}: {failure}") from failure
 
 
 def migrated(document: Document, own: int, steps: Steps, what: str, cure: str) -> Document:
