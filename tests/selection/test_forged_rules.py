@@ -22,14 +22,9 @@ LIMITS = [rates.miss(1, by="group") <= 0.3]
 @pytest.fixture(scope="module")
 def documents():
     scores = tb.tune(
-        tb.Scores("s", 1),
-        pd.DataFrame({"s": S}),
-        Y,
-        groups=G,
-        by_group=True,
-        limits=LIMITS,
+        tb.Scores("s", 1), pd.DataFrame({"s": S}), Y, groups=G, by_group=True, limits=LIMITS,
         objective="error",
-    )
+    )  # fmt: skip
     models = tb.RobustMixtureClassifier.from_probabilities(
         {"m": np.c_[1 - S, S]}, Y, groups=G, by_group=True, limits=LIMITS
     )
@@ -67,12 +62,8 @@ def test_an_action_has_the_type_of_the_labels(documents, action):
 
 def test_the_empty_group_name_is_readable():
     clf = tb.tune(
-        tb.Scores("s", 1),
-        pd.DataFrame({"s": S}),
-        Y,
-        groups=np.where(G == "u", "", G),
-        by_group=True,
+        tb.Scores("s", 1), pd.DataFrame({"s": S}), Y, groups=np.where(G == "u", "", G), by_group=True,
         limits=LIMITS,
-    )
+    )  # fmt: skip
     assert [line.split(":")[0] for line in str(clf.rule_).splitlines()] == ["(empty)", "v"]
     assert "  (empty)  " in str(clf.rates_)

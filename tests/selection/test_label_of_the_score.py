@@ -40,12 +40,9 @@ def in_python(source, scores, *groups):
 
 
 MODELS = [
-    LogisticRegression(),
-    GaussianNB(),
-    RandomForestClassifier(7, random_state=0),
-    KNeighborsClassifier(5),
+    LogisticRegression(), GaussianNB(), RandomForestClassifier(7, random_state=0), KNeighborsClassifier(5),
     HistGradientBoostingClassifier(max_iter=10),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("labels", [("ill", "well"), ("well", "zebra"), (True, False)], ids=str)

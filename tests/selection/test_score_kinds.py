@@ -275,14 +275,10 @@ def test_whole_numbers_are_no_probabilities_but_numbers():
 def test_short_numbers_are_the_decimals_that_they_print():
     rng = np.random.default_rng(0)
     numbers = np.r_[
-        rng.random(2_000),
-        rng.random(500).round(3),
-        20.0 * rng.normal(size=500),
-        np.exp(8.0 * rng.normal(size=500)).clip(1e-20, 1e8),
-        np.exp(rng.uniform(-85.0, 85.0, 3_000)),
-        rng.integers(10**9, 10**10, 500),
-        [0.0, -0.0, 1.0, NAN, INF, -INF, 0.415],
-    ].astype(np.float32)
+        rng.random(2_000), rng.random(500).round(3), 20.0 * rng.normal(size=500),
+        np.exp(8.0 * rng.normal(size=500)).clip(1e-20, 1e8), np.exp(rng.uniform(-85.0, 85.0, 3_000)),
+        rng.integers(10**9, 10**10, 500), [0.0, -0.0, 1.0, NAN, INF, -INF, 0.415],
+    ].astype(np.float32)  # fmt: skip
     every = np.arange(2**16, dtype=np.uint16).view(np.float16)
     for narrow in (numbers, every):
         printed = narrow.astype(str).astype(np.float64)
