@@ -197,7 +197,7 @@ class AdditiveClassifier(RowBoosting):
         self._set_game(learn, rounds)
         self.log_costs_ = np.array(state.log_costs)
         used = np.flatnonzero(weights)
-        self.estimators_ = [rounds[t].model for t in used.tolist()]
+        self.estimators_ = [rounds[t].model for t in used]
         self.estimator_weights_ = weights[used]
         if not len(used):
             warn_user("no hypothesis is better than the best constant, which answers instead")

@@ -107,7 +107,7 @@ class Learner:
         weight = self.rows.weight * self.units.density(w)
         seed = int(np.random.SeedSequence([self.seed, t]).generate_state(1)[0])
         y = self.rows.y
-        K = int(y.max()) + 1
+        K = y.max() + 1
         if self.grows and hasattr(self.session, "stages"):
             stages = self.session.stages(weight, seed)
         else:

@@ -170,7 +170,7 @@ def first_voters(
         -recall_score(y_val, answers, labels=clf.classes_, average=None).min()
         for answers in clf.staged_predict(X_val)
     ]
-    n_voters = clf.n_iter_ - int(np.argmin(worst[::-1]))
+    n_voters = clf.n_iter_ - np.argmin(worst[::-1])
     weights = np.where(np.arange(clf.n_iter_) < n_voters, 1 / n_voters, 0.0)
     return copy.copy(clf)._set_weights(weights)
 

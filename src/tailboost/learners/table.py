@@ -64,7 +64,7 @@ class TableReader:
 
     def fit(self, X: Table) -> Self:
         """Store categories and numbers by column."""
-        self.sparse_ = bool(sp.issparse(X))
+        self.sparse_ = sp.issparse(X)
         columns = X if hasattr(X, "iloc") else getattr(X, "distinct", {})  # of Partitions
         categories = [_categories(column, name) for name, column in columns.items()]
         self.categories_: list[dict[str, float] | None] = categories or [None] * X.shape[1]
@@ -139,7 +139,7 @@ def _categories(column: Any, name: Any) -> dict[str, float] | None:
             f"X.drop(columns=[{name!r}])"
         )
     if hasattr(column.dtype, "categories"):
-        categories = list(column.dtype.categories)
+        categories = column.dtype.categories
     elif kind in "biuf":
         return None
     else:

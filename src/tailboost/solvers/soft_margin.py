@@ -92,7 +92,7 @@ def soft_margin_weights(
     weight = check_weights(sample_weight, losses.shape[1])
     spread = n_classes / (n_classes - 1)
     if loss == "linear":
-        total = float(weight.sum())
+        total = weight.sum()
         if C * total < 1 - 1e-12:
             raise ValueError(
                 f"C={C:g} is too small for loss='linear': it must be at least 1/Σ "

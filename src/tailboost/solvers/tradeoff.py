@@ -176,7 +176,7 @@ def _chain(
     slack = [np.inf]
     gap = 0.0
     while len(chain) < max_points and max(slack) > tolerance:
-        i = int(np.argmax(slack))
+        i = np.argmax(slack)
         left, right = chain[i : i + 2]
         slack[i] = 0.0
         if right.mean - left.mean <= ON_CHORD or left.worst <= right.worst:

@@ -84,7 +84,7 @@ def of_checked(
     top = float(values.max())
     scale = top - float(values.min())
     d = (values - top) / (scale or 1.0)  # distance below the largest loss, in [−1, 0]
-    mass = float(p[d == 0].sum())  # of the largest loss
+    mass = p[d == 0].sum()  # of the largest loss
     w = p
     bound = float(p @ d)
     theta = 0.0
@@ -105,12 +105,12 @@ def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
     """Return w ∝ p e^{θ d}, KL(w ‖ p) and log Σ p e^{θ d}, also for a tiny θ to the last digits."""
     if theta > SMALL:
         w = p * np.exp(theta * d)
-        total = float(w.sum())
+        total = w.sum()
         w /= total
         log_total = float(np.log(total))
         return w, theta * float(w @ d) - log_total, log_total
     excess = np.expm1(theta * d)  # near θ = 0, sums are computed as differences from p
-    mean = float(p @ excess)
+    mean = p @ excess
     w = p * (1.0 + excess) / (1.0 + mean)
     distance = divergence((excess - mean) / (1.0 + mean), p)
     return w, distance, float(np.log1p(mean))
