@@ -92,9 +92,7 @@ class Additive(Player[Steps], ABC):
     def update(self, state: Steps, losses: UnitLosses) -> Steps:
         """Return the state after the best step; step 0 leaves the margins."""
         has_labels = losses.dtype == bool
-        z = 1 - 2.0 * losses
-        if has_labels:
-            z = np.where(losses, -1 / (self.n_classes - 1), 1.0)
+        z = np.where(losses, -1 / (self.n_classes - 1), 1.0) if has_labels else 1 - 2.0 * losses
         flawless = bool((z >= 0).all() and z.any())
         a = max(state.steps, default=1.0) if flawless else self.step(z, state)
         if not LEAST_STEP < a < np.inf:

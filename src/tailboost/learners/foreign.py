@@ -205,7 +205,7 @@ class _OnPresentClasses:
     classes_: Ints
 
     def predict(self, X: Table) -> Ints:
-        return self.classes_[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
+        return self.classes_[np.asarray(self.model.predict(X), np.intp).ravel()]
 
     @available_if(lambda self: hasattr(self.model, "predict_proba"))
     def predict_proba(self, X: Table) -> Any:
@@ -287,8 +287,7 @@ def class_scores(answers: Array, K: int) -> Floats:
     They are 1 for its label, else −1/(K−1); or real h, of which one column is the value of class 1.
     """
     if answers.dtype.kind != "f":
-        codes = np.where(np.eye(K, dtype=bool), 1.0, -1 / (K - 1))
-        return codes.take(answers, axis=0)
+        return np.where(np.eye(K), 1.0, -1 / (K - 1)).take(answers, axis=0)
     if answers.ndim == 1:
         return np.column_stack([-answers, answers])
     return answers - answers.mean(axis=1, keepdims=True)
@@ -397,9 +396,9 @@ def set_seeds(estimator: Model, seed: int, *, also_stated: bool = True) -> None:
     """
     params = estimator.get_params()
     names = sorted(name for name in params if name.split("__")[-1] == "random_state")
-    words = np.random.SeedSequence(seed).generate_state(len(names))
     # scikit-learn takes seeds below 2³¹.
-    seeds = zip(names, (words >> 1).tolist(), strict=True)
+    words = np.random.SeedSequence(seed).generate_state(len(names)) >> 1
+    seeds = zip(names, words.tolist(), strict=True)
     estimator.set_params(
         **{name: word for name, word in seeds if also_stated or params[name] is None}
     )

@@ -92,14 +92,14 @@ class TreeSession(OpenSession):
         if "c" not in kinds:
             kinds = None  # XGBoost reads the kinds of all columns with every tree
         n_threads = count_threads(learner.n_jobs, self.X.shape)
-        params = {
+        self.params = {
             "tree_method": "hist",
             "max_bin": learner.max_bins,
             "max_depth": learner.max_depth,
             "nthread": n_threads,
             "verbosity": 0,
+            **learner._booster_params(self.n_classes),
         }
-        self.params = params | learner._booster_params(self.n_classes)
         if "multi_strategy" in self.params:
             # A leaf has a value for each class. Such trees cannot split sets of categories.
             self.labels = np.eye(self.n_classes, dtype=np.float32)[self.y]

@@ -244,7 +244,6 @@ class Training:
         loss_of = learner.loss or nn.functional.cross_entropy
         batches = torch.from_numpy(self.draw(n_steps)).to(session.X.device)
         self.net.train()
-        loss = torch.zeros(())
         with _threads_for(self.net, session.X, learner.batch_size), _drawing(self.seed):
             for rows in batches:
                 # Each step has its own seed: a training in stages is that in one go.

@@ -418,8 +418,7 @@ def _is_determined(game: TailGame, possible: Ints, w: Floats) -> bool:
     share = w * game.alpha / game.p
     between = np.flatnonzero((share > TIED) & (share < 1 - TIED))
     some = between[:: max(1, between.size // (FEW_FREE_UNITS * possible.size))]
-    equations = np.ones((possible.size + 1, some.size))
-    equations[1:] = game.losses[np.ix_(possible, some)]
+    equations = np.vstack([np.ones(some.size), game.losses[np.ix_(possible, some)]])
     rank = np.linalg.matrix_rank(equations @ equations.T, tol=TIED * some.size, hermitian=True)
     return bool(rank == possible.size)
 
@@ -431,8 +430,8 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     1979). Only the weights of tied units change.
     """
     tied = np.abs(optimum.combined - optimum.threshold) <= 1e-6
-    at_vertex = tied.sum() <= np.count_nonzero(optimum.lam)  # without further ties
-    if optimum.is_closest or at_vertex:
+    # A vertex has no further ties.
+    if optimum.is_closest or tied.sum() <= np.count_nonzero(optimum.lam):
         return optimum.w
     free = _free_units(game, tied, optimum.combined > optimum.threshold)
     least = game.expected(optimum.w).min() - 0.1 * DUALITY_GAP
