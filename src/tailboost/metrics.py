@@ -459,7 +459,7 @@ class ErrorScorer(BaseEstimator):
         """
         check_indexes(X=X, y=y, sample_weight=sample_weight)
         rows = answering(estimator).score(X)
-        answers: Any = None
+        answers = None
         labels = None
         if self.expected or self.alpha is not None:
             answers = rows.shares()

@@ -1,6 +1,6 @@
 """Additive classifiers f = Σ a_t h_t: the player that takes the steps, and the game of any such player."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, field, replace
 from typing import Any, ClassVar, NamedTuple
@@ -56,7 +56,7 @@ class Steps(NamedTuple):
 
 
 @frozen_value
-class Additive(Player[Steps], ABC):
+class Additive(Player[Steps]):
     """f ← f + a h, where z = 1 on rows on which h is right and −1/(K−1) on others, or z = h_y for real h.
 
     An algorithm is a cost of the margins: its weights for the learner, and its best step along a hypothesis.

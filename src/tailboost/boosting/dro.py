@@ -112,7 +112,7 @@ class DROBoostClassifier(AdditiveClassifier):
     _: KW_ONLY
     radius: Any = "auto"
     confidence: float = 0.95
-    effective_dim: int | str = "auto"
+    effective_dim: Any = "auto"
 
     _takes_regressors = True
 
@@ -127,7 +127,7 @@ class DROBoostClassifier(AdditiveClassifier):
             raise TypeError(
                 "radius='auto' counts different rows in memory: give radius=, as of dro_radius"
             )
-        dim: Any = self.effective_dim
+        dim = self.effective_dim
         if dim == "auto":  # the first worst case is p, whatever the radius
             first = learn(learn.units.p, 0).model
             if isinstance(first, Pipeline):

@@ -186,9 +186,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         Rows with equal scores count as errors: rounding alone would decide them.
         """
         weight = learn.rows.weight
-        self.C_: Any = self.C
-        if self.C is None:
-            self.C_ = {"linear": 2, "quadratic": 10}[self.loss] / weight.sum()
+        self.C_ = self.C or {"linear": 2, "quadratic": 10}[self.loss] / weight.sum()
         if not rounds:
             return np.zeros(0)
         wrong = np.array([h.losses for h in rounds])

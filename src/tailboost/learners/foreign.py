@@ -130,7 +130,7 @@ class SklearnSession(ForeignSession):
             return
         X = self.X
         y = self.y
-        params: dict[str, Any] = {}
+        params = {}
         if self.weight_name is None:
             # As many draws as the rows count, by weight.
             draws = np.random.default_rng(seed)
@@ -266,7 +266,7 @@ def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
         yield from np.concatenate(parts, axis=1)
         return
     prepared = cache(lambda reader: reader.transform(X))
-    last: Any = None
+    last = None
     for model in models:
         if model is not last:  # a game may repeat a hypothesis
             if hasattr(model, "predict_table"):
@@ -372,9 +372,8 @@ def by_class_number(
 
 def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
     """Return a clone for rows of some classes alone, which are then numbered without gaps."""
-    numbers: dict[Any, int | None] = dict.fromkeys(range(n_classes))
-    numbers |= {k: number for number, k in enumerate(present.tolist())}
-    return clone(in_class_numbers(estimator, numbers))
+    numbers = {k: number for number, k in enumerate(present.tolist())}
+    return clone(in_class_numbers(estimator, dict.fromkeys(range(n_classes)) | numbers))
 
 
 # -- parameters and steps of estimators ----------------------------------------------------------------

@@ -324,7 +324,7 @@ class GivenModel(OfAnyTable):
 
     def fit(self, X: Table, y: Column) -> Self:
         """Learn the labels; no model is trained."""
-        model: Any = self.model
+        model = self.model
         while isinstance(model, partial):
             model = model.func
         model = getattr(model, "__self__", model)

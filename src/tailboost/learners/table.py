@@ -67,7 +67,7 @@ class TableReader:
         self.sparse_ = sp.issparse(X)
         columns = X if hasattr(X, "iloc") else getattr(X, "distinct", {})  # of Partitions
         categories = [_categories(column, name) for name, column in columns.items()]
-        self.categories_: list[dict[str, float] | None] = categories or [None] * X.shape[1]
+        self.categories_ = categories or [None] * X.shape[1]
         return self
 
     def transform(self, X: Table) -> Table:
