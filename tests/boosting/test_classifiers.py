@@ -57,15 +57,17 @@ def test_weight_2_is_the_row_twice_and_weight_0_none(name):
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("lightest", [2.0, 0.5])
 @pytest.mark.parametrize("name", ["averageboost", "ocoboost", "adalpboost"])
-def test_the_n_of_the_theory_is_the_sum_of_the_weights(name):
+def test_the_n_of_the_theory_is_the_sum_of_the_weights_of_which_none_is_below_1(name, lightest):
     X, y = noisy(0, n=60, K=2)
-    weight = 2.0 + 2 * (np.arange(60) % 2)
+    times = max(1.0, lightest) * (1.0 + np.arange(60) % 2)
     given = {"eta": "theory", "cv": "train", "gamma": 0.2, "n_estimators": 5}
-    clf = few(name, HistTreeClassifier(max_depth=3), **given).fit(X, y, sample_weight=weight)
-    twice = np.repeat(np.arange(60), weight.astype(int))
-    other = clone(clf).fit(X[twice], y[twice])
-    assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(weight.sum()) / 5))
+    clf = few(name, HistTreeClassifier(max_depth=3), **given)
+    clf.fit(X, y, sample_weight=times * min(1.0, lightest))
+    repeated = np.repeat(np.arange(60), times.astype(int))
+    other = clone(clf).fit(X[repeated], y[repeated])
+    assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(times.sum()) / 5))
     assert clf.eta_ == pytest.approx(other.eta_)
     for ours, theirs in zip(clf.bounds_, other.bounds_, strict=True):
         assert ours.bound == pytest.approx(theirs.bound, nan_ok=True)
@@ -192,13 +194,10 @@ def test_lambda_is_the_optimum_of_the_program(name, cv):
     losses, n = clf.candidate_losses_.astype(float), 120
     T = len(losses)
     found = linprog(
-        np.r_[np.zeros(T), 1.0, np.full(n, 1 / (0.3 * n))],
-        A_ub=np.c_[losses.T, -np.ones(n), -np.eye(n)],
-        b_ub=np.zeros(n),
-        A_eq=[np.r_[np.ones(T), np.zeros(n + 1)]],
-        b_eq=[1],
+        np.r_[np.zeros(T), 1.0, np.full(n, 1 / (0.3 * n))], A_ub=np.c_[losses.T, -np.ones(n), -np.eye(n)],
+        b_ub=np.zeros(n), A_eq=[np.r_[np.ones(T), np.zeros(n + 1)]], b_eq=[1],
         bounds=[(0, None)] * T + [(None, None)] + [(0, None)] * n,
-    )
+    )  # fmt: skip
     weights = np.r_[clf.rank_weights_, clf.estimator_weights_]
     assert weights.sum() == pytest.approx(1)
     assert cvar(weights @ losses, 0.3) == pytest.approx(found.fun, abs=1e-9)
@@ -296,12 +295,9 @@ def test_without_an_alpha_the_tradeoff_is_with_the_largest_loss(name):
     losses = clf.candidate_losses_.astype(float)
     T, n = losses.shape
     least = linprog(
-        np.r_[np.zeros(T), 1.0],
-        A_ub=np.c_[losses.T, -np.ones(n)],
-        b_ub=np.zeros(n),
-        A_eq=[np.r_[np.ones(T), 0.0]],
-        b_eq=[1],
-    )
+        np.r_[np.zeros(T), 1.0], A_ub=np.c_[losses.T, -np.ones(n)], b_ub=np.zeros(n),
+        A_eq=[np.r_[np.ones(T), 0.0]], b_eq=[1],
+    )  # fmt: skip
     assert largest == pytest.approx(least.fun, abs=1e-4)
 
 

@@ -269,14 +269,11 @@ def test_rqp_boost_is_its_program():
     clf = published.rqp_boost(TREE, C, T=T, random_state=0).fit(X, y)
     m = margins_of_adaboost(X, y, T)
     program = minimize(
-        lambda v: np.sum(v[:T] ** 2) + C * v[T:].sum(),
-        np.r_[np.ones(T), np.ones(n)],
-        jac=lambda v: np.r_[2 * v[:T], np.full(n, C)],
-        method="SLSQP",
-        bounds=[(0, None)] * (T + n),
+        lambda v: np.sum(v[:T] ** 2) + C * v[T:].sum(), np.r_[np.ones(T), np.ones(n)],
+        jac=lambda v: np.r_[2 * v[:T], np.full(n, C)], method="SLSQP", bounds=[(0, None)] * (T + n),
         constraints=[{"type": "ineq", "fun": lambda v: m @ v[:T] - 1 + v[T:]}],
         options={"ftol": 1e-12, "maxiter": 1000},
-    )
+    )  # fmt: skip
     a = clf.estimator_weights_
     value = np.sum(a**2) + C * np.maximum(1 - clf.margins(X, y), 0).sum()
     assert value == pytest.approx(program.fun, abs=1e-6)
@@ -350,10 +347,11 @@ def rare(seed, K=5):
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
-@pytest.mark.parametrize(("seed", "rounds"), [(0, 2), (1, 36), (2, 1)])
-def test_worst_class_boost_is_algorithm_1(seed, rounds):
+@pytest.mark.parametrize(("seed", "theta", "rounds"), [(0, 0.4, 2), (1, 0.4, 36), (2, 0.4, 1), (1, 0.5, 1)])
+def test_worst_class_boost_is_algorithm_1(seed, theta, rounds):
+    """With θ = ½ classes have exactly the error 1 − θ, and count as too large."""
     X, y = rare(seed)
-    K, theta, depth = 5, 0.4, 4
+    K, depth = 5, 4
     tree = HistTreeClassifier(max_depth=depth)
     clf = published.worst_class_boost(tree, theta, random_state=seed).fit(X, y)
     gamma = math.floor(0.8 * K) / K - 0.5 - 0.0005
@@ -513,12 +511,9 @@ def test_group_dro_boost_is_hedge_over_groups(combine):
         return
     # The least largest group error of all mixtures.
     least = linprog(
-        np.r_[np.zeros(T), 1.0],
-        A_ub=np.c_[np.array(losses).T, -np.ones(4)],
-        b_ub=np.zeros(4),
-        A_eq=[np.r_[np.ones(T), 0.0]],
-        b_eq=[1],
-    )
+        np.r_[np.zeros(T), 1.0], A_ub=np.c_[np.array(losses).T, -np.ones(4)], b_ub=np.zeros(4),
+        A_eq=[np.r_[np.ones(T), 0.0]], b_eq=[1],
+    )  # fmt: skip
     assert found.max() == pytest.approx(least.fun, abs=1e-9)
 
 

@@ -263,7 +263,10 @@ def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch)
         bound = most[n_labels - 2]
         limit = f"{kind} {bound if kind.startswith('error') else 1 - bound}"
         with suppress(tb.NotCertifiedError):
-            tb.calibrate(scores, P, y, limits=[limit], objective="miss(1)")
+            rule = tb.calibrate(scores, P, y, limits=[limit], objective="miss(1)")
+            (found,) = rule.certificate_.bounds
+            n_wrong = round((found.estimate if kind == "error <=" else 1 - found.estimate) * found.n)
+            assert binom.cdf(n_wrong, found.n, bound) <= 0.045
         passes = []
         for each in tried:
             answers, labels = each.answered.actions, each.answered.strata.y[each.answered.stratum]

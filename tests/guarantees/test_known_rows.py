@@ -62,22 +62,19 @@ class Router:
 
 
 WRAPPED = {
-    "itself in a list": lambda: [fitted()],
-    "frozen": lambda: [FrozenEstimator(fitted())],
-    "last step of a pipeline": in_pipeline,
-    "frozen pipeline": lambda: [FrozenEstimator(in_pipeline())],
+    "itself in a list": lambda: [fitted()], "frozen": lambda: [FrozenEstimator(fitted())],
+    "last step of a pipeline": in_pipeline, "frozen pipeline": lambda: [FrozenEstimator(in_pipeline())],
     "search": lambda: GridSearchCV(in_pipeline(), {"robustmixtureclassifier__cv": [3]}, cv=2).fit(X, Y),
     "calibrated": lambda: CalibratedClassifierCV(FrozenEstimator(in_pipeline())).fit(OTHER, OTHERS),
     "calibrated clones": lambda: CalibratedClassifierCV(MIX, ensemble=False, cv=2).fit(X, Y),
     "method": lambda: [fitted().predict_proba],
     "function of a model": lambda: [partial(lambda clf, X: clf.predict_proba(X), fitted())],
     "partial method": lambda: [partial(fitted().predict_proba)],
-    "own class": lambda: Router({"all": fitted()}),
-    "step before a rule": before_a_rule,
+    "own class": lambda: Router({"all": fitted()}), "step before a rule": before_a_rule,
     "frozen step before a rule": lambda: [FrozenEstimator(before_a_rule())],
     "later step before a rule": lambda: make_pipeline(FunctionTransformer(), before_a_rule()),
     "tuned again": lambda: tb.tune([fitted()], OTHER, OTHERS),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", WRAPPED)

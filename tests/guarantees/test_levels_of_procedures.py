@@ -86,8 +86,11 @@ def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
         tried.clear()
         is_certified = False
         with suppress(tb.NotCertifiedError):
-            tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=[*limits.values()])
+            rule = tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=[*limits.values()])
             is_certified = True
+            for bound in rule.certificate_.bounds:  # of the certified rule itself
+                n_wrong = round((1 - bound.estimate) * bound.n)
+                assert binom.cdf(n_wrong, bound.n, 1 - bound.target) <= LEVEL / 2
         verdicts = {}  # of each rule of a group
         for test, fresh, has_passed in tried:
             strata, stratum = fresh.answered.strata, fresh.answered.stratum
@@ -118,7 +121,7 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
     n_stopped_together = 0
     for seed in range(6):
         X, y, groups = drawn(seed, 900, "abc")
-        X = np.floor(X * 15) / 15 + 0.5 / 15
+        X = np.floor(X * 200) / 200 + 0.5 / 200
         limits = ["miss(1, by=g) <= 30%", "miss(1) <= 9%", "deferred() <= 45%"]
         with suppress(tb.NotCertifiedError):
             tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits)

@@ -88,25 +88,19 @@ OF_LIBRARIES = {
 }
 
 OF_FRAMES = {
-    "the same": lambda X: X,
-    "another order of rows": lambda X: X.iloc[::-1],
-    "two thirds of the rows": lambda X: X.iloc[: 2 * len(X) // 3],
-    "float32": lambda X: X.astype(np.float32),
-    "objects": lambda X: X.astype(object),
-    "another index": lambda X: X.set_axis(np.arange(len(X)) + 7),
-} | OF_LIBRARIES
+    "the same": lambda X: X, "another order of rows": lambda X: X.iloc[::-1],
+    "two thirds of the rows": lambda X: X.iloc[: 2 * len(X) // 3], "float32": lambda X: X.astype(np.float32),
+    "objects": lambda X: X.astype(object), "another index": lambda X: X.set_axis(np.arange(len(X)) + 7),
+} | OF_LIBRARIES  # fmt: skip
 OF_ARRAYS = {
     "array": lambda X: X.to_numpy(),
     "columns of memory": lambda X: np.asfortranarray(X.to_numpy()),
     "list": lambda X: X.to_numpy().tolist(),
 }
 OF_SPARSE = {
-    "the same": lambda X: X,
-    "coordinates": lambda X: X.tocoo(),
-    "columns": lambda X: sp.csc_array(X),
-    "lists of lists": lambda X: X.tolil(),
-    "another order of rows": lambda X: X[::-1],
-}
+    "the same": lambda X: X, "coordinates": lambda X: X.tocoo(), "columns": lambda X: sp.csc_array(X),
+    "lists of lists": lambda X: X.tolil(), "another order of rows": lambda X: X[::-1],
+}  # fmt: skip
 OF_DICTS = {
     "the same": lambda P: P,
     "models in another order": lambda P: dict(reversed(P.items())),

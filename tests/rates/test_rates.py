@@ -27,14 +27,11 @@ def test_rates_of_weighted_rows_by_hand():
     """Weights 5, 1, 2, 3 and 9, of which the second and the third row are wrong."""
     y, answers = ["yes", "yes", "no", "no", "no"], ["yes", "no", "yes", "no", "no"]
     by_hand = {
-        rates.error(): {None: 3 / 20},
-        rates.miss("yes"): {None: 1 / 6},
-        rates.false_alarm("yes"): {None: 2 / 14},
-        rates.precision("yes"): {None: 5 / 7},
-        rates.selected("yes"): {None: 7 / 20},
-        rates.error(by="group"): {"a": 1 / 6, "b": 2 / 14},
+        rates.error(): {None: 3 / 20}, rates.miss("yes"): {None: 1 / 6},
+        rates.false_alarm("yes"): {None: 2 / 14}, rates.precision("yes"): {None: 5 / 7},
+        rates.selected("yes"): {None: 7 / 20}, rates.error(by="group"): {"a": 1 / 6, "b": 2 / 14},
         rates.error(by="class"): {"no": 2 / 14, "yes": 1 / 6},
-    }
+    }  # fmt: skip
     for rate, expected in by_hand.items():
         found = rates.measure(rate, y, answers, groups=list("aabbb"), sample_weight=[5, 1, 2, 3, 9])
         assert found == pytest.approx(expected)
@@ -87,6 +84,8 @@ def test_rates_with_deferred_rows_by_hand():
         assert rates.measure(rate, y, answers, deferred=deferred) == {None: pytest.approx(expected)}
     by_class = rates.measure(rates.deferred(by="class"), y, answers, deferred=deferred)
     assert by_class == pytest.approx({0: 1 / 6, 1: 1 / 4})
+    rows = Counts.answered(y, answers, deferred=deferred)
+    assert np.flatnonzero(rows.wrong(rows.actions)).tolist() == [2, 7, 8]
 
 
 def test_costs_by_matrix_and_by_row():

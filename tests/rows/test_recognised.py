@@ -184,13 +184,10 @@ def copied(how):
     y = (rng.random(1000) < X[:, 0]).astype(int)
     ones = np.flatnonzero(y)
     rows = {
-        "once": np.arange(1000),
-        "five times, but two rows": np.r_[np.repeat(np.arange(998), 5), 998, 999],
-        "one label twice": np.r_[0:1000, ones],
-        "one label drawn anew": np.r_[0:1000, rng.choice(ones, 700)],
-        "a third twice": np.r_[0:1000, 0:333],
-        "few values": np.arange(1000),
-    }[how]
+        "once": np.arange(1000), "five times, but two rows": np.r_[np.repeat(np.arange(998), 5), 998, 999],
+        "one label twice": np.r_[0:1000, ones], "one label drawn anew": np.r_[0:1000, rng.choice(ones, 700)],
+        "a third twice": np.r_[0:1000, 0:333], "few values": np.arange(1000),
+    }[how]  # fmt: skip
     return (X.round(1) if how == "few values" else X)[rows], y[rows]
 
 

@@ -1,10 +1,10 @@
-"""Parts of rows, and their effective sizes."""
+"""Parts of rows, their effective sizes and hashes, and the numbers of their groups."""
 
 import numpy as np
 import pytest
 
 from tailboost.rows import Rows
-from tailboost.rows.groups import GroupNames
+from tailboost.rows.groups import GroupNames, crossed
 
 RNG = np.random.default_rng(0)
 N, COLUMNS = 40, 3
@@ -37,3 +37,29 @@ def test_equal_rows_of_a_stratum_are_one_row_of_its_size(mask):
             weight_of[of_row] = weight_of.get(of_row, 0.0) + OF_ROWS["weight"][i]
         weights = np.array([*weight_of.values()])
         assert size == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), abs=1e-6)
+
+
+def test_hashes_tell_columns_of_groups_apart_and_not_their_order():
+    """Both columns have the same groups, (a, b) and (b, a)."""
+
+    def hashes(numbers, *titles):
+        names = GroupNames((np.array(["a", "b"]),) * 2, titles)
+        rows = Rows(np.zeros(2, int), np.ones(2), np.array(numbers), "", classes=np.array([0]), names=names)
+        return rows.hashes(np.zeros(2, np.uint64)).tolist()
+
+    rows = hashes([[0, 1], [1, 0]], "sex", "site")
+    assert rows == hashes([[1, 0], [0, 1]], "site", "sex")
+    assert rows != hashes([[0, 1], [1, 0]], "site", "sex")
+
+
+def test_combinations_are_numbered_in_their_order():
+    columns = np.random.default_rng(0).integers(3, size=(40, 3))
+    _, expected = np.unique(columns, axis=0, return_inverse=True)
+    assert crossed(columns.T, 40).tolist() == expected.ravel().tolist()
+
+
+def test_groups_have_the_numbers_of_a_fit_in_any_order_of_columns_and_values():
+    of_fit = GroupNames((np.array(["a", "b", "c"]), np.array(["f", "m"])), ("site", "sex"))
+    given = GroupNames((np.array(["m", "f"]), np.array(["c", "a"])), ("sex", "site"))
+    numbers = np.array([[0, 1], [1, 0], [1, 1]])  # m of a, f of c, and f of a
+    assert given.numbers_in(of_fit, numbers, "groups").tolist() == [[0, 1], [2, 0], [0, 0]]

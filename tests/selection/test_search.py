@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.special import logit
 from test_selecting import atoms, best_mixture, broken_by, grown, one_rule, value_of
 
 import tailboost as tb
@@ -89,13 +90,9 @@ def test_thresholds_by_group_are_exact_if_each_limit_is_on_one_group(seed):
         least += wrong[misses <= 0.3 * truth.sum()].min()
     groups = {"g": group}
     rule = tb.tune(
-        tb.Scores(0, 1, kind="number"),
-        score[:, None],
-        label,
-        groups=groups,
-        limits=["miss(1, by=g) <= 30%"],
+        tb.Scores(0, 1, kind="number"), score[:, None], label, groups=groups, limits=["miss(1, by=g) <= 30%"],
         by_group="g",
-    )
+    )  # fmt: skip
     assert (rule.predict(score[:, None], groups=groups) != label).sum() == least
 
 
@@ -113,13 +110,9 @@ def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
     for group, end in enumerate(np.cumsum(sizes)):
         one_each[group, end - sizes[group] : end] = 1.0
     found = linprog(
-        np.r_[flat @ program.cost, np.zeros(free.shape[1])],
-        np.c_[program.matrix @ flat.T, free],
-        program.bound,
-        one_each,
-        np.ones(G),
-        [(0, None)] * len(flat) + [(None, None)] * free.shape[1],
-    )
+        np.r_[flat @ program.cost, np.zeros(free.shape[1])], np.c_[program.matrix @ flat.T, free],
+        program.bound, one_each, np.ones(G), [(0, None)] * len(flat) + [(None, None)] * free.shape[1],
+    )  # fmt: skip
     assert growth.value == pytest.approx(found.fun, abs=0.015)  # of right probabilities, up to chance
     assert growth.value >= found.fun - 1e-8
 
@@ -174,6 +167,28 @@ def test_a_line_counts_as_its_rules_do():
             for each, moved in zip(rules, counts, strict=True):
                 np.testing.assert_allclose(moved, counted(table, each), atol=1e-12)
                 np.testing.assert_allclose(table.counts(each), counted(table, each), atol=1e-12)
+
+
+def test_bins_cuts_and_chances_of_weighted_rows():
+    """A score at a written threshold is above it, a cut above a row of its place, and a chance by weight."""
+    rng = np.random.default_rng(0)
+    (y, g), (weight, chance) = rng.integers(2, size=(2, 300)), rng.random((2, 300))
+    score = rng.integers(12, size=300) // (1 + 3 * g) / 12
+    data = Counts.stratified(y, [g], weight, np.array(["a", "b"]), GroupNames((range(2),), ("sex",)))
+    family = Thresholds(data, score, chance, 0)
+    for place in range(2):
+        values, counts = np.unique(score[g == place], return_counts=True)
+        n_below = (score[g == place, None] < family.edges[family.cuts[place]]).sum(axis=0)
+        assert n_below.tolist() == [0, *counts.cumsum()]
+        written = family.decimals(np.tile(values[1:], (2, 1)))[place]
+        for scores, like in ((written, values[1:]), (np.nextafter(written, -1), values[:-1])):
+            bins = family.bins(scores, np.full(len(scores), place))
+            assert ((family.edges[bins] <= like) & (like < family.edges[bins + 1])).all()
+    # Fitting to the labels shifts the log-odds of all bins alike.
+    _, in_bin = np.unique(score, return_inverse=True)
+    mean = np.bincount(in_bin, weight * chance) / np.bincount(in_bin, weight)
+    (fitted,) = Thresholds(data, score, chance, None).chances
+    assert np.ptp(logit(fitted) - logit(mean)) < 1e-6
 
 
 SELECTED = rates.selected("b", by="sex")

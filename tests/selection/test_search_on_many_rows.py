@@ -35,13 +35,9 @@ def test_limits_of_groups_beside_deferral(by_group):
     y = (rng.random(n) < expit(1.5 * x - 1)).astype(int)
     p = expit(1.5 * x - 1).round(3)
     rule = tb.tune(
-        tb.Scores("p", 1),
-        pd.DataFrame({"p": p}),
-        y,
-        groups={"g": g},
-        limits=["miss(1, by=g) <= 30%", "deferred <= 10%"],
-        by_group=by_group,
-    )
+        tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups={"g": g},
+        limits=["miss(1, by=g) <= 30%", "deferred <= 10%"], by_group=by_group,
+    )  # fmt: skip
     given = {"groups": {"g": g}} if by_group else {}
     table = pd.DataFrame({"p": p})
     deferred = rule.defers(table, **given)

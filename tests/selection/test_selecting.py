@@ -109,13 +109,9 @@ def best_mixture(table, x, objective, limits):
                 right.append(0.0)
     bounds = [(0, None)] * T + [(None, None)] * n_more
     found = linprog(
-        cost,
-        A_ub=np.array(rows) if rows else None,
-        b_ub=right if rows else None,
-        A_eq=np.r_[np.ones(T), np.zeros(n_more)][None],
-        b_eq=[1.0],
-        bounds=bounds,
-    )
+        cost, A_ub=np.array(rows) if rows else None, b_ub=right if rows else None,
+        A_eq=np.r_[np.ones(T), np.zeros(n_more)][None], b_eq=[1.0], bounds=bounds,
+    )  # fmt: skip
     return found.fun if found.status == 0 else None
 
 

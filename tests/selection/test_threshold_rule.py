@@ -355,12 +355,8 @@ def test_each_group_has_its_own_ranges(form, tmp_path):
     """The same scores in the first, the middle and the last group, in mixed order."""
     above, middle = ("yes", "yes", "no"), ("human review", "yes")
     expected = {
-        0.0: ("no", "no", "yes"),
-        0.32: ("no", *middle),
-        0.5: ("yes", *middle),
-        0.9: above,
-        1.0: above,
-    }
+        0.0: ("no", "no", "yes"), 0.32: ("no", *middle), 0.5: ("yes", *middle), 0.9: above, 1.0: above,
+    }  # fmt: skip
     rows = [
         (score, *pair) for score, answers in expected.items() for pair in zip("abc", answers, strict=True)
     ]

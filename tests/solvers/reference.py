@@ -54,14 +54,11 @@ def highs_value(losses, alpha, base=None):
     n_members, n_units = losses.shape
     p = measure(base, n_units)
     result = linprog(
-        np.append(np.zeros(n_units), -1.0),
-        A_ub=np.hstack([-losses.astype(float), np.ones((n_members, 1))]),
-        b_ub=np.zeros(n_members),
-        A_eq=[np.append(np.ones(n_units), 0.0)],
-        b_eq=[1.0],
+        np.append(np.zeros(n_units), -1.0), A_ub=np.hstack([-losses.astype(float), np.ones((n_members, 1))]),
+        b_ub=np.zeros(n_members), A_eq=[np.append(np.ones(n_units), 0.0)], b_eq=[1.0],
         bounds=[(0, min(1.0, c)) for c in p / alpha] + [(None, None)],
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
+    )  # fmt: skip
     assert result.status == 0
     return -result.fun
 

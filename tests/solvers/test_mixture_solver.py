@@ -254,12 +254,9 @@ def test_minimax_over_classes_with_unequal_base(n_units):
     solution = minimize_cvar_mixture(errors, 1e-9, rng.random(n_units) + 0.01)
     assert solution.value == pytest.approx((solution.mixture @ errors).max())
     result = linprog(
-        np.append(np.zeros(12), 1),
-        A_ub=np.hstack([errors.T, -np.ones((n_units, 1))]),
-        b_ub=np.zeros(n_units),
-        A_eq=[np.append(np.ones(12), 0)],
-        b_eq=[1],
-    )
+        np.append(np.zeros(12), 1), A_ub=np.hstack([errors.T, -np.ones((n_units, 1))]),
+        b_ub=np.zeros(n_units), A_eq=[np.append(np.ones(12), 0)], b_eq=[1],
+    )  # fmt: skip
     assert solution.value == pytest.approx(result.fun, abs=1e-8)
 
 

@@ -24,12 +24,9 @@ def random_case(seed):
     rng = np.random.default_rng(seed)
     n_units = int(rng.choice([1, 2, 5, 30, 200]))
     losses = [
-        rng.normal(size=n_units),
-        rng.integers(0, 2, n_units).astype(float),
-        np.exp(rng.normal(size=n_units) * 4),
-        np.full(n_units, 2.5),
-        rng.random(n_units) * 1e-8,
-    ][seed % 5]
+        rng.normal(size=n_units), rng.integers(0, 2, n_units).astype(float),
+        np.exp(rng.normal(size=n_units) * 4), np.full(n_units, 2.5), rng.random(n_units) * 1e-8,
+    ][seed % 5]  # fmt: skip
     base = [None, rng.random(n_units) + 0.01, np.append(1.0, rng.integers(0, 3, n_units - 1))][
         rng.integers(3)
     ]

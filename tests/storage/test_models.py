@@ -104,12 +104,9 @@ def test_a_table_of_columns_of_all_types_is_stored(model, tmp_path):
     table.loc[::9, "a"] = np.nan
     columns = make_column_transformer(
         (make_pipeline(SimpleImputer(), StandardScaler()), ["a"]),
-        (OneHotEncoder(dtype=np.float32, sparse_output=False), ["word"]),
-        (OrdinalEncoder(), ["word"]),
-        (TargetEncoder(cv=2), ["word"]),
-        (TfidfVectorizer(), "text"),
-        sparse_threshold=0,
-    )
+        (OneHotEncoder(dtype=np.float32, sparse_output=False), ["word"]), (OrdinalEncoder(), ["word"]),
+        (TargetEncoder(cv=2), ["word"]), (TfidfVectorizer(), "text"), sparse_threshold=0,
+    )  # fmt: skip
     clf = make_pipeline(columns, model).fit(table, Y_FIT)
     assert (stored(clf, tmp_path).predict_proba(table) == clf.predict_proba(table)).all()
     forest = HistGradientBoostingClassifier(max_iter=3)  # which encodes categories itself

@@ -19,13 +19,10 @@ def instance(seed):
     n = int(rng.choice([2, 3, 10, 40]))
     family = FAMILIES[seed % len(FAMILIES)]
     losses = {
-        "normal": lambda: rng.normal(size=n),
-        "heavy": lambda: rng.pareto(0.5, n),
-        "ties": lambda: rng.integers(0, 3, n).astype(float),
-        "one atom": lambda: np.r_[1.0, np.zeros(n - 1)],
-        "nearly equal": lambda: 1 + 1e-6 * rng.random(n),
-        "outlier": lambda: np.r_[1e6, rng.random(n - 1)],
-    }[family]()
+        "normal": lambda: rng.normal(size=n), "heavy": lambda: rng.pareto(0.5, n),
+        "ties": lambda: rng.integers(0, 3, n).astype(float), "one atom": lambda: np.r_[1.0, np.zeros(n - 1)],
+        "nearly equal": lambda: 1 + 1e-6 * rng.random(n), "outlier": lambda: np.r_[1e6, rng.random(n - 1)],
+    }[family]()  # fmt: skip
     losses = (losses - losses.min()) / max(np.ptp(losses), 1e-300)
     base = [np.ones(n), rng.random(n) + 0.02, 1.0 + rng.integers(0, 5, n)][seed % 3]
     p = base / base.sum()
