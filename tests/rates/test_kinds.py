@@ -15,7 +15,7 @@ from tailboost import rates
 from tailboost.rates.rate import KINDS as ALL_KINDS
 
 #: All but means of losses, which count no answers.
-KINDS = {kind: entry for kind, entry in ALL_KINDS.items() if entry["counted"]}
+KINDS = {kind: entry for kind, entry in ALL_KINDS.items() if entry.counted}
 BETA = 2.0
 DEFERRED = -1
 
@@ -98,7 +98,7 @@ def rate_of(kind, by=None, K=2, label=1):
         return rates.custom(kind, *CUSTOM[kind], by=by)
     if kind in ACROSS:
         return rates.Rate(kind, label, by)
-    labels = [label] if "{label}" in KINDS[kind]["name"] else []
+    labels = [label] if "{label}" in KINDS[kind].name else []
     return getattr(rates, kind)(*labels, by=by)
 
 

@@ -124,7 +124,7 @@ SETTINGS = {
 
 
 def test_every_kind_of_rate_has_a_setting():
-    assert {kind for kind, entry in KINDS.items() if entry["counted"]} <= set(SETTINGS)
+    assert {kind for kind, entry in KINDS.items() if entry.counted} <= set(SETTINGS)
 
 
 def false_share(missed, stated):

@@ -70,15 +70,22 @@ answered_error  ≤  LO     LL,LO  error among answered rows
 tail            ≤  ·      ·      expected {rate.loss.kind} of the worst {percent:g} % of rows
 shift           ≤  ·      ·      expected {rate.loss.kind} within a KL divergence of {rate.level:g}
 """
+
+
+@frozen_value
+class Kind:
+    """What rates of a kind count, and their words: a line of `TABLE`, with the fields of `Rate`."""
+
+    better: str
+    counted: Pairs
+    among: Pairs
+    name: str
+
+
 KINDS = {
-    kind: {
-        "better": better.strip("·"),
-        "counted": _pairs(counted),
-        "among": _pairs(among),
-        "name": name,
-    }
+    kind: Kind(better.strip("·"), _pairs(counted), _pairs(among), name)
     for kind, better, counted, among, name in (
-        line.split(None, 4) for line in TABLE.strip().split("\n")
+        line.split(None, 4) for line in TABLE.strip().splitlines()
     )
 }
 
@@ -141,16 +148,15 @@ class Rate(Limitable):
         by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
-        are_faults = all(
+        kind = KINDS.get(self.kind, self)  # a custom rate states its own
+        are_faults = kind is self and all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in self.counted
         )
-        of_kind = KINDS.get(self.kind, {"better": "≤" if are_faults else ""})
-        if self.complement:
-            of_kind = of_kind | {"better": "≤"}
+        better = "≤" if self.complement or are_faults else kind.better
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
-        vars(self).update(of_kind, label=checked_label(self.label), by=by)
-        if self.kind != "custom" and self.label is None and "{label}" in self.name:
+        vars(self).update(vars(kind), better=better, label=checked_label(self.label), by=by)
+        if kind is not self and self.label is None and "{label}" in self.name:
             raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
 
     def __le__(self, bound: Stated) -> Limit:
@@ -330,18 +336,19 @@ class Rate(Limitable):
         return f"{'1 − ' if self.complement else ''}{words}{by}"
 
     def __repr__(self) -> str:
-        pairs = f"counted={list(map(list, self.counted))}, among={list(map(list, self.among))}"
-        arguments = [
-            (self.kind == "custom", f"{self.name!r}, {pairs}"),
-            (self.level, f"{self.level!r}"),
-            (self.loss and self.loss.kind != "error", f"{self.loss!r}"),
-            (self.label is not None, f"{self.label!r}"),
-            (self.matrix, f"{list(map(list, self.matrix or ()))}"),
-            (self.labels, f"labels={list(self.labels or ())}"),
-            (self.beta != 1.0, f"beta={self.beta!r}"),
-            (self.by is not None, f"by={self.by!r}"),
+        arguments: list[object] = [
+            self.kind == "custom"
+            and f"{self.name!r}, counted={list(map(list, self.counted))}, "
+            f"among={list(map(list, self.among))}",
+            self.level,
+            self.loss and self.loss.kind != "error" and f"{self.loss!r}",
+            self.label is not None and f"{self.label!r}",
+            self.matrix and f"{list(map(list, self.matrix))}",
+            self.labels and f"labels={list(self.labels)}",
+            self.beta != 1.0 and f"beta={self.beta!r}",
+            self.by is not None and f"by={self.by!r}",
         ]
-        call = f"{self.kind}({', '.join(text for is_given, text in arguments if is_given)})"
+        call = f"{self.kind}({', '.join(map(str, filter(None, arguments)))})"
         return f"1 - {call}" if self.complement else call
 
 
