@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import product, takewhile
+from itertools import combinations_with_replacement, product, takewhile
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -56,6 +56,8 @@ HUNDREDTHS = np.linspace(0.0, 1.0, 101)
 LAST = (
     "The rule is the last one before a failure in a sequence fixed before these rows were used"
 )
+UNSURE = np.log(0.99)  # below it likelier rules are searched for
+MOVED_TO = 31  # cuts of each group in this search
 PASSES = 3  # over all cuts, in the search for a better rule
 
 
@@ -111,10 +113,19 @@ def sequence_of(table: CountTable, ratio: float, level: float) -> tuple[Ints, fl
 
     The tests are on ``ratio`` times as many rows. At each step the sequence has the rule of least loss among
     those that pass with so large a predicted probability. At every second step all values of one cut after
-    the other are tried.
+    the other are tried. If no rule is nearly sure to pass, likelier ones are searched for.
     """
     candidates = starts(table)
     log_powers = table.log_power(candidates, ratio, level)
+    if log_powers.max() < UNSURE:
+        # All moves of the cuts of one group of the likeliest rule: a move of one of two cuts may only lose.
+        moves = np.linspace(0, table.end, MOVED_TO).astype(int)
+        moved = [*combinations_with_replacement(moves, 1 + table.defers)]
+        for place in [*range(table.n_places)] * PASSES:
+            line = np.repeat(candidates[[log_powers.argmax()]], len(moved), axis=0)
+            line[:, place] = moved
+            candidates = np.concatenate([candidates, line])
+            log_powers = np.append(log_powers, table.log_power(line, ratio, level))
     losses = table.loss(candidates)
     largest = log_powers.max()
     largest_unsure = log_powers[log_powers < 0.0].max(initial=-np.inf)  # of rules that may fail
