@@ -19,7 +19,7 @@ MOST_ROWS = 10**9
 # Numbers of counted rows tried after the first sufficient one.
 AHEAD = 4096
 # Draws for the power of pairs, and the growth of a table from one try to the next.
-DRAWS = 200
+DRAWS = 100
 GROWTH = 1.1
 
 
