@@ -1,7 +1,5 @@
 """Tables are read by the names of their columns, in any order; a wrong name is an error."""
 
-import warnings
-
 import numpy as np
 import pytest
 from conftest import refused
@@ -166,16 +164,15 @@ def test_a_single_column_is_a_series_or_an_array_not_a_data_frame():
     refused(lambda: in_class_order(P["no"], "P", classes), "column")
 
 
-def test_one_column_of_scores_is_told_the_table_that_it_needs():
-    scores = np.random.default_rng(0).random(300)
+def test_one_column_of_scores_is_the_table_with_this_column():
+    scores, fresh = np.random.default_rng(0).random((2, 300))
     table, y = pd.DataFrame({"p": scores}), (scores > 0.5).astype(int)
     rule = tb.tune(tb.Scores("p", 1), table, y, limits=["miss(1) <= 50%"])
     assert rule.predict(scores).tolist() == rule.predict(table).tolist()
     for use in (tb.calibrate, tb.certify):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with pytest.raises(ValueError, match="DataFrame"):
-                use(rule, scores, y)
+        with pytest.raises(tb.LeakageError, match="selected on 300 of these rows"):
+            use(rule, scores, y)
+    assert tb.certify(rule, fresh, y) == tb.certify(rule, pd.DataFrame({"p": fresh}), y)
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")

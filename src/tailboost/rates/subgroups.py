@@ -83,7 +83,8 @@ def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Nam
     if by == CELL:
         _, subgroup = subgroup
     if by in (GROUP, CELL):
-        return [subgroup if isinstance(subgroup, tuple) else (titles[0], subgroup)]
+        title = titles[0] if titles else None  # a certificate may be made without columns
+        return [subgroup if isinstance(subgroup, tuple) else (title, subgroup)]
     pairs = zip(by, subgroup, strict=True) if isinstance(by, tuple) else [(by, subgroup)]
     return [(name, group) for name, group in pairs if name not in (CLASS, EVERYTHING)]
 
