@@ -463,11 +463,9 @@ class AnsweringClassifier(OfAnyTable):
             raise ValueError(
                 f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: {failure}"
             ) from failure
-        if not is_frame:
-            return X
-        if reset and self._trains:
+        if is_frame and reset and self._trains:
             self._columns = Columns.of(X)
-        return self._columns.read(X) if self._columns else X
+        return self._columns.read(X) if is_frame and self._columns else X
 
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""
@@ -475,8 +473,9 @@ class AnsweringClassifier(OfAnyTable):
         if not self._models.columns_read:
             return columns
         if not columns:
-            own = [title for title in self._group_names.titles if title in columns_of(X)]
-            columns = group_columns({title: X[title] for title in own}, "groups")
+            titles = self._group_names.titles
+            own = {title: X[title] for title in titles if title in columns_of(X)}
+            columns = group_columns(own, "groups")
         return with_missing_group(columns, list(chain(*self._group_names.values)))
 
     def _group_numbers(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
@@ -542,26 +541,26 @@ class AnsweringClassifier(OfAnyTable):
         names = self._group_names
         groups_read, title = selection.groups_read
         rule = Decision(
-            selection.written,
-            selection.defers,
-            groups_read is not None and (title if isinstance(title, str) else True),
-            {
+            written=selection.written,
+            defers=selection.defers,
+            by_group=groups_read is not None and (title if isinstance(title, str) else True),
+            groups={
                 title: values.tolist()
                 for title, values in zip(names.titles, names.values, strict=True)
             },
-            self.group_combinations_,
-            models,
+            combinations=self.group_combinations_,
+            models=models,
         )
         own = Known(evidence.records, score_labels=models.score_labels)
         return Decided(
-            self.classes_,
-            rule,
-            selection.problem.limits,
-            (own, *known_within(models.fitted)),
-            self._scored,
-            evidence.certificate,
+            classes=self.classes_,
+            rule=rule,
+            limits=selection.problem.limits,
+            known=(own, *known_within(models.fitted)),
+            score=self._scored,
+            certificate=evidence.certificate,
             # What may change without a refusal above: parts that no digest reads.
-            partial(Identity, "", evidence.identity.unknown),
+            identity=partial(Identity, unknown=evidence.identity.unknown),
         )
 
     def _scored(self, X: Table, groups: Groups = None) -> Scored:
@@ -569,7 +568,8 @@ class AnsweringClassifier(OfAnyTable):
         X = self._as_table(X)
         groups = self._groups_of(X, groups) or None
         models, table = self._read(X)
-        of_rule = None if self._selected.groups_read[0] is None else groups
+        selected = self._selected
+        of_rule = None if selected.groups_read[0] is None else groups
 
         @cache
         def outputs() -> LogProbabilities:
@@ -577,15 +577,13 @@ class AnsweringClassifier(OfAnyTable):
 
         answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
         content = cache(partial(models.row_hashes, table))
-        voting = partial(models.row_hashes, table, as_stated=True)
-        lacking = partial(models.without_score, table)
         return Scored(
-            groups,
-            content,
-            content,
-            voting,
-            lacking,
-            lambda: answers.take(self._selected.label_numbers(outputs()), mode="clip"),
-            outputs,
-            self._selected,
+            groups=groups,
+            content=content,
+            given=content,
+            voting=partial(models.row_hashes, table, as_stated=True),
+            lacking=partial(models.without_score, table),
+            answers=lambda: answers.take(selected.label_numbers(outputs()), mode="clip"),
+            outputs=outputs,
+            selected=selected,
         )

@@ -154,7 +154,7 @@ def calibrate(
         )
     if limits is None:
         limits = model.selection_.problem.limits if is_selected else ()
-    stated = tuple(checked_limits(limits, to_keep=True))
+    stated = checked_limits(limits, to_keep=True)
     if not stated:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
 
@@ -165,7 +165,7 @@ def calibrate(
         batch = Batch(named_models(model), given, stated, objective, by_group, training_rows)
         parts = batch.divided(selection_share)
 
-    # 2. Score the certifying rows, once for all rules. A score that falls with its label spends nothing.
+    # 2. Score the certifying rows, once for all rules.
     fresh = Fresh.of_model(
         parts.decided,
         parts.certifying,
@@ -179,7 +179,8 @@ def calibrate(
     selection = parts.classifier.selection_
     if selection.problem.limits != stated:  # of a rule selected within others
         selection = selection.within(stated)
-    share = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
+    # The share of pairs in which the score rises with its label; one that falls is an error, and no attempt.
+    rising = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     attempts = recorded(
@@ -189,7 +190,7 @@ def calibrate(
 
     # 4. Certify.
     try:
-        result, fresh = first_result(selection, fresh, level)
+        result, answered = first_result(selection, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. "
@@ -197,14 +198,14 @@ def calibrate(
             attempts=attempts,
         ) from None
     # A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.
-    if isinstance(result, Certified) and share < 0.5:
+    if isinstance(result, Certified) and rising < 0.5:
         result = Refused(result.rule, level, FELL)
     if isinstance(result, Refused):
         # Rows that all certify have chosen the rule, too, so they do not bound its rates.
         rows_chose = not is_selected and parts.certifying is given
-        bounds = joint_bounds(stated, fresh, None if rows_chose else result.level)
+        bounds = joint_bounds(stated, answered, None if rows_chose else result.level)
         limited = [bound for bound in bounds if bound.target is not None]
-        certificate = certificate_of(fresh, limited, confidence)
+        certificate = certificate_of(answered, limited, confidence)
         if result.words or certificate.certified:
             raise NotCertifiedError(
                 f"no rule is certified: {result.words or ranks.NO_THRESHOLD}. {USED_UP}",
@@ -219,17 +220,17 @@ def calibrate(
         )
 
     # 5. Measure what the limits cost.
-    price = prices(selection, fresh, result, level)
-    _warn_if_useless(fresh, price, selection.problem.objective)
+    price = prices(selection, answered, result, level)
+    _warn_if_useless(answered, price, selection.problem.objective)
 
     # 6. State what is certified: each limit, and nothing tighter. Without rows one answer keeps it.
     at_limits = [
         bound.at_target(result.method if bound.n and bound.method != CONSTANT else CONSTANT)
         for limit in stated
-        for bound in bounds_of(limit, fresh, None)
+        for bound in bounds_of(limit, answered, None)
         if bound.target is not None
     ]
-    certificate = certificate_of(fresh, at_limits, confidence)
+    certificate = certificate_of(answered, at_limits, confidence)
     note = parts.note
     if note and previous is None:
         note += " Earlier calls on these rows are not known without previous=."
@@ -351,9 +352,9 @@ def prices(
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
-            rest = [other for other in limits if other is not limit]
+            others = [other for other in limits if other is not limit]
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
-                looser, by_looser = first_result(selection.within(rest), fresh, level)
+                looser, by_looser = first_result(selection.within(others), fresh, level)
                 if isinstance(looser, Certified):
                     without = counts.wrong(by_looser.answered.actions)[votes]
                     priced.append(

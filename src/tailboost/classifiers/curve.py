@@ -99,16 +99,16 @@ class Curve:
         """
         # 1. Candidates with the strata of both rates, and the rule of the least objective.
         selection = classifier.selection_
-        limited, problem = traded(selection.problem, a, b)
-        objective, others = problem.objective, problem.limits
+        limited, minimised = traded(selection.problem, a, b)
+        objective, others = minimised.objective, minimised.limits
         loosest = limited.within(limited.loosest)
         both = problem_of(
             objective,
             (*others, loosest),
             selection.models.rows.names,
             selection.engine.column_read is not None,
-            problem.infer_groups,
-            problem.error_budget,
+            minimised.infer_groups,
+            minimised.error_budget,
         )
         engine = selection.engine.on(both)
         problem = both.within(others)
@@ -134,7 +134,8 @@ class Curve:
         is_within = [*map(least.program.keeps, pool.counts)]
         kept = np.flatnonzero(~np.isnan(rates + values) & is_within)
         points = []
-        for i in kept[undominated(values[kept], SIGNS[limited.sense] * rates[kept])].tolist():
+        order = undominated(values[kept], SIGNS[limited.sense] * rates[kept])
+        for i in kept[order].tolist():
             rate = float(rates[i])
             limits = (*others, limited.within(rate))
             rule = engine.selected(pool, i, problem.within(limits), limits)

@@ -2,12 +2,14 @@
 
 as given                                   as used                                              by
 
-a classifier to be fitted                  itself
-the name of a learner                      the learner                                          usable
 a fitted classifier of scikit-learn        FrozenEstimator                                      named_models
-columns of scores                          FrozenEstimator of `Scores` with the labels of y     usable
-a function X -> probabilities, or an       FrozenEstimator of a `GivenModel` with its labels,   usable
-object with predict_proba                  or else those of y; if it has a fit, too             both
+an object with fit and predict_proba       `GivenModel`, and then as this                       named_models
+the name of a learner                      the learner                                          usable
+a function X -> probabilities, or an       `GivenModel`, and then as this                       usable
+object with predict_proba and no fit
+`Scores` or `GivenModel`                   FrozenEstimator of it with its labels, or else       usable
+                                           those of y
+a classifier to be fitted                  itself                                               usable
 """
 
 from collections.abc import Mapping
@@ -48,8 +50,9 @@ def default_estimators(n_rows: int, n_columns: int) -> Named:
     linear = ("linear", make_pipeline(TableNumbers(), LogisticRegression(max_iter=1_000)))
     if n_columns > MOST_COLUMNS:
         return [linear]
-    n_trees = "auto" if n_rows > FIVE_FOLDS_UP_TO else 50
-    boosted = HistBoostClassifier(n_estimators=n_trees, max_depth=6, learning_rate=0.2)
+    boosted = HistBoostClassifier(
+        n_estimators="auto" if n_rows > FIVE_FOLDS_UP_TO else 50, max_depth=6, learning_rate=0.2
+    )
     return [("boosted", boosted), ("forest", TableForest()), linear]
 
 

@@ -192,7 +192,7 @@ def class_factors(class_weight: Stated, training: Rows, numbers: ClassNumbers) -
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     title = f"class_weight={class_weight!r}"
     stated = by_class_number(class_weight, numbers, title)
-    factors = np.array([stated.get(k, 1.0) for k in range(len(numbers))], dtype=np.float64)
+    factors = np.array([stated.get(k, 1.0) for k in range(len(numbers))], float)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"{title}: factors must be positive; to leave out a class, drop its rows"

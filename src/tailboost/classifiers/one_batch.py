@@ -10,6 +10,7 @@ from tailboost.classifiers.estimators import Named
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Floats,
+    Groups,
     InfeasibleLimitsError,
     Labels,
     Mask,
@@ -23,7 +24,7 @@ from tailboost.guarantees.exact_tests import n_answers_for_ranks
 from tailboost.guarantees.one_score import CountTable
 from tailboost.rates import Limit
 from tailboost.rows import Rows, reads_groups, refuse_copies, selecting_numbers
-from tailboost.selection.door import Decided, hashes_of_table
+from tailboost.selection.door import Decided, Scored, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
 
 # Fractions of the selecting rows: where tests certify, where ranks do, and where they do beside human review.
@@ -67,7 +68,7 @@ class Batch:
         The models.
     rows : Rows
         The rows.
-    limits : sequence of Limit
+    limits : tuple of Limit
         The limits that are to be certified.
     objective, by_group, training_rows
         As in `calibrate`.
@@ -75,7 +76,7 @@ class Batch:
 
     models: Named
     rows: Rows
-    limits: Sequence[Limit]
+    limits: tuple[Limit, ...]
     objective: Stated
     by_group: bool | str
     training_rows: Table
@@ -96,7 +97,7 @@ class Batch:
             raise ValueError("X and y are needed: the rows and their labels")
         # The columns of groups that a limit or the rule reads.
         titles = rows.names.titles
-        columns = Problem(OVERALL_ERROR, tuple(self.limits)).columns(titles)
+        columns = Problem(OVERALL_ERROR, self.limits).columns(titles)
         columns += [j for j, title in enumerate(titles) if reads_groups(self.by_group, title)]
         rows.refuse_many_numbers(columns)
 
@@ -150,13 +151,12 @@ class Batch:
         table = CountTable.selecting(selection)
         if table is None or not all(test.has_ranks for test in table.tests):
             return None
-        # The selecting rows are the certifying ones: their outputs are known, and no model scores them again.
-        score = parts.decided.score
-        outputs = selection.engine.outputs
-        decided = replace(
-            parts.decided, score=lambda *rows: replace(score(*rows), outputs=outputs)
-        )
-        return replace(parts, decided=decided)
+
+        def scored(X: Table, groups: Groups = None) -> Scored:
+            """Return the certifying rows with the outputs of the selection: no model scores them again."""
+            return replace(parts.decided.score(X, groups), outputs=selection.engine.outputs)
+
+        return replace(parts, decided=replace(parts.decided, score=scored))
 
     def parts(
         self, selecting: Rows, limits: Sequence[Limit], certifying: Rows, note: str
