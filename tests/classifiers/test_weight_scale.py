@@ -12,7 +12,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
+from tailboost.classifiers.fitting import class_factors
 from tailboost.core.checks import LARGEST_MEAN_WEIGHT, row_weights
+from tailboost.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -142,3 +144,9 @@ def test_weights_that_count_rows_are_left_as_they_are():
     np.testing.assert_allclose(around[0], around[2], rtol=3e-6)  # no jump at mean 1
     with pytest.raises(ValueError, match="sample_weight"):
         row_weights([np.inf, 1.0], 2)
+
+
+def test_balanced_classes_have_equal_weights_together():
+    rows = Rows.read(y=["a", "b", "b"], sample_weight=[1.0, 2.0, 5.0])
+    factors = class_factors("balanced", rows, {"a": 0, "b": 1})
+    assert np.bincount(rows.y, rows.weight * factors[rows.y]) == pytest.approx([4.0, 4.0])

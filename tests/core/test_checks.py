@@ -49,6 +49,12 @@ def test_positions_are_those_of_known_labels_in_any_order(known):
         core.positions([9, 1, 0, 9], [1, 2], "y_val")
 
 
+def test_columns_of_classes_are_matched_by_name_and_relative_weights_have_the_mean_1_above_0():
+    costs = pd.DataFrame({"b": [1.0, 2.0], "a": [3.0, 4.0]})
+    assert core.check_costs(costs, 2, np.array(["a", "b"])).tolist() == [[3.0, 1.0], [4.0, 2.0]]
+    np.testing.assert_allclose(core.row_weights([0.0, 2e-9, 4e-9], 3), [0.0, 2 / 3, 4 / 3])
+
+
 @pytest.mark.parametrize(("known", "missing"), [("a", None), ("a", np.nan), ("a", pd.NA), (0.5, np.inf)])
 @pytest.mark.parametrize("make", [list, lambda values: np.array(values, dtype=object), pd.Series])
 def test_missing_labels_have_one_wording(make, known, missing):

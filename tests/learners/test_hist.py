@@ -155,12 +155,9 @@ def sessions(K, missing=False, seed=0):
     X, y, weight = few_values(seed, K, missing)
     for template in (HistTreeClassifier(max_depth=3), HistBoostClassifier(n_estimators=4, max_depth=3)):
         yield (
-            template,
-            open_session(template, X, y, np.arange(K), weight.astype(float)),
-            X,
-            y,
+            template, open_session(template, X, y, np.arange(K), weight.astype(float)), X, y,
             weight.astype(float),
-        )
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -248,11 +245,9 @@ def test_codes_of_categories_do_not_depend_on_the_frame_at_prediction():
 @pytest.mark.parametrize("kind", ["dates", "complex", "mixed", "infinite"])
 def test_columns_that_cannot_be_read_are_named(kind):
     column = {
-        "dates": pd.date_range("2020-01-01", periods=20),
-        "complex": np.arange(20) + 1j,
-        "mixed": ["a", 1] * 10,
-        "infinite": [np.inf, 1.0] * 10,
-    }[kind]
+        "dates": pd.date_range("2020-01-01", periods=20), "complex": np.arange(20) + 1j,
+        "mixed": ["a", 1] * 10, "infinite": [np.inf, 1.0] * 10,
+    }[kind]  # fmt: skip
     frame = pd.DataFrame({"fine": range(20), "odd one": column})
     refused(lambda: HistTreeClassifier().fit(frame, np.arange(20) % 2), "odd")
 
@@ -265,11 +260,9 @@ def test_trees_split_by_presence_alone(form, values, K):
     rng = np.random.default_rng(0)
     there = rng.random((400, 4)) < 0.5
     numbers = {
-        "ones": np.ones(there.shape),
-        "wide": rng.lognormal(0, 3, there.shape),
-        "negative": -rng.lognormal(0, 3, there.shape),
-        "counts": rng.poisson(20, there.shape) + 1.0,
-    }[values]
+        "ones": np.ones(there.shape), "wide": rng.lognormal(0, 3, there.shape),
+        "negative": -rng.lognormal(0, 3, there.shape), "counts": rng.poisson(20, there.shape) + 1.0,
+    }[values]  # fmt: skip
     y = (there[:, 0] ^ there[:, 1]) + (K - 2) * (there[:, 2] & there[:, 0])
     X = sp.csr_matrix(there * numbers) if form == "sparse" else np.where(there, numbers, np.nan)
     for learner in (HistTreeClassifier(max_depth=12), HistBoostClassifier(n_estimators=30)):

@@ -40,12 +40,10 @@ def test_rlp_equals_highs():
         # Variables a, ξ, ρ; minimise Σ C ξ − ρ.
         reference = linprog(
             np.concatenate([np.zeros(T), C * weight, [-1.0]]),
-            A_ub=np.hstack([-M, -np.eye(n), np.ones((n, 1))]),
-            b_ub=np.zeros(n),
-            A_eq=np.concatenate([np.ones(T), np.zeros(n + 1)])[None],
-            b_eq=[1.0],
+            A_ub=np.hstack([-M, -np.eye(n), np.ones((n, 1))]), b_ub=np.zeros(n),
+            A_eq=np.concatenate([np.ones(T), np.zeros(n + 1)])[None], b_eq=[1.0],
             bounds=[(0, None)] * (T + n) + [(None, None)],
-        )
+        )  # fmt: skip
         assert solution.value == pytest.approx(-reference.fun, abs=1e-7)
         assert rlp_value(solution.mixture, M, C * weight) == pytest.approx(-reference.fun, abs=1e-7)
         assert solution.dual_value >= -reference.fun - 1e-7
