@@ -74,13 +74,13 @@ def test_commands_on_scores_answer_as_python(folder, tables):
     assert shell("rule tuned.json --sql --table t") == tuned.rule_.to_sql(table="t") + "\n"
     assert shell("rule tuned.json --python") == tuned.rule_.to_python() + "\n"
 
-    certificate = tb.certify(tuned, **parts(tables["b"]))
-    printed = json.loads(shell("certify tuned.json b.csv --json"))
+    certificate = tb.certify(tuned, **parts(tables["b"]), confidence=0.9)
+    printed = json.loads(shell("certify tuned.json b.csv --confidence 0.9 --json"))
     assert printed["bounds"] == json.loads(json.dumps(certificate.to_dict(), default=str))["bounds"]
 
-    rule = tb.calibrate(score, **parts(tables["b"]), limits=LIMITS)
+    rule = tb.calibrate(score, **parts(tables["b"]), limits=LIMITS, confidence=0.9)
     said = as_typed(f"{rule.certificate_}\n", ["limit", "group"])
-    assert shell(f"calibrate b.csv {OPTIONS} --out rule.json") == said
+    assert shell(f"calibrate b.csv {OPTIONS} --confidence 0.9 --out rule.json") == said
     shell("predict rule.json c.csv --id region --out answers.csv")
     answers = pd.read_csv("answers.csv", keep_default_na=False)
     assert answers["prediction"].tolist() == rule.predict(tables["c"][["score"]]).tolist()
@@ -118,8 +118,9 @@ def test_commands_on_a_model_answer_as_python(folder, tables):
 
 
 def test_rows_needed(folder):
-    expected = tb.rows_needed(["miss('ill', by='sex') <= 25%"], [{"f": 0.2, "m": 0.2}])
-    line = "rows-needed --limit 'miss(ill, by=sex) <= 25%' --rate f=.2,m=20%"
+    limits, shares = ["miss('ill', by='sex') <= 25%"], [{"f": 0.2, "m": 0.2}]
+    expected = tb.rows_needed(limits, shares, power=0.9, confidence=0.9)
+    line = "rows-needed --limit 'miss(ill, by=sex) <= 25%' --rate f=.2,m=20% --power 0.9 --confidence 0.9"
     assert shell(line) == f"{expected}\n"
 
 
