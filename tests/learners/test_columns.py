@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 import tailboost as tb
 from tailboost.exceptions import TableChangedWarning
 from tailboost.learners import HistBoostClassifier
+from tailboost.learners.table import TableReader
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -205,3 +206,9 @@ def test_numbers_as_text_in_the_categories_of_a_given_pipeline_are_its_own_matte
     assert np.array_equal(tb.tune(own.fit(X, y), X, y).predict(X), y)
     named = X.assign(code=np.where(np.arange(N) % 8 > 0, X["code"], "other"))
     assert HistBoostClassifier(n_estimators=2).fit(named, y).score(named, y) > 0.9
+
+
+def test_categories_have_their_numbers_of_the_fit_in_a_table_of_another_order():
+    table = pd.DataFrame({"word": [*"cab", None]})
+    reader = TableReader().fit(table)
+    np.testing.assert_array_equal(reader.transform(table[::-1])[::-1], reader.transform(table))

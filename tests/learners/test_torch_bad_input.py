@@ -132,11 +132,9 @@ class Stream(torch.utils.data.IterableDataset):
 
 
 DATASETS = {
-    "empty": (Items(), "no rows"),
-    "uneven": (Items((PICTURES[0], 0), (PICTURES[0][:4], 1)), "same shape"),
-    "endless": (Stream(), "has no length"),
-    "without labels": (Items(*PICTURES), "1d array"),
-}
+    "empty": (Items(), "no rows"), "uneven": (Items((PICTURES[0], 0), (PICTURES[0][:4], 1)), "same shape"),
+    "endless": (Stream(), "has no length"), "without labels": (Items(*PICTURES), "1d array"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", DATASETS)

@@ -11,13 +11,11 @@ DELTA = 0.05
 
 #: Populations of losses as (values, probabilities): their mean is exact.
 POPULATIONS = {
-    "rare errors": ([0.0, 1.0], [0.97, 0.03]),
-    "many errors": ([0.0, 1.0], [0.6, 0.4]),
+    "rare errors": ([0.0, 1.0], [0.97, 0.03]), "many errors": ([0.0, 1.0], [0.6, 0.4]),
     "shares": ([0.0, 0.3, 0.7, 1.0], [0.7, 0.15, 0.1, 0.05]),
-    "small spread": ([0.2, 0.25, 0.3], [0.3, 0.4, 0.3]),
-    "near one": ([0.9, 1.0], [0.5, 0.5]),
+    "small spread": ([0.2, 0.25, 0.3], [0.3, 0.4, 0.3]), "near one": ([0.9, 1.0], [0.5, 0.5]),
     "rare and large": ([0.01, 1.0], [0.995, 0.005]),
-}
+}  # fmt: skip
 
 
 def allowed_failures(repeats, delta=DELTA):
