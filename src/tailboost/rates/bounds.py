@@ -96,11 +96,11 @@ def clopper_pearson_interval(
 
 # The most probable a nuisance parameter outside its interval may be.
 NUISANCE = 1e-3
-# Values of the nuisance parameter to a standard error of each rate, and the factor for the values between
-# them: for 1,000 random pairs of 5 to 30,000 rows, twenty times as many values had probabilities at most
-# 1.004 times as large.
-PER_ERROR = 9.0
-BETWEEN = 1.004
+# Values of the nuisance parameter to a standard error of each rate, more of them for the steps of a group of
+# few rows, and the factor for the values between them: for 1,000 random pairs of 5 to 30,000 rows, many more
+# values had probabilities at most 1.005 times as large.
+PER_ERROR, OF_FEW_ROWS = 3.0, 90.0
+BETWEEN = 1.005
 # Counts of the second group are summed within so many standard deviations (and 8 counts); the others have
 # a probability below REST.
 DEVIATIONS = 6.0
@@ -193,9 +193,10 @@ def pair_p_value(
         return gamma
     ends = p2 = ends.clip(max=largest_p2)
     # Values at even distances of arcsin √p, whose standard error is 1/(2√n), for both groups.
+    density = 2.0 * (PER_ERROR + OF_FEW_ROWS / min(rows))
     for slope, start, n in ((1.0, 0.0, n2), (factor, gap, n1)):
         first, last = np.arcsin(np.sqrt(((ends + start) / slope).clip(max=1.0)))
-        n_values = 2 + int(2 * PER_ERROR * math.sqrt(n) * (last - first))
+        n_values = 2 + int(density * math.sqrt(n) * (last - first))
         p2 = np.append(p2, np.sin(np.linspace(first, last, n_values)) ** 2 * slope - start)
     p2 = p2.clip(*ends)
     p1 = np.minimum((gap + p2) / factor, 1.0)

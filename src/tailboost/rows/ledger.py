@@ -28,6 +28,11 @@ class Attempt:
     spent: float = 0.0
     confidence: float = 0.95
 
+    @property
+    def error(self) -> float:
+        """The error probability that the attempt has spent."""
+        return self.spent * (1.0 - self.confidence)
+
     def to_dict(self) -> Document:
         """Return plain types for JSON."""
         return {**vars(self), "rows": self.rows.to_dict()}
@@ -113,7 +118,11 @@ class Ledger:
             If no error probability is left. Nothing is recorded.
         """
         with _LOCK:
-            recorded = {each.key: each for each in (*self.attempts, *earlier)}
+            recorded: dict[str, Attempt] = {}
+            for each in (*self.attempts, *earlier):  # what the ledgers of copies spent on one call, at most
+                known = recorded.setdefault(each.key, each)
+                if each.error > known.error:
+                    recorded[each.key] = each
             if attempt.key not in recorded:
                 if any(attempt.rows.repeats(each.rows) for each in recorded.values()):
                     raise LeakageError(
@@ -121,7 +130,7 @@ class Ledger:
                         "tests on the same rows do not keep the confidence: give rows that no "
                         "attempt had, and state all limits in one call"
                     )
-                spent = sum(each.spent * (1.0 - each.confidence) for each in recorded.values())
+                spent = sum(each.error for each in recorded.values())
                 left = 1.0 - spent / (1.0 - attempt.confidence)
                 if left < LEAST_LEFT:
                     raise ValueError(
