@@ -1,6 +1,7 @@
 """Certificates against exact numbers and brute force, messages, and calibrated targets."""
 
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -244,3 +245,10 @@ def test_a_limit_on_a_mean_is_tested_at_its_level_by_side(limit, n_sides, monkey
     sample, *_ = fresh.samples(stated.rate)
     upper = betting_upper(sample.values / 3.0, 0.05 / n_sides)
     assert bounds[0].upper == pytest.approx(3.0 * upper)
+
+
+@pytest.mark.parametrize("limit", ["precision(1, by='g') >= .9", "answered_error(by='g') <= .1"])
+def test_a_plan_of_thresholds_by_group_divides_the_level_among_the_groups(limit):
+    rate = 0.95 if "precision" in limit else 0.05
+    plan = partial(tb.rows_needed, limit, {"a": rate, "b": rate}, shares=0.2)
+    assert plan().rows == plan(by_group=False, confidence=0.975).rows != plan(by_group=False).rows

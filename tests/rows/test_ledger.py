@@ -197,6 +197,14 @@ def test_attempts_at_several_confidences_together_keep_that_of_the_last_one(firs
         assert [*map(ledger.record, attempts)][1][1].spent == pytest.approx(0.9 * left)
 
 
+def test_a_call_in_two_ledgers_has_spent_the_larger_level():
+    ledger, of_copy = Ledger(), Ledger()
+    ledger.record(numbered_attempt(0))
+    for k in (1, 0):
+        of_copy.record(numbered_attempt(k))
+    refused(lambda: ledger.record(numbered_attempt(2), of_copy.attempts), "no error probability is left")
+
+
 def test_the_same_call_again_spends_nothing():
     ledger = Ledger()
     for k in (0, 1, 0, 1, 0):

@@ -450,3 +450,18 @@ def test_a_rule_finds_its_columns_by_texts_and_by_numbers(score, group):
         assert rule.predict(given).tolist() == ["no", "yes", "yes"]
         assert rule.predict(given, groups=group).tolist() == ["no", "yes", "yes"]
         assert rule.predict(given, groups=["b", "a", "a"]).tolist() == ["yes", "no", "yes"]
+
+
+@pytest.mark.parametrize("positive", ["a", "b"])
+def test_a_score_at_a_written_threshold_is_in_the_bin_of_its_answer(positive):
+    """The shortest decimal between two selecting rows may be the score of a fresh row."""
+    rng = np.random.default_rng(0)
+    known, fresh = rng.integers(0, 50, 600) / 50, np.arange(101) / 100
+    y = np.where(rng.random(600) < known, positive, "b" if positive == "a" else "a")
+    rule = tb.tune(tb.Scores(0, positive), known[:, None], y, limits=["error <= 90%"])
+    selection, outputs = rule.selection_, rule.__tailboost__().score(fresh[:, None]).outputs()
+    family = selection.thresholds
+    in_bin = family.bins(family.rising(outputs.score), outputs.groups)
+    for cut in range(1, len(family.edges) - 1):
+        answers = replace(selection, rule=family.kept(np.array([[cut]]))).label_numbers(outputs)
+        assert ((in_bin >= cut) == answers).all()

@@ -143,7 +143,7 @@ def rows_needed(
     totals = []
     for limit, rate, share in zip(stated, rates, shares_by_limit, strict=True):
         expected = Expected.of(limit, rate, share)
-        is_by_place = by_group and not (limit.compares or limit.rate.is_ratio)
+        is_by_place = by_group and not limit.compares
         level_of_each = level / len(expected.names) if is_by_place else level
         # All certificates together have the power, as if those of the limits were independent.
         totals.append(rows_of_table(expected, level_of_each, power ** (1.0 / len(stated))))

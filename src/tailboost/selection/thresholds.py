@@ -303,7 +303,9 @@ class Thresholds:
         inner = np.tile(self.edges[1:-1], (self.n_places, 1))
         for number, edges in enumerate(self.decimals(inner)):
             here = place == number
-            bins[here] = np.searchsorted(edges, scores[here], side="right")
+            # A score at a threshold is beyond it in its own direction.
+            side = "right" if self.sign > 0 else "left"
+            bins[here] = np.searchsorted(edges, scores[here], side=side)
         return bins
 
 
