@@ -154,15 +154,11 @@ def test_tables_to_predict(fitted, method, table, match):
 
 
 @pytest.mark.parametrize("method", ANSWERS)
-@pytest.mark.parametrize(
-    ("table", "match"),
-    [
-        (FRAME[:0], "has"),
-        (FRAME[["a", "b"]], "(?s)feature names.*missing.*c"),
-        (FRAME.rename(columns={"a": "z"}), "(?s)feature names.*unseen.*z"),
-        (FRAME.assign(d=1.0), "(?s)feature names.*unseen.*d"),
-    ],
-)
+@pytest.mark.parametrize(("table", "match"), [
+    (FRAME[:0], "has"), (FRAME[["a", "b"]], "(?s)feature names.*missing.*c"),
+    (FRAME.rename(columns={"a": "z"}), "(?s)feature names.*unseen.*z"),
+    (FRAME.assign(d=1.0), "(?s)feature names.*unseen.*d"),
+])  # fmt: skip
 def test_frames_to_predict(fitted_to_frame, method, table, match):
     with pytest.raises(ValueError, match=match):
         ask(fitted_to_frame, method, table)

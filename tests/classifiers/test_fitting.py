@@ -255,15 +255,10 @@ def test_splits_that_cannot_be(cv, message):
         RobustMixtureClassifier(cv=cv).fit(X, y, clusters=np.roll(who, 1) if hasattr(cv, "split") else None)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"clusters": [1, 2]}, "clusters"),
-        ({"clusters": [None] * 40}, "clusters"),
-        ({"clusters": [1, 2] * 20, "X_val": 1, "y_val": 1}, "X_val"),
-        ({"clusters": [1] * 40}, "clusters"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ({"clusters": [1, 2]}, "clusters"), ({"clusters": [None] * 40}, "clusters"),
+    ({"clusters": [1, 2] * 20, "X_val": 1, "y_val": 1}, "X_val"), ({"clusters": [1] * 40}, "clusters"),
+])  # fmt: skip
 def test_persons_that_cannot_be(given, message):
     X, y, _ = persons(10)
     given = {k: {"X_val": X, "y_val": y}.get(k, v) for k, v in given.items()}

@@ -135,15 +135,10 @@ def test_numbers_and_text_agree_where_they_can_mean_one_thing(classes, columns, 
     np.testing.assert_array_equal(in_class_order(frame, "t", np.array(classes)), values[:, order])
 
 
-@pytest.mark.parametrize(
-    ("classes", "columns", "says"),
-    [
-        ([0, 1], [1, "1"], "column"),
-        ([0, 1], ["0", "2"], "column"),
-        ([0, 1], ["0"], "column"),
-        (["good", "bad"], ["god", "bad"], "column"),
-    ],
-)
+@pytest.mark.parametrize(("classes", "columns", "says"), [
+    ([0, 1], [1, "1"], "column"), ([0, 1], ["0", "2"], "column"), ([0, 1], ["0"], "column"),
+    (["good", "bad"], ["god", "bad"], "column"),
+])  # fmt: skip
 def test_a_name_that_means_nothing_or_two_things_is_an_error(classes, columns, says):
     frame = pd.DataFrame(RNG.random((4, len(columns))), columns=pd.Index(columns, dtype=object))
     with pytest.raises(ValueError, match=says):

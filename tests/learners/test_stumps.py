@@ -143,15 +143,11 @@ def test_data_frames():
     assert stump.predict(frame).tolist() == ["x", "x", "y", "y"]
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "params", "match"),
-    [
-        ([[0.0], [1.0], [2.0]], [0, 1, 2], {}, "classification"),
-        ([[0.0], [1.0]], [1, 1], {}, "class"),
-        ([[0.0], [np.nan]], [0, 1], {}, "NaN"),
-        ([[0.0], [1.0]], [0, 1], {"variance_weight": -0.5}, "variance_weight"),
-    ],
-)
+@pytest.mark.parametrize(("X", "y", "params", "match"), [
+    ([[0.0], [1.0], [2.0]], [0, 1, 2], {}, "classification"), ([[0.0], [1.0]], [1, 1], {}, "class"),
+    ([[0.0], [np.nan]], [0, 1], {}, "NaN"),
+    ([[0.0], [1.0]], [0, 1], {"variance_weight": -0.5}, "variance_weight"),
+])  # fmt: skip
 def test_invalid_arguments(X, y, params, match):
     with pytest.raises(ValueError, match=match):
         StumpClassifier(**params).fit(X, y)

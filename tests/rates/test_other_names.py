@@ -40,15 +40,11 @@ MODEL = LogisticRegression().fit(*scored(1000, 1))
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
-@pytest.mark.parametrize(
-    ("limit", "other"),
-    [
-        ("recall(1) >= 80%", "miss(1) <= 20%"),
-        ("specificity(1) >= .95", "false_alarm(1) <= .05"),
-        ("fpr(1) <= .05", "false_alarm(1) <= .05"),
-        ("gap(tpr(1, by=site)) <= .05", "gap(miss(1, by=site)) <= .05"),
-    ],
-)
+@pytest.mark.parametrize(("limit", "other"), [
+    ("recall(1) >= 80%", "miss(1) <= 20%"), ("specificity(1) >= .95", "false_alarm(1) <= .05"),
+    ("fpr(1) <= .05", "false_alarm(1) <= .05"),
+    ("gap(tpr(1, by=site)) <= .05", "gap(miss(1, by=site)) <= .05"),
+])  # fmt: skip
 def test_a_limit_selects_and_certifies_the_rule_of_its_other_name(limit, other):
     X, y = scored(2000, 2)
     sites = {"site": np.where(X[:, 1] > 0, "north", "south")}
@@ -157,14 +153,10 @@ def test_a_rate_counts_the_same_rows_under_each_name(name, other):
     assert rates.error().words_of_rows == rates.selected("ill").words_of_rows == "rows"
 
 
-@pytest.mark.parametrize(
-    ("among", "words"),
-    [
-        ([(1, None)], "rows with label 1"),
-        ([(1, None), ("b", None)], "rows with label 1 or 'b'"),
-        ([(1, None), (None, None)], "rows"),
-    ],
-)
+@pytest.mark.parametrize(("among", "words"), [
+    ([(1, None)], "rows with label 1"), ([(1, None), ("b", None)], "rows with label 1 or 'b'"),
+    ([(1, None), (None, None)], "rows"),
+])  # fmt: skip
 def test_a_plan_names_the_rows_of_a_custom_rate(among, words):
     limit = rates.custom("costly", [(1, 0)], among=among) <= 0.3
     assert f" {words}\n" in str(tb.rows_needed([limit], [0.1]))

@@ -83,15 +83,11 @@ def test_a_light_unit_at_the_boundary_is_not_given_the_rounding_of_all_others(se
     check_weights(cvar_weights(np.arange(30_000.0), 1.0, base), 1.0, base)
 
 
-@pytest.mark.parametrize(
-    "solve",
-    [
-        lambda alpha: cvar([1.0, 0.0], alpha),
-        lambda alpha: minimize_cvar_mixture([[1.0, 0.0]], alpha).value,
-        lambda alpha: mixture_path([[1.0, 0.0]], [alpha])[0].value,
-        lambda alpha: 1 - entropic_weights([[1.0, 0.0], [0.0, 1.0]], alpha, 1e9).value,
-    ],
-)
+@pytest.mark.parametrize("solve", [
+    lambda alpha: cvar([1.0, 0.0], alpha), lambda alpha: minimize_cvar_mixture([[1.0, 0.0]], alpha).value,
+    lambda alpha: mixture_path([[1.0, 0.0]], [alpha])[0].value,
+    lambda alpha: 1 - entropic_weights([[1.0, 0.0], [0.0, 1.0]], alpha, 1e9).value,
+])  # fmt: skip
 def test_alpha_whose_inverse_is_no_number(solve):
     assert 0.5 - 1e-6 <= solve(1e-307) <= 1
     refused(lambda: solve(5e-324), "alpha")

@@ -132,16 +132,10 @@ def test_equal_losses_leave_p(uncertainty):
     np.testing.assert_allclose(solution.unit_weights, [0.25, 0.75])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (dict(radius=-1.0), "radius"),
-        (dict(radius=np.nan), "radius"),
-        (dict(losses=[]), "losses"),
-        (dict(losses=[np.nan, 1.0]), "losses"),
-        (dict(base=[1.0]), "shape"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (dict(radius=-1.0), "radius"), (dict(radius=np.nan), "radius"), (dict(losses=[]), "losses"),
+    (dict(losses=[np.nan, 1.0]), "losses"), (dict(base=[1.0]), "shape"),
+])  # fmt: skip
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         worst_case_weights(**{"losses": [0.0, 1.0], "radius": 0.1} | arguments)
