@@ -119,7 +119,8 @@ class Ledger:
         """
         with _LOCK:
             recorded: dict[str, Attempt] = {}
-            for each in (*self.attempts, *earlier):  # what the ledgers of copies spent on one call, at most
+            # What the ledgers of copies have spent on one call, at most.
+            for each in (*self.attempts, *earlier):
                 known = recorded.setdefault(each.key, each)
                 if each.error > known.error:
                     recorded[each.key] = each
