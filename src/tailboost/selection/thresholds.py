@@ -304,8 +304,9 @@ class Thresholds:
         for number, edges in enumerate(self.decimals(inner)):
             here = place == number
             # A score at a threshold is beyond it in its own direction.
-            side = "right" if self.sign > 0 else "left"
-            bins[here] = np.searchsorted(edges, scores[here], side=side)
+            bins[here] = np.searchsorted(
+                edges, scores[here], "right" if self.sign > 0 else "left"
+            )
         return bins
 
 
