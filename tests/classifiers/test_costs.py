@@ -55,9 +55,8 @@ def test_probabilities_with_costs_give_the_cheapest_rule(weight):
     )
     assert met(mix.predict(P), weight=weight) == pytest.approx(least(weight=weight))
     assert mix.rates_.lines[0].value == pytest.approx(least(weight=weight))
-    with pytest.warns(
-        tb.exceptions.UselessRuleWarning
-    ):  # no threshold serves answers that pay the other way round
+    # No threshold serves answers that pay the other way round.
+    with pytest.warns(tb.exceptions.UselessRuleWarning):
         again = mix.reweight(P, Y, costs=COSTS[:, ::-1])
     assert met(again.predict(P)) > least()
 
@@ -85,6 +84,15 @@ def test_costs_of_validation_rows_are_theirs(weight):
         mix.fit(X[part], Y[part], costs=COSTS[part], X_val=X[rest], y_val=Y[rest])
     with pytest.raises(ValueError, match="costs_val"):
         mix.fit(X[part], Y[part], X_val=X[rest], y_val=Y[rest], costs_val=COSTS[part])
+
+
+@pytest.mark.parametrize("first", ["miss(1, by=g) <= 100%", "miss(1, by=h) <= 100%", "deferred <= 0%"])
+@pytest.mark.parametrize("objective", [rates.cost(), rates.error()])
+def test_another_selection_reads_the_costs_of_rows(first, objective):
+    groups = {"g": SCORE % 2, "h": SCORE // 2 % 2}
+    tuned = tb.tune(MODEL, X, Y, objective=objective, limits=[first], groups=groups, costs=COSTS)
+    again = tuned.reweight(objective=rates.cost(), limits=["miss(1, by=h) <= 100%"])
+    assert again.rates_.lines[0].value == pytest.approx(met(again.predict(X))) == pytest.approx(least())
 
 
 def test_a_limit_on_costs_holds_by_group():

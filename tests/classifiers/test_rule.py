@@ -206,7 +206,10 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     limits = [rates.error(by="group") <= 0.6]
     inferring = tb.RobustMixtureClassifier.from_probabilities(
         P, y, groups=groups, limits=limits, infer_groups=True
-    ).rule_
+    )
+    anew = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits).rule_
+    inferring, again = inferring.rule_, inferring.set_params(infer_groups=False).reweight().rule_
+    assert str(again) == str(anew) != str(inferring)
     assert len(str(inferring).splitlines()) <= 12
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):

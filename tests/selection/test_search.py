@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.special import logit
-from test_selecting import atoms, best_mixture, broken_by, grown, one_rule, value_of
+from test_selecting import ODDS, atoms, best_mixture, broken_by, grown, one_rule, value_of
 
 import tailboost as tb
 from tailboost import rates
@@ -35,9 +35,7 @@ def told(seed, n=600, G=2, values=None, right=False):
 
 
 TOLD = {
-    "odds": (
-        [rates.gap(rates.miss("b", by="sex")) <= 0.05, rates.gap(rates.false_alarm("b", by="sex")) <= 0.05]
-    ),
+    "odds": ODDS,
     "parity": [rates.gap(rates.selected("b", by="sex")) <= 0.02],
     "ratio": [rates.ratio(rates.selected("b", by="sex")) >= 0.9],
     "ratio within a ceiling": [rates.ratio(rates.selected("b", by="sex")) >= 0.9, rates.selected("b") <= 0.4],
@@ -125,11 +123,7 @@ def rules_on_lines(table, rule, n_moves=3):
         for each in table.moves(compares=True):
             line = table.line(reached, each)
             counts = np.tile(counted(table, reached[0]), (line.changes.shape[0], 1, 1))
-            running = (
-                line.changes.cumsum(axis=0)
-                if isinstance(line.changes, np.ndarray)
-                else line.changes.toarray().cumsum(axis=0)
-            )
+            running = (line.changes @ np.eye(line.changes.shape[1])).cumsum(axis=0)
             counts[:, line.rows] += (running - running[line.here]).reshape(counts[:, line.rows].shape)
             some = range(0, len(counts), len(counts) // 40 + 1)
             yield [line.to(number)[0] for number in some], counts[some]
@@ -230,12 +224,8 @@ def reachable(table, x, rule):
     signs = np.where(np.array(rule) == 1, 1.0, -1.0)[:, None]
     belief = table.probabilities[:, first].T.astype(np.float64)
     S = belief.shape[1]
-    found = linprog(
-        np.r_[np.zeros(S), -1.0],
-        np.c_[signs * belief, np.ones(len(first))],
-        np.zeros(len(first)),
-        bounds=[(-1, 1)] * S + [(0, 1)],
-    )
+    left, right = np.c_[signs * belief, np.ones(len(first))], np.zeros(len(first))
+    found = linprog(np.r_[np.zeros(S), -1.0], left, right, bounds=[(-1, 1)] * S + [(0, 1)])
     return found.status == 0 and -found.fun > 1e-7
 
 

@@ -128,7 +128,7 @@ class Engine:
         Determined the strata and costs.
     models : Models
         The models with their log-probabilities, their average, and the selection data. The features of these
-        rows, from which groups are estimated, and their costs are not kept.
+        rows, from which groups are estimated, are not kept.
     column_read : int or None
         Number of the group column that rules read, among the given ones; None for group-blind rules.
     family : Thresholds or ClassWeights
@@ -166,7 +166,7 @@ class Engine:
         if family.models:
             words += ", with groups estimated by models of other rows"
         spread = REFIT if rows.refit or family.models else 0.0
-        models = replace(models, rows=replace(rows, X=None, costs=None))
+        models = replace(models, rows=replace(rows, X=None))
         engine = cls(problem, models, column_read, family, spread, words)
         if not (rows.fitted or rows.refit):
             engine.refuse_falling(data, table, slice(None))
@@ -225,8 +225,8 @@ class Engine:
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
             and ("deferral" in problem.needs) == strata.defers
-            and "costs" not in problem.needs - self.problem.needs
-            and problem.infer_groups <= self.problem.infer_groups
+            and ("costs" in problem.needs) <= (strata.mean_costs is not None)
+            and problem.infer_groups == self.problem.infer_groups
         )
         return self if covers else Engine.of(problem, self.models, self.column_read)
 

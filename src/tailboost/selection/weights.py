@@ -38,7 +38,7 @@ GROUP_MODEL = HistBoostClassifier(
     n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0
 )
 GROUP_FOLDS = 3
-# Smaller probabilities of a row's stratum are raised to this one in the log loss of this model.
+# Smaller probabilities of a row's groups in its class are raised to this one in the log loss of this model.
 LEAST_JUDGED = 1e-4
 # The most columns from which groups are estimated. Tables with more columns, such as images, use the models'
 # probabilities.
@@ -242,13 +242,13 @@ class ClassWeights:
         for number in np.unique(fold):
             own, others = everything[fold == number], everything[fold != number]
             outside[:, own] = self._groups(fitted(others), take(X, own))
-        probabilities = joint(table, outside)
-        ratio = probabilities.clip(LEAST_JUDGED) / self.probabilities
-        if weight @ np.log(ratio[stratum, everything]) <= 0.0:
+        # Of the group alone, given the class: that of the class is the same in both.
+        ratio = outside[stratum, everything].clip(LEAST_JUDGED) / self.shares.ravel()[stratum]
+        if weight @ np.log(ratio) <= 0.0:
             return self
         return replace(
             self,
-            probabilities=probabilities,
+            probabilities=joint(table, outside),
             by_features=by_features,
             models=fitted(everything),
         )
