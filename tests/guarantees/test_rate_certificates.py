@@ -68,7 +68,7 @@ def test_a_bound_that_names_clopper_pearson_is_one(kind):
     if kind.startswith("cost"):
         rate = rates.cost([[0, 1], [1, 0.5 * (kind != "cost")]])
     else:
-        rate = getattr(rates, kind)(*[1] * ("{label}" in KINDS[kind].name))
+        rate = getattr(rates, kind)(*[1] * ("label" in KINDS[kind].name))
     (bound,) = tb.certify(a, None, y, rates=[rate], deferred=deferred).bounds
     in_part = kind == "cost in steps" or kind == "f_score"
     other = "betting"

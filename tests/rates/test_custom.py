@@ -78,6 +78,7 @@ def test_a_rate_of_fixed_rows_is_minimised():
         (lambda: rates.custom("mine", [(1, None)], among=[(1, 0), (1, 1)]), "among"),
         (lambda: rates.custom("mine", []), "pair"), (lambda: rates.custom("mine", "10"), "pairs"),
         (lambda: rates.custom("mine", [1, 0]), "pairs"), (lambda: rates.custom("mine", [([1], 0)]), "number"),
+        (lambda: rates.custom("mine", ["ab"]), "pairs"), (lambda: rates.custom("mine", [{1, 0}]), "pairs"),
         (lambda: rates.measure(rates.custom("mine", [("?", "well")]), Y, ANSWERS), "called"),
         (lambda: rates.representation("ill", by=None), "example"),
         (lambda: rates.gap(rates.representation("ill", by="site")) <= 0.1, "depends"),

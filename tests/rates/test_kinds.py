@@ -98,7 +98,7 @@ def rate_of(kind, by=None, K=2, label=1):
         return rates.custom(kind, *CUSTOM[kind], by=by)
     if kind in ACROSS:
         return rates.Rate(kind, label, by)
-    labels = [label] if "{label}" in KINDS[kind].name else []
+    labels = [label] if "label" in KINDS[kind].name else []
     return getattr(rates, kind)(*labels, by=by)
 
 

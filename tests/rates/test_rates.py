@@ -93,7 +93,8 @@ def test_costs_by_matrix_and_by_row():
     matrix = [[0.0, 1.0], [5.0, -1.0]]
     assert rates.measure(rates.cost(matrix), y, a)[None] == pytest.approx((0 + 1 - 1 + 5 + 5) / 5)
     by_class = rates.measure(rates.cost(matrix, by="class"), y, a)
-    assert by_class == pytest.approx({0: 0.5, 1: 3.0})
+    named = rates.parse("cost([[-1, 5], [1, 0]], labels=[1, 0], by=class)")  # in another order
+    assert by_class == pytest.approx({0: 0.5, 1: 3.0}) == rates.measure(named, y, a)
     costs = np.arange(10.0).reshape(5, 2)
     each = rates.measure(rates.cost(by="class"), y, a, costs=costs)
     assert each == pytest.approx({0: (0 + 3) / 2, 1: (5 + 6 + 8) / 3})
@@ -127,12 +128,8 @@ def test_a_rate_is_the_mean_of_its_samples():
     rows = Counts.stratified(y, [g], w, NAMES, GroupNames((("f", "m"),), ("sex",)), defers=True)
     strata, stratum = rows.strata, rows.stratum
     matrix = rng.random((3, 4))
-    for rate in (
-        rates.precision("yes", by="sex"),
-        rates.answered_error(by="class"),
-        rates.miss("no", by="cell"),
-        rates.cost(matrix, by="sex"),
-    ):
+    of_groups = rates.precision("yes", by="sex"), rates.cost(matrix, by="sex")
+    for rate in (*of_groups, rates.answered_error(by="class"), rates.miss("no", by="cell")):
         tally = np.zeros((6, 4))
         np.add.at(tally, (stratum, a), w / w.sum())
         values = rate.terms(strata).values(tally)
@@ -163,21 +160,15 @@ def test_rates_are_values(rate):
         ("error(by=class) <= {yes: 12.5 %}", rates.error("class") <= {"yes": 0.125}, None),
         ("gap(error(by=sex))", rates.gap(rates.error("sex")), "error by sex: gap"),
         ("deferred() <= 5e-2", rates.deferred() <= 0.05, "share deferred: at most 0.05"),
-        (
-            "error(by=(sex, race))<={('f', 1): .3, None: .5}",
-            rates.error(("sex", "race")) <= {("f", 1): 0.3, None: 0.5},
-            None,
-        ),
+        ("error(by=(sex, race))<={('f', 1): .3, None: .5}",
+         rates.error(("sex", "race")) <= {("f", 1): 0.3, None: 0.5}, None),
         ("error(g) <= {'a=b': 7%, 'c': .2}", rates.error("g") <= {"a=b": 0.07, "c": 0.2},
          "error by g: at most 7 % for a=b, 20 % for c"),
         ("cost([[0, 1], [5, 0]])", rates.cost([[0, 1], [5, 0]]), "mean cost"),
         ("miss(2µ, by=größe_ª) <= {x²: 1%}", rates.miss("2µ", by="größe_ª") <= {"x²": 0.01}, None),
         ("tail(10%) ≤ 0.3", rates.tail(0.1) <= 0.3, "expected error of the worst 10 % of rows: at most 0.3"),
-        (
-            "ratio(selected('>50K', by=sex)) >= .8",
-            rates.ratio(rates.selected(">50K", by="sex")) >= 0.8,
-            "selection rate of '>50K' by sex: ratio at least 0.8",
-        ),
+        ("ratio(selected('>50K', by=sex)) >= .8", rates.ratio(rates.selected(">50K", by="sex")) >= 0.8,
+         "selection rate of '>50K' by sex: ratio at least 0.8"),
     ],
 )  # fmt: skip
 def test_what_a_user_writes_and_reads(text, rate, words):
@@ -207,7 +198,9 @@ largest(error(by=sex)) <= .1 | error() <= yes | error() <= .1 <= .2 | error(by=s
 error() = .1 | error() < .1 | selected(yes no) | miss(1, by=Fam. Stand) <= 2%
 miss(sexual/minors) <= 2% | error(by=class) <= {>50K: 5%} | error(by=class) <= {ja nein: .3}
 error() <= 1 - .5 | gap(precision(1, by=sex)) <= .1 | __import__('os') | error(**{}) | error() <= {**a}
-error([x for x in y]) | cost([[0, 1]]) | error() <= 1e999 | miss(µ 'a') | miss('a' µ)
+error([x for x in y]) | cost([[0, 1]]) | error() <= 1e999 | miss(µ 'a') | miss('a' µ) | custom(m, [ab])
+True - recall(1) | error() <= 50%% | miss(1) <= True% | cost(labels=[a, b]) | cost([[0, 1], [5, 0]], labels=a)
+cost([[0, 1], [5, 0]], labels=[a, a]) | cost([[0, 1], [5, 0]], labels=[a]) | cost([[0, 1], [5, 0]], labels=ab)
 """
 
 

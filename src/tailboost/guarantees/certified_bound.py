@@ -175,7 +175,8 @@ class CertifiedBound:
         upper = self.in_words(self.upper, self.n, above=True)
         if self.sense == "≥":
             return f"≥ {lower}"
-        if self.sense == "≤" or self.lower == 0.0:  # 0 bounds every rate from below
+        # Of all lower bounds only the least possible value is exactly 0, and says nothing.
+        if self.sense == "≤" or self.lower == 0.0:
             return f"≤ {upper}"
         return f"{lower.removesuffix(' %')} to {upper}"
 

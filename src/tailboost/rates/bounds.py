@@ -119,20 +119,20 @@ def pair_p_value(
     gap: float = 0.0,
     level: float = 0.05,
 ) -> float:
-    """Return the p-value of the hypothesis ``factor p₁ − p₂ ≥ gap`` for two independent binomial counts.
+    """Return the p-value of the hypothesis ``factor p₁ − p₂ > gap`` for two independent binomial counts.
 
     The exact unconditional test of whether one error rate, times a factor, is too far above the other. Pairs
     of counts are ordered by the statistic of Farrington and Manning [1]_. Its region of small values is
     enlarged until it is monotone (fewer errors of the first group or more of the second stay inside, [2]_).
-    Then its largest probability under the hypothesis is on the boundary ``a p₁ − p₂ = c``, a curve in one
-    nuisance parameter. The p-value is the largest probability over an interval that contains the parameter
-    with a confidence of 1 − γ, plus γ ([3]_). The normal approximation alone can exceed the level.
+    Then the supremum of its probability under the hypothesis is on the boundary ``a p₁ − p₂ = c``, a curve in
+    one nuisance parameter. The p-value is the largest probability over an interval that contains the
+    parameter with a confidence of 1 − γ, plus γ ([3]_). The normal approximation alone can exceed the level.
 
     Parameters
     ----------
     errors, rows : (int, int)
         Counts and numbers of rows of the first and the second group.
-    factor : float > 0, default=1
+    factor : float ≥ 0, default=1
         a: 1 for a gap; for a ratio the smallest allowed one, with the larger rate first.
     gap : float ≥ 0, default=0
         c: the largest allowed difference.
@@ -143,7 +143,7 @@ def pair_p_value(
     -------
     float
         At most α with a probability of at most α under the hypothesis, for each α up to ``level`` or .15, the
-        larger of them; 1 without rows.
+        larger of them; 1 without rows. 0 for a hypothesis of no rates: no difference is above 1.
 
     References
     ----------
@@ -164,7 +164,7 @@ def pair_p_value(
     n1, n2 = rows
     if min(rows) < 1:
         return 1.0
-    largest_p2 = factor - gap  # under the hypothesis, because p₁ is at most 1
+    largest_p2 = factor - gap  # the hypothesis has smaller ones, because p₁ is at most 1
     if largest_p2 <= 0.0:  # no rates satisfy the hypothesis
         return 0.0
 
@@ -172,15 +172,15 @@ def pair_p_value(
         """Return the distance of counts from the hypothesis in standard errors, negative outside of it.
 
         The distance is ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at a point near the counts on the
-        boundary of the hypothesis ``a p₁ − p₂ ≥ c``.
+        boundary of the hypothesis ``a p₁ − p₂ > c``.
         """
         p2 = np.clip(
             (first + second - n1 * gap / factor) / (n1 / factor + n2), 0.0, min(1.0, largest_p2)
         )
         p1 = (gap + p2) / factor
         variance = factor**2 * p1 * (1.0 - p1) / n1 + p2 * (1.0 - p2) / n2
-        standard_error = np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
-        return (factor * first / n1 - second / n2 - gap) / standard_error
+        distance = factor * first / n1 - second / n2 - gap
+        return distance / np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
 
     observed = float(statistic(np.array(x1), np.array(x2)))
     normal = float(ndtr(observed))
@@ -202,8 +202,8 @@ def pair_p_value(
     p2 = p2.clip(*ends)
     p1 = np.minimum((gap + p2) / factor, 1.0)
     width = DEVIATIONS * np.sqrt(n2 * p2 * (1.0 - p2)) + 8.0
-    smallest = int(max(0.0, (n2 * p2 - width).min()))
-    counts = np.arange(smallest, int(min(n2, (n2 * p2 + width).max())) + 1.0)
+    largest = min(n2, (n2 * p2 + width).max())
+    counts = np.arange(int(max(0.0, (n2 * p2 - width).min())), int(largest) + 1.0)
 
     # By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding, so
     # that the observed counts are in the region.

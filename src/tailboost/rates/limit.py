@@ -118,7 +118,9 @@ class Statistic(Limitable):
         """The loosest bound, which each rule keeps: 0 or 1 for fractions, for costs an end of their range."""
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
-        costs = np.ravel(self.rate.matrix or (ALL_COSTS, -ALL_COSTS))
+        costs = np.append(
+            0.0, self.rate.matrix or (ALL_COSTS, -ALL_COSTS)
+        )  # 0 of free deferral
         return min(self.value(costs), ALL_COSTS)
 
     def within(self, level: Stated) -> Limit:
@@ -145,8 +147,9 @@ class Statistic(Limitable):
         return largest if self.sense == "≤" else smallest
 
     def __str__(self) -> str:
-        words = {EACH: f"{self.rate}", LARGEST: f"largest {self.rate}"}
-        return words.get(self.form, f"{self.rate}: {self.form}")
+        if self.compares:
+            return f"{self.rate}: {self.form}"
+        return f"largest {self.rate}" if self.worst else f"{self.rate}"
 
     def __repr__(self) -> str:
         is_one_number = self.compares or self.worst
@@ -225,8 +228,8 @@ class Limit(Statistic):
             if rate.is_ratio:
                 cure = "the denominator depends on the answers: limit each subgroup instead"
             raise ValueError(f"{form}({rate!r}): {cure}")
-        stated = tuple(numbers.items()) if by_name else numbers[None]
-        return cls(form, rate, stated, in_percent=in_percent)
+        named = tuple(numbers.items())
+        return cls(form, rate, named if by_name else numbers[None], in_percent=in_percent)
 
     @property
     def bound_of(self) -> dict[Name, float]:
@@ -269,9 +272,7 @@ class Limit(Statistic):
             return below + [(-matrix, factor, gap / terms.scale) for matrix in matrices]
         levels = self.levels(terms.names)
         limited = defined & ~np.isnan(levels)
-        matrices = (
-            SIGNS[self.sense] / terms.scale * terms.beyond(np.nan_to_num(levels))[limited]
-        )
+        matrices = SIGNS[self.sense] / terms.scale * terms.beyond(levels)[limited]
         return [(matrix, 0.0, 0.0) for matrix in matrices]
 
     def refuse_negative(self, lowest_rate: float) -> None:

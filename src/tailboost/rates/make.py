@@ -401,8 +401,8 @@ def custom(
     pairs = _checked_pairs(counted, "counted")
     wider = _checked_pairs(among, "among")
     for label, answer in pairs:
-        inside = map(repr, product((label, None), (answer, None)))  # by text, as 1 equals True
-        if set(map(repr, wider)).isdisjoint(inside):
+        inside = product((label, None), (answer, None))
+        if set(map(repr, wider)).isdisjoint(map(repr, inside)):  # by text, as 1 equals True
             raise ValueError(
                 f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
             )
@@ -414,16 +414,13 @@ def _checked_pairs(pairs: Iterable[Pair], name: str) -> Pairs:
 
     Errors call the parameter of `custom` ``name``.
     """
-    try:
-        checked = [(checked_label(label), checked_label(answer)) for label, answer in pairs]
-    except (TypeError, ValueError):
-        checked = []
-    if not checked:
+    table = np.array([*pairs] if isinstance(pairs, Iterable) else pairs, object)
+    if table.shape[1:] != (2,):  # text and sets are no pairs
         raise TypeError(
             f"{name} must be a list of pairs (true label, answer) of text or numbers, such as "
             f"[('ill', 'well')], got {pairs!r}; functions are not supported"
         )
-    return tuple(checked)
+    return tuple((checked_label(label), checked_label(answer)) for label, answer in table)
 
 
 def answered_error(by: By = None) -> Rate:

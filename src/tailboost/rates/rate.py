@@ -54,18 +54,18 @@ def _pairs(text: str) -> Pairs:
 # population, and count no pairs.
 TABLE = """
 error           ≤  LO     **     error
-miss            ≤  LO     L*     miss rate of {label}
-false_alarm     ≤  OL     O*     false alarm rate of {label}
-recall          ≥  LL,LR  L*     recall of {label}
-specificity     ≥  OO,OR  O*     specificity for {label}
-selected        ·  *L     **     selection rate of {label}
+miss            ≤  LO     L*     miss rate of {rate.label!r}
+false_alarm     ≤  OL     O*     false alarm rate of {rate.label!r}
+recall          ≥  LL,LR  L*     recall of {rate.label!r}
+specificity     ≥  OO,OR  O*     specificity for {rate.label!r}
+selected        ·  *L     **     selection rate of {rate.label!r}
 cost            ·  **     **     mean cost
 deferred        ≤  *R     **     share deferred
-precision       ≥  LL     *L     precision of {label}
-npv             ≥  OO     *O     negative predictive value of {label}
-jaccard         ≥  LL     L*,*L  Jaccard index of {label}
-f_score         ≥  LL     L*,*L  F score of {label}, β = {rate.beta:g}
-representation  ·  *L     *L     share of the rows answered {label}
+precision       ≥  LL     *L     precision of {rate.label!r}
+npv             ≥  OO     *O     negative predictive value of {rate.label!r}
+jaccard         ≥  LL     L*,*L  Jaccard index of {rate.label!r}
+f_score         ≥  LL     L*,*L  F score of {rate.label!r}, β = {rate.beta:g}
+representation  ·  *L     *L     share of the rows answered {rate.label!r}
 answered_error  ≤  LO     LL,LO  error among answered rows
 tail            ≤  ·      ·      expected {rate.loss.kind} of the worst {percent:g} % of rows
 shift           ≤  ·      ·      expected {rate.loss.kind} within a KL divergence of {rate.level:g}
@@ -149,15 +149,20 @@ class Rate(Limitable):
         if by == ():
             raise ValueError("by=() names no column of groups")
         kind = KINDS.get(self.kind, self)  # a custom rate states its own
-        are_faults = kind is self and all(
+        are_faults = all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
-            for label, answer in self.counted
+            for label, answer in kind.counted
         )
         better = "≤" if self.complement or are_faults else kind.better
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
         vars(self).update(vars(kind), better=better, label=checked_label(self.label), by=by)
-        if kind is not self and self.label is None and "{label}" in self.name:
+        if kind is not self and self.label is None and "label" in self.name:
             raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
+        names = self.labels
+        if names is not None and (
+            names != tuple(dict.fromkeys(names)) or len(names) != len(self.matrix or ())
+        ):
+            raise ValueError(f"cost: labels must name each row of a matrix once, got {names!r}")
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -195,7 +200,7 @@ class Rate(Limitable):
             "deferral": defers,
             "mask": defers or HUMAN_REVIEW in answers or len(answers) > 1,
         }
-        return tuple(name for name, needed in is_needed.items() if needed)
+        return tuple(filter(is_needed.get, is_needed))
 
     @cached_property
     def quantity(self) -> str:
@@ -260,7 +265,7 @@ class Rate(Limitable):
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix:
             costs = np.array(self.matrix, float)
-            if len(costs) != K or len(self.labels or costs) != K:
+            if len(costs) != K:
                 raise ValueError(
                     f"cost: the matrix has shape {costs.shape}, and there are {K} classes"
                 )
@@ -331,7 +336,7 @@ class Rate(Limitable):
     def __str__(self) -> str:
         words = self.name
         if self.kind != "custom":
-            words = words.format(label=repr(self.label), rate=self, percent=100.0 * self.level)
+            words = words.format(rate=self, percent=100.0 * self.level)
         by = "" if self.by is None else f" by {' and '.join(map(str, self.by_names))}"
         return f"{'1 − ' if self.complement else ''}{words}{by}"
 

@@ -112,11 +112,13 @@ def _value(node: Any) -> Any:
         case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
             return ast.literal_eval(node)
         case ast.BinOp(number, ast.Mult(), ast.Name("percent")):
-            return _value(number) / 100
+            return float(ast.unparse(number)) / 100
         case ast.Call(ast.Name(name), given, keywords) if name in FUNCTIONS:
             named = {each.arg or "**": _value(each.value) for each in keywords}
             return FUNCTIONS[name](*map(_value, given), **named)
-        case ast.BinOp(ast.Constant(1), ast.Sub(), ast.Call() as call):
+        case ast.BinOp(ast.Constant(1 as one), ast.Sub(), ast.Call() as call) if (
+            one is not True
+        ):
             rate = _value(call)
             if not isinstance(rate, Rate) or rate.better != "≥":
                 raise ValueError(
@@ -131,20 +133,22 @@ def _value(node: Any) -> Any:
             limit = limited >= bound if isinstance(sign, ast.GtE) else limited <= bound
             bounds = bound.values() if isinstance(bound, dict) else [bound]
             # Who writes 1, and not 1.0, may mean one percent.
-            is_share = limit.sense == "≤" and limit.rate.quantity != "cost"
-            if is_share and "1" in map(repr, bounds):
+            if (
+                limit.sense == "≤"
+                and limit.rate.quantity != "cost"
+                and "1" in map(repr, bounds)
+            ):
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            in_percent = any(isinstance(part, ast.Mult) for part in ast.walk(right))
-            return replace(limit, in_percent=in_percent)
+            parts = map(type, ast.walk(right))
+            return replace(limit, in_percent=ast.Mult in parts)
         case ast.Compare(ops=[ast.Lt() | ast.Gt() | ast.Eq()]):
             raise ValueError("the sign of a limit is <= or >=")
         case ast.BinOp(ast.Name(), _, ast.Name()):
-            name = ast.unparse(node).replace(" ", "")
-            raise ValueError(f"the name {name!r} needs quotes")
+            raise ValueError(f"the name {ast.unparse(node).replace(' ', '')!r} needs quotes")
         case _:
-            words = ast.unparse(node)
             raise ValueError(
-                f"{words!r} is not understood; {did_you_mean(words.partition('(')[0], FUNCTIONS)}"
+                f"{ast.unparse(node)!r} is not understood; "
+                f"{did_you_mean(ast.unparse(node).partition('(')[0], FUNCTIONS)}"
                 f"the rates are called {', '.join(FUNCTIONS)}"
             )
 

@@ -181,7 +181,7 @@ class Counts:
             sums = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
             strata = replace(
                 strata,
-                mean_costs=np.column_stack(sums) / np.where(mass > 0, mass, 1.0)[:, None],
+                mean_costs=np.column_stack(sums) / np.maximum(mass, TINY)[:, None],
                 cost_range=(float(costs.min()), float(costs.max())),
             )
         return cls(strata, stratum, share, costs)
@@ -272,8 +272,10 @@ class Counts:
         parts = [self.weights]
         if self.costs is not None:
             parts.append(self.weights * self.costs[np.arange(len(cell)), action])
-        sums = [np.bincount(entry, part, n_cells * n_strata) for part in parts]
-        return np.hstack([part.reshape(n_cells, n_strata) for part in sums])
+        shape = n_cells, n_strata
+        return np.hstack(
+            [np.bincount(entry, part, n_cells * n_strata).reshape(shape) for part in parts]
+        )
 
     def counts(self, actions: Ints) -> Floats:
         """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""
