@@ -20,7 +20,8 @@ from tailboost.core import (
     check_indexes,
 )
 from tailboost.rates import Counts, checked_limits
-from tailboost.selection.door import answering
+from tailboost.rows import Rows
+from tailboost.selection.door import answering, final_model, transformed
 from tailboost.selection.table import RateTable
 
 __all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
@@ -284,7 +285,7 @@ class TradeOffDisplay(_Display):
         Parameters
         ----------
         estimator : fitted classifier
-            Has limits and ``tradeoff()``, a `Curve`.
+            Has ``tradeoff()``, also at the end of a pipeline or a search.
         X, y : array-like of shape (n, d), (n,)
             Rows and labels.
         groups : optional
@@ -294,10 +295,14 @@ class TradeOffDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        if not isinstance(estimator, TunedClassifier):
-            raise TypeError(f"estimator: {type(estimator).__name__} has no curve of rates")
-        curve = estimator.tradeoff()
-        return cls._drawn(curve, curve.predicted(X, y, groups=groups), name, ax)
+        final, steps = final_model(estimator)
+        if not isinstance(final, TunedClassifier):
+            raise TypeError(f"estimator: {type(final).__name__} has no curve of rates")
+        curve = final.tradeoff()
+        given = Rows.read(X, y, groups)
+        table = transformed(given.X, steps)
+        rates = curve.predicted(table, given.labels, groups=given.columns)
+        return cls._drawn(curve, rates, name, ax)
 
     @classmethod
     def _drawn(cls, curve: Any, rates: Floats, name: str | None, ax: Axes) -> Self:

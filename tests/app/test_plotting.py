@@ -99,9 +99,10 @@ def test_a_trade_off(rule):
     curve = clf.tradeoff()
     display = TradeOffDisplay.from_curve(curve, name="selecting rows")
     np.testing.assert_array_equal(display.line_.get_xydata(), np.transpose(curve.values))
-    new = TradeOffDisplay.from_estimator(clf, X[2000:], Y[2000:], ax=display.ax_)
-    assert new.ax_ is display.ax_
-    assert len(new.line_.get_xdata()) == len(display.line_.get_xdata())
+    for held in (clf, FrozenEstimator(clf), make_pipeline(Same(np.negative), Same(np.negative), clf)):
+        new = TradeOffDisplay.from_estimator(held, X[2000:], Y[2000:], ax=display.ax_)
+        assert new.ax_ is display.ax_
+        np.testing.assert_array_equal(new.line_.get_xydata().T, curve.predicted(X[2000:], Y[2000:]))
     with pytest.raises(ValueError, match="shape"):
         TradeOffDisplay([1, 2], [1], xlabel="a", ylabel="b")
 

@@ -482,13 +482,15 @@ def test_the_split_is_the_same_for_every_order_of_rows_and_columns(clustered):
     found = []
     for k in range(20):
         order = rng.permutation(300) if k else np.arange(300)
+        form = [int, bool, float, str][k % 4]  # of the labels and groups
         given = Rows.read(
-            X.iloc[order, [k % 2, 1 - k % 2]], y[order], groups=groups.iloc[order, [k % 2, 1 - k % 2]],
+            X.iloc[order, [k % 2, 1 - k % 2]], y.astype(form)[order],
+            groups=groups.iloc[order, [k % 2, 1 - k % 2]].astype(form),
             clusters=homes[order] if clustered else None,
         )  # fmt: skip
-        rest = on_part(tb.Scores("p", 1), given, limits=["error(by=g) <= .6"], selection_share=0.3)[1]
-        names = pd.concat([rest.X[["p", "other"]], pd.DataFrame(rest.columns, index=rest.X.index)], axis=1)
-        names = names.assign(y=rest.y, home=rest.clusters)[["p", "other", "g", "h", "y", "home"]]
+        rest = on_part(tb.Scores("p", form(1)), given, limits=["error(by=g) <= .6"], selection_share=0.3)[1]
+        numbers = dict(zip(rest.names.titles, rest.groups.T, strict=True))
+        names = rest.X[["p", "other"]].assign(**numbers, y=rest.y, home=rest.clusters)
         found.append(sorted(names.fillna(0).to_numpy().tolist()))
     assert all(each == found[0] for each in found)
 

@@ -67,8 +67,9 @@ def test_a_tuned_rule_knows_them(tmp_path):
 
 def test_calibrate_refuses_them_before_the_attempt():
     limits = ["miss(1) <= .5"]
-    with pytest.raises(tb.LeakageError):
-        tb.calibrate(MODEL, X[TRAIN], y[TRAIN], limits=limits, training_rows=X[TRAIN])
+    for trained in (X[TRAIN], dict(enumerate(X[TRAIN].T))):
+        with pytest.raises(tb.LeakageError):
+            tb.calibrate(MODEL, X[TRAIN], y[TRAIN], limits=limits, training_rows=trained)
     certified = tb.calibrate(MODEL, X[FRESH], y[FRESH], limits=limits, training_rows=X[TRAIN])
     assert certified.certificate_.certified
     with pytest.raises(tb.LeakageError):

@@ -107,6 +107,7 @@ def test_a_group_kept_by_construction_is_covered():
     clf = tb.calibrate(tb.Scores("p", "spam"), table, y, groups="site", by_group=True, limits=limits)
     assert clf.certificate_.groups_named == {"site": ["N", "a", "b"]}
     assert not warned(lambda: clf.predict(table, groups="site"))
+    assert clf.predict(table[:1], groups=["site"]) == clf.predict(table, groups="site")[0]
 
 
 @pytest.mark.parametrize("as_column", [pd.Series, lambda bands: bands])

@@ -34,6 +34,7 @@ from tailboost.core import (
     ResubstitutionWarning,
     Stated,
     Table,
+    as_frame,
     check_costs,
     fitting_apart,
     parameters,
@@ -94,9 +95,9 @@ def tune(
     groups, costs, sample_weight : optional
         Of these rows, as in `RobustMixtureClassifier.fit`.
     training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
-        The rows on which the models were trained, without labels, or fingerprints (``records_.trained``) of a
-        classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
-        them, as those of a classifier of tailboost. Only fingerprints are stored.
+        The rows on which the models were trained, without labels. Selection data among them get a warning and
+        no intervals. `certify` and `calibrate` refuse them, as those of a classifier of tailboost. Only
+        fingerprints are stored.
     objective, limits, error_budget, by_group, infer_groups : optional
         As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
 
@@ -308,7 +309,9 @@ class TunedClassifier(AnsweringClassifier):
         # 2. Mark them if the models have read them before: as stated, in these fits, or inside the models.
         stated = NO_HASHES
         if training_rows is not None:  # after the models, which refuse an X with other columns
-            stated = hash_rows(self._checked(training_rows, "training_rows"), rounded=True)
+            stated = hash_rows(
+                self._checked(as_frame(training_rows), "training_rows"), rounded=True
+            )
         trained = np.concatenate([stated, of_fits])
         inside = [known.records for known in known_within(estimators)]
         known = [table for each in inside for table in each.tables]

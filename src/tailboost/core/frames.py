@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -98,6 +99,12 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
         return as_pandas(X), y
     rows, labels = read_dataset(X)
     return rows, labels if y is None else y
+
+
+def as_frame(X: Table) -> Any:
+    """Return a table as `unpack`, and a dict of columns as a data frame of pandas."""
+    X, _ = unpack(X)
+    return import_module("pandas").DataFrame(X) if isinstance(X, Mapping) else X
 
 
 def read_dataset(dataset: Any) -> tuple[Array, Array | None]:

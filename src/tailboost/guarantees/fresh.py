@@ -4,7 +4,7 @@
 There rows are compared with all that are known to the model (`Compared`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Self
@@ -18,7 +18,7 @@ from tailboost.core import (
     Labels,
     Mask,
     Table,
-    as_pandas,
+    as_frame,
     as_table,
     check_costs,
     columns_of,
@@ -356,10 +356,7 @@ def _in_forms_of(X: Table, training_rows: Table) -> list[Table]:
     from pandas import DataFrame  # a certificate of scores in arrays needs none
 
     names = columns_of(X)
-    table = as_pandas(training_rows)
-    if isinstance(table, Mapping):
-        table = DataFrame(table)
-    table = as_table(table, names)
+    table = as_table(as_frame(training_rows), names)
     titles = columns_of(table)
     if table.shape[1:] != as_table(X).shape[1:] or titles not in ([], names or titles):
         raise ValueError("training_rows must have the columns of X, without labels")

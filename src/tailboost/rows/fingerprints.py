@@ -124,8 +124,9 @@ def _word(value: Any, kept_bits: int | None) -> int:
 
 
 def hashes_of_names(names: Iterable[Any]) -> Hashes:
-    """Return the hash of each name of a label or group, shape (n,): 1, 1.0 and "1" have the same."""
-    return hash_rows(np.array([text(name) for name in names], str))
+    """Return the hash of each name of a label or group, shape (n,): 1, 1.0, "1" and True have the same."""
+    words = [_TRUTH.get(name.lower(), name) for name in map(text, names)]
+    return hash_rows(np.array(words, str))
 
 
 def digest(*contents: bytes) -> str:

@@ -28,7 +28,6 @@ from tailboost.core import (
     joined,
     label_column,
     listed,
-    n_rows_of,
     positions,
     text,
     warn_user,
@@ -67,10 +66,10 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
             f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
         )
     titles = [groups] if isinstance(groups, str) else groups
-    # A list with an entry for each row has groups, even if these are called like columns.
+    # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
     if known and isinstance(titles, (list, tuple)):
-        has_names = titles != groups or len(groups) != n_rows_of(X)
-        if has_names and all(isinstance(title, str) and title in known for title in titles):
+        are_known = all(isinstance(title, str) and title in known for title in titles)
+        if are_known and len({*titles}) == len(titles):
             groups = {title: X[title] for title in titles}
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # columns with names
