@@ -300,8 +300,8 @@ class TradeOffDisplay(_Display):
             raise TypeError(f"estimator: {type(final).__name__} has no curve of rates")
         curve = final.tradeoff()
         given = Rows.read(X, y, groups)
-        table = transformed(given.X, steps)
-        rates = curve.predicted(table, given.labels, groups=given.columns)
+        X = transformed(given.X, steps)
+        rates = curve.predicted(X, given.labels, groups=given.columns)
         return cls._drawn(curve, rates, name, ax)
 
     @classmethod

@@ -14,13 +14,13 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from tailboost import AdaBoostClassifier, RobustMixtureClassifier, load_model, save_model, tune
 from tailboost.classifiers.estimators import default_estimators
-from tailboost.classifiers.fitting import LOG_STEP, fit_models, scored
+from tailboost.classifiers.fitting import LOG_STEP, Fits, fit_models, scored
 from tailboost.classifiers.splitting import Split
 from tailboost.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import TableReader
-from tailboost.rows.rows import Rows
+from tailboost.rows import NO_HASHES, Rows
 from tailboost.selection.outputs import averaging
 
 
@@ -31,7 +31,8 @@ def problem_of(X, y):
 
 def judged_by(estimators, problem, cv=5):
     split = Split.of(problem, cv, 0)
-    fits = fit_models(estimators, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
+    unfitted = Fits(estimators, {}, NO_HASHES)
+    fits = fit_models(unfitted, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
     return averaging(scored(split, fits)[0])
 
 
@@ -54,9 +55,7 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():
 @pytest.mark.parametrize("cv", [5, 0.3])
 def test_a_forest_does_not_know_the_rows_that_judge_it(cv):
     X = np.random.default_rng(1).normal(size=(400, 5))
-    y = np.random.default_rng(2).integers(
-        0, 2, 400
-    )  # noise: a model knows the labels of its training rows alone
+    y = np.random.default_rng(2).integers(0, 2, 400)  # a model knows those of its training rows alone
     judged = judged_by([("forest", TableForest(30))], problem_of(X, y), cv=cv)
     errors = judged.logs[0].argmax(axis=1) != judged.rows.y
     assert 0.35 < errors.mean() < 0.65

@@ -242,9 +242,7 @@ def test_clusters_stay_together():
     assert kept.isdisjoint(set(homes) - kept)
     assert (np.isin(homes, list(kept)).sum()) == len(certifying.X)
     assert abs(len(kept) - 0.7 * len(set(homes))) <= 4 * np.sqrt(0.21 * len(set(homes)))
-    tb.calibrate(
-        tb.Scores("s", 1, kind="logit"), T, y, limits=["precision(1) >= .6"], groups=g, clusters=homes
-    )
+    tb.calibrate(scores, T, y, limits=["precision(1) >= .6"], groups=g, clusters=homes)
 
 
 # -- models ------------------------------------------------------------------------------------------------

@@ -76,9 +76,7 @@ def test_wealth_of_bets_is_a_fair_game():
     mass = (p**outcomes * (1 - p) ** (1 - outcomes)).prod(axis=1)
     wealth = [Wealth(p).add(o).value for o in outcomes]
     assert mass @ wealth == pytest.approx(1.0)
-    assert (
-        mass @ [1 / max(betting_p_value(o, p), 1e-300) for o in outcomes] >= 1.0
-    )  # p-values are capped at 1
+    assert mass @ [1 / max(betting_p_value(o, p), 1e-300) for o in outcomes] >= 1.0  # they are capped at 1
     for first in (1, 2):  # batches bring more into play, and the game stays fair
         parts = [Wealth(p).add(o[:first]).add(o[first:]) for o in outcomes]
         assert mass @ [part.value for part in parts] == pytest.approx(1.0)

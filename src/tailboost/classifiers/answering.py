@@ -24,11 +24,8 @@ from tailboost.core import (
     Mask,
     Model,
     Table,
-    check_indexes,
-    check_length,
     check_table,
     columns_of,
-    label_column,
     listed,
     n_rows_of,
     one_row,
@@ -46,6 +43,7 @@ from tailboost.rows import (
     GroupNames,
     Ledger,
     Records,
+    Rows,
     group_columns,
     group_numbers,
     stacked,
@@ -385,12 +383,9 @@ class AnsweringClassifier(OfAnyTable):
         float
             From 0 to 1.
         """
-        check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
-        answers = self.predict(X, groups=groups)
-        check_length(y, "y", len(answers))
-        return float(
-            np.average(answers == label_column(np.ravel(y), "y"), weights=sample_weight)
-        )
+        given = Rows.read(X, y, groups, sample_weight)
+        is_right = self.predict(given.X, groups=given.columns) == given.labels
+        return float(np.average(is_right, weights=given.weight))
 
     # -- how rows are read and answered -----------------------------------------------------------------
     #
@@ -544,10 +539,7 @@ class AnsweringClassifier(OfAnyTable):
             written=selection.written,
             defers=selection.defers,
             by_group=groups_read is not None and (title if isinstance(title, str) else True),
-            groups={
-                title: values.tolist()
-                for title, values in zip(names.titles, names.values, strict=True)
-            },
+            groups=dict(zip(names.titles, map(np.ndarray.tolist, names.values), strict=True)),
             combinations=self.group_combinations_,
             models=models,
         )

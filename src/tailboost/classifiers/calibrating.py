@@ -28,12 +28,11 @@ from tailboost.core import (
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees import chain, few_rows, gaps, ranks, sequence
 from tailboost.guarantees.certificates import Price
-from tailboost.guarantees.certified_bound import CONSTANT
 from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
-from tailboost.rates import Statistic, checked_limits
+from tailboost.rates import Limit, Statistic, checked_limits
 from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
 from tailboost.selection.direction import FELL
 from tailboost.selection.search import OVERALL_ERROR
@@ -44,6 +43,7 @@ from tailboost.selection.selection import Selection
 #: so the next one has the whole level.
 ON_ONE_SCORE = (ranks, gaps, chain, sequence)
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
+EARLIER_UNKNOWN = "Earlier calls on these rows are not known without previous=."
 LOOSEN = ", or loosen a limit to its bound before new rows are seen"
 MOST_PRICED = 4  # limits with a price of their own
 MOST_PAID = 0.1  # more errors than without limits: then a rule is hardly useful
@@ -174,7 +174,7 @@ def calibrate(
     )
     # All of a batch are used up, and its few values are recognised in the whole table alone.
     if len(parts.certifying) < len(given):
-        whole = parts.decided.score(given.X, given.columns or None)
+        whole = parts.decided.score(given.X, given.columns)
         fresh = replace(fresh, used=parts.decided.seen(whole, given, fresh.used.use))
     selection = parts.classifier.selection_
     if selection.problem.limits != stated:  # of a rule selected within others
@@ -186,7 +186,7 @@ def calibrate(
     attempts = recorded(
         parts.classifier.ledger_, selection, fresh, confidence, attempts_of(previous)
     )
-    level = attempts[-1].spent * (1.0 - confidence)
+    level = attempts[-1].error
 
     # 4. Certify.
     try:
@@ -201,47 +201,30 @@ def calibrate(
     if isinstance(result, Certified) and rising < 0.5:
         result = Refused(result.rule, level, FELL)
     if isinstance(result, Refused):
-        # Rows that all certify have chosen the rule, too, so they do not bound its rates.
-        rows_chose = not is_selected and parts.certifying is given
-        bounds = joint_bounds(stated, answered, None if rows_chose else result.level)
-        limited = [bound for bound in bounds if bound.target is not None]
-        certificate = certificate_of(answered, limited, confidence)
-        if result.words or certificate.certified:
-            raise NotCertifiedError(
-                f"no rule is certified: {result.words or ranks.NO_THRESHOLD}. {USED_UP}",
-                attempts=attempts,
-            )
-        certificate = replace(certificate, attempts=attempts, notes=())
-        raise NotCertifiedError(
-            "no rule is certified: the likeliest rule misses a limit. "
-            f"{USED_UP}{'' if rows_chose else LOOSEN}\n{certificate}",
-            certificate,
-            attempts,
-        )
+        all_chose = not is_selected and parts.certifying is given
+        raise refusal(result, answered, stated, attempts, all_chose)
 
     # 5. Measure what the limits cost.
     price = prices(selection, answered, result, level)
     _warn_if_useless(answered, price, selection.problem.objective)
 
-    # 6. State what is certified: each limit, and nothing tighter. Without rows one answer keeps it.
-    at_limits = [
-        bound.at_target(result.method if bound.n and bound.method != CONSTANT else CONSTANT)
+    # 6. State each limit, and nothing tighter.
+    bounds = [
+        bound.at_target(result.method)
         for limit in stated
         for bound in bounds_of(limit, answered, None)
         if bound.target is not None
     ]
-    certificate = certificate_of(answered, at_limits, confidence)
-    note = parts.note
-    if note and previous is None:
-        note += " Earlier calls on these rows are not known without previous=."
-    notes = (
+    certificate = certificate_of(answered, bounds, confidence)
+    notes = [
         f"The limits are certified, and nothing tighter. {result.words}",
         f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
         "probability. It keeps the confidence together with all earlier attempts in the model's ledger.",
-        *filter(None, [note]),
-        *certificate.notes,
-    )
-    certificate = replace(certificate, attempts=attempts, price=price, notes=notes)
+    ]
+    if parts.note:
+        notes.append(f"{parts.note} {EARLIER_UNKNOWN}" if previous is None else parts.note)
+    notes += certificate.notes
+    certificate = replace(certificate, attempts=attempts, price=price, notes=tuple(notes))
     return parts.classifier._by(result.rule.stated_within(stated), certificate)
 
 
@@ -266,7 +249,7 @@ def recorded(
     attempt = Attempt(key, fresh.used, confidence=confidence)
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     stated = selection.problem.limits
-    lacking = few_rows.lacking(stated, fresh, planned[-1].spent * (1.0 - confidence))
+    lacking = few_rows.lacking(stated, fresh, planned[-1].error)
     if not lacking:
         return ledger.record(attempt, earlier)
     too_few = (
@@ -282,6 +265,34 @@ def recorded(
         f"{too_few} Some limits are about parts of the rows of others, so these numbers say "
         f"something about their rates, and this was an attempt. {USED_UP}",
         attempts=ledger.record(attempt, earlier),
+    )
+
+
+def refusal(
+    result: Refused,
+    fresh: Fresh,
+    limits: Sequence[Limit],
+    attempts: tuple[Attempt, ...],
+    all_chose: bool,
+) -> NotCertifiedError:
+    """Return the error of an attempt without a certified rule, with the bounds of the likeliest one.
+
+    ``fresh`` are the rows with its answers. If they have ``all_chose`` the rule, they do not bound its rates.
+    """
+    bounds = joint_bounds(limits, fresh, None if all_chose else result.level)
+    limited = [bound for bound in bounds if bound.target is not None]
+    certificate = certificate_of(fresh, limited, attempts[-1].confidence)
+    if result.words or certificate.certified:
+        return NotCertifiedError(
+            f"no rule is certified: {result.words or ranks.NO_THRESHOLD}. {USED_UP}",
+            attempts=attempts,
+        )
+    certificate = replace(certificate, attempts=attempts, notes=())
+    return NotCertifiedError(
+        "no rule is certified: the likeliest rule misses a limit. "
+        f"{USED_UP}{'' if all_chose else LOOSEN}\n{certificate}",
+        certificate,
+        attempts,
     )
 
 

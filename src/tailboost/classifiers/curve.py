@@ -221,7 +221,7 @@ class Curve:
         # The rows are read and scored once; then the rule of each point answers them.
         given = Rows.read(X, y, groups, sample_weight)
         decided = self._unlimited.__tailboost__()
-        scored = decided.score(given.X, given.columns or None)
+        scored = decided.score(given.X, given.columns)
         record = decided.seen(scored, given, SELECTED_ON)
         # They are no fresh rows of these classifiers.
         for each in (self._unlimited, *(point[2] for point in self)):

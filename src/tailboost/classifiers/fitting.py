@@ -1,9 +1,9 @@
 """The fits of each model, without held-out rows and on all rows, and their answers to the selection data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -18,11 +18,13 @@ from tailboost.classifiers.tables import Columns as Columns
 from tailboost.core import (
     NAMES_SHOWN,
     Floats,
+    Hashes,
     Ints,
     Labels,
     Mask,
     Model,
     Stated,
+    frozen_object,
     label_column,
     noticing_interrupts,
     positions,
@@ -39,7 +41,7 @@ from tailboost.learners.foreign import (
     weight_parameter,
 )
 from tailboost.learners.table import TableClassifier, TableReader, seed_of
-from tailboost.rows import Rows, logs_of
+from tailboost.rows import NO_HASHES, Rows, hash_rows, logs_of
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models
 
@@ -47,15 +49,32 @@ from tailboost.selection.outputs import Models
 LOG_STEP = 2.0**-16
 
 
-class Fit(NamedTuple):
-    """A fitted classifier."""
-
-    model: Model
-    columns: Ints  # class number of each column of its probabilities
+# A fitted classifier, and the class number of each column of its probabilities.
+Fit = tuple[Model, Ints]
 
 
-# The fits of each model by its name: without each part of the rows if it was trained, and last the final one.
-Fits = dict[str, list[Fit]]
+@frozen_object
+class Fits:
+    """The fits of models, and the rows on which they were made.
+
+    Attributes
+    ----------
+    estimators : list of (str, model)
+        The models as they were given, which may have read rows before.
+    by_name : mapping of str to list of Fit
+        The fits of each model: without each part of the rows if it was trained, and last the final one.
+    rows : ndarray of shape (k,)
+        Hashes of the rows of these fits.
+    """
+
+    estimators: Named
+    by_name: Mapping[str, Sequence[Fit]]
+    rows: Hashes
+
+    @property
+    def lacking(self) -> Named:
+        """The models without a fit."""
+        return [(name, model) for name, model in self.estimators if name not in self.by_name]
 
 
 def frozen_fits(estimators: Named, classes: Labels) -> Fits:
@@ -66,7 +85,7 @@ def frozen_fits(estimators: Named, classes: Labels) -> Fits:
 
     Raise ValueError if one has a class that is not among ``classes``, the labels of y.
     """
-    fits = {}
+    copies = {}
     for name, frozen in estimators:
         if not isinstance(frozen, FrozenEstimator):
             continue
@@ -88,12 +107,12 @@ def frozen_fits(estimators: Named, classes: Labels) -> Fits:
             own = deepcopy(frozen)
         except Exception:  # any library may refuse; the identity of a shared model is compared
             own = frozen
-        fits[name] = [Fit(own, columns)]
-    return fits
+        copies[name] = [(own, columns)]
+    return Fits(estimators, copies, NO_HASHES)
 
 
 def fit_models(
-    estimators: Named,
+    fits: Fits,
     training: Rows,
     split: Split,
     *,
@@ -103,15 +122,15 @@ def fit_models(
     n_jobs: int | None,
     verbose: int,
 ) -> Fits:
-    """Return the fits of each estimator: one without each part of a split, and last the final one.
+    """Return the fits of all estimators, of those without one on the rows of a split, and last on all rows.
 
-    The learners of tailboost share one prepared table. The final fit is on all rows. An estimator without all
-    its fits at Ctrl-C is left out.
+    The learners of tailboost share one prepared table. An estimator without all its fits at Ctrl-C is left
+    out.
 
     Parameters
     ----------
-    estimators : list of (str, classifier)
-        The estimators.
+    fits : Fits
+        The estimators, with the fits of frozen ones.
     training : Rows
         The training rows.
     split : Split
@@ -132,12 +151,13 @@ def fit_models(
     ValueError
         If class weights name an unknown label, or rows have weights and an estimator takes none.
     """
+    hashes = hash_rows(training.X, rounded=True)  # before a model changes them
     numbers = {label: k for k, label in enumerate(training.classes.tolist())}
     if class_weight is not None:
         factors = class_factors(class_weight, training, numbers)
         training = replace(training, weight=training.weight * factors[training.y])
     learners, on_table = {}, []
-    for name, estimator in estimators:
+    for name, estimator in fits.lacking:
         learner = clone(in_class_numbers(estimator, numbers))
         if isinstance(learner, TableClassifier):  # its session takes the seed
             on_table.append(name)
@@ -151,7 +171,7 @@ def fit_models(
         learners[name] = learner
     fitted = [*split.fitted, None]  # the rows of each fit; the last one is on all
     alone = [(name, rows) for name in learners if name not in on_table for rows in fitted]
-    fits: Fits = {name: [] for name in learners}
+    made = {name: [*fits.by_name.get(name, ())] for name, _ in fits.estimators}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
     with noticing_interrupts() as interrupted:
         try:
@@ -163,7 +183,7 @@ def fit_models(
                     for name in on_table
                 )
                 # One by one: after Ctrl-C the finished learners stay.
-                fits |= zip(on_table, fits_of_learners, strict=True)
+                made |= zip(on_table, fits_of_learners, strict=True)
             single_fits = Parallel(**options)(
                 delayed(_fit_alone)(training, weighted, name, learners[name], rows)
                 for name, rows in alone
@@ -172,10 +192,15 @@ def fit_models(
                 # A learner that catches Ctrl-C may have returned a half-trained model.
                 if interrupted():
                     break
-                fits[name].append(fit)
+                made[name].append(fit)
         except KeyboardInterrupt:
             pass  # what is finished stays
-    return {name: of_model for name, of_model in fits.items() if len(of_model) == len(fitted)}
+    complete = {
+        name: of_model
+        for name, of_model in made.items()
+        if name not in learners or len(of_model) == len(fitted)
+    }
+    return Fits(fits.estimators, complete, hashes)
 
 
 def class_factors(class_weight: Stated, training: Rows, numbers: ClassNumbers) -> Floats:
@@ -211,10 +236,8 @@ def _fit_alone(
     present_classes, y = np.unique(part.y, return_inverse=True)
     n_classes = len(training.classes)
     if len(present_classes) == 1:  # many classifiers refuse a single class
-        return Fit(constant(int(present_classes[0]), n_classes), np.arange(n_classes))
-    model = clone(estimator)
-    if len(present_classes) < n_classes:
-        model = of_present(estimator, present_classes, n_classes)
+        return constant(int(present_classes[0]), n_classes), np.arange(n_classes)
+    model = of_present(estimator, present_classes, n_classes)
     weights = {str(weight_parameter(model)): part.weight} if weighted else {}
     try:
         model.fit(part.X, y, **weights)
@@ -222,7 +245,7 @@ def _fit_alone(
         raise ValueError(
             f"estimators: {name!r} ({type(model).__name__}) in fit: {error}"
         ) from error
-    return Fit(model, present_classes[np.asarray(model.classes_, dtype=np.intp)])
+    return model, present_classes[np.asarray(model.classes_, dtype=np.intp)]
 
 
 def _fits_on_table(
@@ -241,7 +264,7 @@ def _fits_on_table(
     n_classes = len(training.classes)
     session = learner.open_session(training.X, training.y, n_classes, reader=reader)
     columns = np.arange(n_classes)
-    return [Fit(session.fit(training.weight, seed, rows), columns) for rows in fitted]
+    return [(session.fit(training.weight, seed, rows), columns) for rows in fitted]
 
 
 def scored_on(models: Models, rows: Rows) -> Models:
@@ -258,12 +281,12 @@ def scored(split: Split, fits: Fits) -> tuple[Models, Identity]:
     model was trained. Models that change as they answer have no digest.
     """
     rows = split.selecting
-    fitted, columns = zip(*[of_model[-1] for of_model in fits.values()], strict=True)
-    models = Models([*fits], len(rows.classes), [*fitted], [*columns])
+    fitted, columns = zip(*[of_model[-1] for of_model in fits.by_name.values()], strict=True)
+    models = Models([*fits.by_name], len(rows.classes), [*fitted], [*columns])
     identity = identity_of(models.fitted)
     if split.parts:
         logs = []
-        for i, (*without_part, _) in enumerate(fits.values()):
+        for i, (*without_part, _) in enumerate(fits.by_name.values()):
             if without_part:
                 P = np.zeros((len(rows), models.n_classes))
                 for part, fit in zip(split.parts, without_part, strict=True):

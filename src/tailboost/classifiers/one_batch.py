@@ -96,9 +96,8 @@ class Batch:
         if rows.X is None or rows.classes is None:
             raise ValueError("X and y are needed: the rows and their labels")
         # The columns of groups that a limit or the rule reads.
-        titles = rows.names.titles
-        columns = Problem(OVERALL_ERROR, self.limits).columns(titles)
-        columns += [j for j, title in enumerate(titles) if reads_groups(self.by_group, title)]
+        read = rows.names.column_read(self.by_group)
+        columns = Problem(OVERALL_ERROR, self.limits).columns(rows.names.titles, read)
         rows.refuse_many_numbers(columns)
 
         # 1. The share of the selecting rows, unless all rows certify.
@@ -145,8 +144,12 @@ class Batch:
         """
         if len(self.rows.classes) > 2 or len(self.models) > 1:
             return None
-        note = "All rows of the batch certify: they only place thresholds on the score."
-        parts = self.parts(self.rows, self.loosest, self.rows, note)
+        parts = self.parts(
+            self.rows,
+            self.loosest,
+            self.rows,
+            "All rows of the batch certify: they only place thresholds on the score.",
+        )
         selection = parts.classifier.selection_
         table = CountTable.selecting(selection)
         if table is None or not all(test.has_ranks for test in table.tests):

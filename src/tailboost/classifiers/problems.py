@@ -41,5 +41,6 @@ def problem_of(
         culprit = [*map(repr, needing), "by_group"][0]
         raise ValueError(f"{culprit} needs groups: give groups=, with an entry for each row")
     is_by_group = objective.worst and "groups" in objective.rate.needs
-    infers = (infer_groups or is_by_group) and not by_group
-    return Problem(objective, limits, error_budget, infers)
+    return Problem(
+        objective, limits, error_budget, (infer_groups or is_by_group) and not by_group
+    )

@@ -33,11 +33,11 @@ from tailboost.core import (
 from tailboost.core.ranges import SHARE
 from tailboost.learners.foreign import first_step
 from tailboost.learners.table import check_classes, seed_of
-from tailboost.rows import NO_HASHES, Records, Rows, hash_rows, stacked
+from tailboost.rows import Records, Rows, hash_rows, stacked
 from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Program
-from tailboost.selection.selection import Engine, Selection, counted_rows
+from tailboost.selection.selection import Selection, counted_rows
 
 
 def pairs_of(estimators: Model) -> Any:
@@ -345,43 +345,40 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         Errors for parameters, estimators or rows are raised before any model is fitted; none is fitted if all
         are frozen, as in `tune`.
         """
-        # 1. The problem, and the models as they were given.
-        problem, column_read = self._stated(given)
-        estimators = self.estimators
-        if estimators is not None:
-            estimators = usable(estimators, given)
-            self._validate_names([name for name, _ in estimators])
-
-        # 2. The rows, and the default models for as many of them.
+        # 1. The problem, the rows, and the models: as they were given, or the default ones for these rows.
+        problem = self._stated(given)
         training = self._training(given)
-        if estimators is None:
-            n_columns = prod(training.X.shape[1:])  # pixels and channels of images are columns
-            estimators = default_estimators(len(np.unique(hash_rows(training.X))), n_columns)
+        if self.estimators is None:
+            n_rows = len(np.unique(hash_rows(training.X)))
+            # Pixels and channels of images are columns.
+            estimators = default_estimators(n_rows, prod(training.X.shape[1:]))
+        else:
+            estimators = usable(self.estimators, given)
+            self._validate_names([name for name, _ in estimators])
         fits = frozen_fits(estimators, training.classes)
-        to_fit = [(name, model) for name, model in estimators if name not in fits]
 
-        # 3. The rows that select the rule: others, all if no model is fitted on them, or those held out.
+        # 2. The rows that select the rule: others, all if no model is fitted on them, or those held out.
         seed = seed_of(self.random_state)
         if validation is not None:
-            words = f"the {len(validation):,} rows of X_val"
             rows = replace(validation, X=self._checked(validation.X, "X_val"))
+            words = f"the {len(rows):,} rows of X_val"
             split = Split("X_val", rows.numbered(given.classes, given.names, words, "_val"))
-        elif not to_fit and isinstance(self.cv, str):
+        elif not fits.lacking and isinstance(self.cv, str):
             split = Split("frozen", training)
         else:
             split = Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
         self.validation_ = split.scheme
 
-        # 4. The fits.
-        fitted = NO_HASHES
-        if to_fit:
+        # 3. The fits.
+        if fits.lacking:
             check_classes(training.classes, len(training))
             # Made for their errors alone: what the selection would refuse is refused before any fit.
-            data = counted_rows(problem, split.selecting, column_read)
+            data = counted_rows(
+                problem, split.selecting, given.names.column_read(self.by_group)
+            )
             Program(data.strata, problem.objective, problem.limits)
-            fitted = hash_rows(training.X, rounded=True)  # before a model changes them
-            fits |= fit_models(
-                to_fit,
+            fits = fit_models(
+                fits,
                 training,
                 split,
                 class_weight=self.class_weight,
@@ -390,21 +387,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             )
-            if not fits:  # an interruption, after which `fit_models` returns what is finished
+            if not fits.by_name:  # interrupted before any model was finished
                 raise KeyboardInterrupt
-        # In the given order; what an interruption left unfinished is out.
-        fits = {name: fits[name] for name, _ in estimators if name in fits}
-        left_out = [name for name, _ in estimators if name not in fits]
-        if left_out:
-            warn_user(
-                f"fit was interrupted: {left_out} left out of the mixture",
-                FitInterruptedWarning,
-            )
+            if fits.lacking:
+                warn_user(
+                    f"fit was interrupted: {[name for name, _ in fits.lacking]} left out of the mixture",
+                    FitInterruptedWarning,
+                )
 
-        # 5. The rule.
-        return self._learn_rule(
-            problem, column_read, split, fits, estimators, training_rows, fitted
-        )
+        # 4. The rule.
+        return self._learn_rule(problem, split, fits, training_rows)
 
     @classmethod
     def from_probabilities(
@@ -449,7 +441,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         mix = cls(**params)
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)
-        problem, column_read = mix._stated(rows)
+        problem = mix._stated(rows)
         classes = rows.classes if classes is None else np.asarray(classes)
         if len(np.unique(classes)) < max(len(classes), 2):
             raise ValueError(
@@ -462,8 +454,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.given_numbers]).numbered(classes, rows.names, words)
         models, used = noticing_known(scored_on(models, rows), [])
-        engine = Engine.of(problem, averaging(models), column_read)
-        mix._select(engine, problem, Records(used=(used,)), NOTHING).warn()
+        mix._select(problem, averaging(models), Records(used=(used,)), NOTHING).warn()
         return mix
 
     # -- scikit-learn --------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """`tune` selects a rule on the scores of fitted models, and its classifier others later; nothing is trained.
 
-    problem, column_read = self._stated(given)  # what the parameters state
+    problem = self._stated(given)  # what the parameters state
     training = self._training(given)  # the rows, with checked labels, columns and costs
-    self._learn_rule(problem, column_read, split, fits, estimators)  # scores, records, the rule
+    self._learn_rule(problem, split, fits)  # scores, records, the rule
 
 `RobustMixtureClassifier` fits models before the last step. Only `fit` and `reweight` read parameters: what a
 rule says and answers follows from its evidence, see answering.py.
@@ -28,7 +28,6 @@ from tailboost.core import (
     Column,
     Constraints,
     Groups,
-    Hashes,
     InfeasibleLimitsError,
     Model,
     ResubstitutionWarning,
@@ -56,7 +55,6 @@ from tailboost.rows import (
     Seen,
     first_repeated,
     hash_rows,
-    reads_groups,
 )
 from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity
@@ -209,47 +207,39 @@ class TunedClassifier(AnsweringClassifier):
 
     def _learn(self, given: Rows, *, training_rows: Table = None) -> Selection:
         """Set all attributes of a fit, in a classifier without any, and return the selection."""
-        problem, column_read = self._stated(given)
+        problem = self._stated(given)
         models = usable(named_models(self.models), given)
         split = Split("frozen", self._training(given))
         fits = frozen_fits(models, given.classes)
-        return self._learn_rule(problem, column_read, split, fits, models, training_rows)
+        return self._learn_rule(problem, split, fits, training_rows)
 
-    def _stated(self, rows: Rows) -> tuple[Problem, int | None]:
-        """Return the problem that the parameters state, and the number of the column that the rule reads.
-
-        Set the combinations of several columns of groups that occur.
+    def _stated(self, rows: Rows) -> Problem:
+        """Return the problem that the parameters state, and set the combinations of groups that occur.
 
         Raise ValueError or TypeError as `problem_of`, or if ``by_group`` names no column of the groups, or is
         True although there are several; if a column that a rate or the rule reads has many numbers with few
         rows each.
         """
         self._validate_params()
-        names, by_group = rows.names, self.by_group
+        names = rows.names
         problem = problem_of(
-            self.objective, self.limits, names, by_group, self.infer_groups, self.error_budget
+            self.objective,
+            self.limits,
+            names,
+            self.by_group,
+            self.infer_groups,
+            self.error_budget,
         )
-        columns, column_read = problem.columns(names.titles), None
-        if by_group:
-            of_rule = [j for j, name in enumerate(names.titles) if reads_groups(by_group, name)]
-            if len(of_rule) != 1:
-                named = [f"by_group={name!r}" for name in names.titles if isinstance(name, str)]
-                choices = (
-                    " or ".join(named) or "columns with names in a dict, and one name here"
-                )
-                raise ValueError(
-                    f"{by_group=} names no single one of the columns of groups: give {choices}"
-                )
-            (column_read,) = of_rule
-            columns += of_rule
-        rows.refuse_many_numbers(columns)
+        rows.refuse_many_numbers(
+            problem.columns(names.titles, names.column_read(self.by_group))
+        )
         self.group_combinations_ = ()
         if len(names.titles) > 1:
             occurring = replace(rows, groups=np.unique(rows.groups, axis=0)).columns.values()
             self.group_combinations_ = tuple(
                 zip(*map(np.ndarray.tolist, occurring), strict=True)
             )
-        return problem, column_read
+        return problem
 
     def _training(self, given: Rows) -> Rows:
         """Return the rows of a fit with checked columns, and set those of X.
@@ -265,38 +255,20 @@ class TunedClassifier(AnsweringClassifier):
             )
         X = self._checked(given.X, reset=True)
         check_classes(given.classes)
-        costs = check_costs(given.costs, len(given), given.classes)
-        words = f"the {len(given):,} given rows (no model was fitted on them, as stated)"
-        return replace(given, X=X, costs=costs, words=words)
+        return replace(
+            given,
+            X=X,
+            costs=check_costs(given.costs, len(given), given.classes),
+            words=f"the {len(given):,} given rows (no model was fitted on them, as stated)",
+        )
 
     def _learn_rule(
-        self,
-        problem: Problem,
-        column_read: int | None,
-        split: Split,
-        fits: Fits,
-        estimators: Sequence[object],
-        training_rows: Table = None,
-        of_fits: Hashes = NO_HASHES,
+        self, problem: Problem, split: Split, fits: Fits, training_rows: Table
     ) -> Selection:
         """Select the rule on the scores of fitted models, and record the rows that they and it have read.
 
-        Parameters
-        ----------
-        problem : Problem
-            The objective within limits.
-        column_read : int or None
-            Number of the column of groups that the rule reads.
-        split : Split
-            The selection data, and the parts that were held out.
-        fits : mapping of str to list of Fit
-            The fits of each model by name; the last one answers.
-        estimators : sequence of pairs of a name and a model
-            The models as the caller gave them, which may have read rows before.
-        training_rows : table, optional
-            Rows on which the models were trained before.
-        of_fits : ndarray of shape (k,), optional
-            Hashes of the rows of the fits.
+        ``split`` has the selection data and the held-out parts; models were trained on ``training_rows``
+        before.
         """
         # 1. Score the selection data.
         models, identity = scored(split, fits)
@@ -309,11 +281,10 @@ class TunedClassifier(AnsweringClassifier):
         # 2. Mark them if the models have read them before: as stated, in these fits, or inside the models.
         stated = NO_HASHES
         if training_rows is not None:  # after the models, which refuse an X with other columns
-            stated = hash_rows(
-                self._checked(as_frame(training_rows), "training_rows"), rounded=True
-            )
-        trained = np.concatenate([stated, of_fits])
-        inside = [known.records for known in known_within(estimators)]
+            table = self._checked(as_frame(training_rows), "training_rows")
+            stated = hash_rows(table, rounded=True)
+        trained = np.concatenate([stated, fits.rows])
+        inside = [known.records for known in known_within(fits.estimators)]
         known = [table for each in inside for table in each.tables]
         # Held-out rows are rows of these fits by intention.
         not_to_select = stated if split.parts else trained
@@ -332,17 +303,26 @@ class TunedClassifier(AnsweringClassifier):
         )
 
         # 4. Select the rule among all on the average of the models.
-        engine = Engine.of(problem, averaging(models), column_read)
-        return self._select(engine, problem, records, identity)
+        return self._select(problem, averaging(models), records, identity)
 
     def _select(
-        self, engine: Engine, problem: Problem, records: Records, identity: Identity
+        self,
+        problem: Problem,
+        models: Models,
+        records: Records,
+        identity: Identity,
+        engine: Engine | None = None,
     ) -> Selection:
         """Select the rule of a problem: only this step makes a fitted classifier.
 
         ``records`` and ``identity`` are those of the models. An error for contradicting limits keeps these.
+        ``engine`` has candidates of these models, which serve again if they read the same column of groups.
         """
-        self.classes_ = engine.models.rows.classes
+        column = models.rows.names.column_read(self.by_group)
+        if engine is None or engine.column_read != column:
+            engine = Engine.of(problem, models, column)
+        engine = engine.on(problem)
+        self.classes_ = models.rows.classes
         self.evidence_ = Evidence(engine, records, identity=identity)
         try:
             selection = engine.select(problem)
@@ -422,33 +402,29 @@ class TunedClassifier(AnsweringClassifier):
         new = copy.copy(self)
         restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
         new.set_params(**{name: value for name, value in restated.items() if value is not None})
-        records = self.records_
+        records, engine = self.records_, None
         if X is not None:
             given = Rows.read(X, y, groups, sample_weight, costs)
-            problem, column_read = new._stated(given)
+            problem = new._stated(given)
             models, selected_on = self._on_rows(given)
             records = records.using(selected_on)  # `certify` refuses them from now on
             new.validation_ = "reweight"
-            engine = Engine.of(problem, models, column_read)
         else:
             selection = self.evidence_.selection
             engine = selection if isinstance(selection, Engine) else self.selection_.engine
             models = engine.models
             if groups is not None:
-                models = in_groups(models, Rows.read(groups=groups))
-            problem, column_read = new._stated(models.rows)
-            is_on_same = groups is None and column_read == engine.column_read
-            engine = (
-                engine.on(problem) if is_on_same else Engine.of(problem, models, column_read)
-            )
-        new._select(engine, problem, records, self.evidence_.identity).warn()
+                models, engine = in_groups(models, Rows.read(groups=groups)), None
+            problem = new._stated(models.rows)
+        new._select(problem, models, records, self.evidence_.identity, engine).warn()
         return new
 
     def _on_rows(self, given: Rows) -> tuple[Models, Seen]:
         """Return the models on other selection data, and a record of these."""
         models, table = self._read(given.X)
-        words = f"the {len(given):,} rows given to reweight"
-        rows = replace(given, X=table).numbered(self.classes_, given.names, words)
+        rows = replace(given, X=table).numbered(
+            self.classes_, given.names, f"the {len(given):,} rows given to reweight"
+        )
         # Of known rows the first that are repeated are named; the rows of another selection may select again.
         known = [] if self.records_.trained is None else [self.records_.trained]
         for each in known_within(models.fitted):
@@ -519,8 +495,8 @@ def noticing_known(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]
         given = Seen.of(hash_rows(rows.X, rounded=True) if models.columns_read else hashes)
         repeated = first_repeated(given, known)
         if repeated is not None:
-            share = 100 * given.share_in(repeated)
-            words = f"{rows.words}, {share:.3g}% of which equal training rows"
+            share = given.share_in(repeated)
+            words = f"{rows.words}, {100 * share:.3g}% of which equal training rows"
             warn_user(
                 f"{words}, where models have smaller errors than on fresh rows: give rows that "
                 "were not given to fit (if features take so few values that fresh rows equal "

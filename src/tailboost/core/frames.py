@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -103,8 +102,10 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
 
 def as_frame(X: Table) -> Any:
     """Return a table as `unpack`, and a dict of columns as a data frame of pandas."""
+    from pandas import DataFrame
+
     X, _ = unpack(X)
-    return import_module("pandas").DataFrame(X) if isinstance(X, Mapping) else X
+    return DataFrame(X) if isinstance(X, Mapping) else X
 
 
 def read_dataset(dataset: Any) -> tuple[Array, Array | None]:

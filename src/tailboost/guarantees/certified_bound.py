@@ -121,8 +121,13 @@ class CertifiedBound:
         return math.ceil(self.n * ((to_bound + noise) / to_target) ** 2)
 
     def at_target(self, method: str) -> Self:
-        """Return the bound at its target: a passed test certifies the target, and nothing tighter."""
+        """Return the bound at its target: a passed test certifies the target, and nothing tighter.
+
+        Without rows the rule has one answer there, which keeps the limit.
+        """
         assert self.target is not None
+        if not self.n or self.method == CONSTANT:
+            method = CONSTANT
         if self.sense == "≥":
             return replace(self, lower=self.target, method=method)
         return replace(self, upper=self.target, method=method)

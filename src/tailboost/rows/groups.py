@@ -67,9 +67,9 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
         )
     titles = [groups] if isinstance(groups, str) else groups
     # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
-    if known and isinstance(titles, (list, tuple)):
-        are_known = all(isinstance(title, str) and title in known for title in titles)
-        if are_known and len({*titles}) == len(titles):
+    if isinstance(titles, (list, tuple)):
+        named = {title for title in titles if isinstance(title, str) and title in known}
+        if len(named) == len(titles):
             groups = {title: X[title] for title in titles}
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # columns with names
@@ -135,6 +135,16 @@ class GroupNames:
 
     values: tuple[Array, ...]
     titles: tuple[Any, ...]
+
+    def column_read(self, by_group: bool | str) -> int | None:
+        """Return the number of the column that a rule reads; None for a group-blind rule."""
+        columns = [j for j, title in enumerate(self.titles) if reads_groups(by_group, title)]
+        if by_group and len(columns) != 1:
+            raise ValueError(
+                f"{by_group=} names no single one of the columns of groups, {list(self.titles)}: give a "
+                "name, of columns with names in a dict or a data frame"
+            )
+        return columns[0] if columns else None
 
     @classmethod
     def of(cls, columns: Columns, argument: str, n: int, table: str) -> tuple[Self, Ints]:

@@ -121,14 +121,15 @@ class Problem:
         """Return the problem with other limits."""
         return replace(self, limits=tuple(limits))
 
-    def columns(self, names: Sequence[object]) -> list[int]:
-        """Return the numbers of the columns of groups in the rates; all, if a rate names none of them.
+    def columns(self, names: Sequence[object], read: int | None = None) -> list[int]:
+        """Return the numbers of the columns of groups in the rates, and of that which rules ``read``.
 
-        So are "group" and "cell" meant; of an unknown column the terms of the rate raise the error.
+        These are all, if a rate names none: so are "group" and "cell" meant, and of an unknown column the
+        terms of the rate raise the error.
         """
         used = {name for rate in self.rates for name in rate.by_names}
         every = not used <= {None, "class", *names} - {"group", "cell"}
-        return [j for j, name in enumerate(names) if every or name in used]
+        return [j for j, name in enumerate(names) if every or name in used or j == read]
 
 
 # -- the candidates ------------------------------------------------------------------------------------------

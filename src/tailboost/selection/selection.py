@@ -68,9 +68,8 @@ def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Count
         If a group with thresholds of its own has no row.
     """
     names = rows.names
-    used = problem.columns(names.titles)
+    used = problem.columns(names.titles, column_read)
     if column_read is not None:
-        used = sorted({*used, column_read})
         absent = np.delete(names.values[column_read], rows.groups[:, column_read])
         if len(absent):
             raise ValueError(
