@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import CELL, GROUP, Limit, Statistic, error
+from tailboost.rates import CELL, GROUP, Expression, Limit, error
 from tailboost.rows import unit_name
 
 
@@ -56,7 +56,7 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
     return lacks
 
 
-def may_read_numbers(stated: Sequence[Statistic], fresh: Fresh) -> bool:
+def may_read_numbers(stated: Sequence[Expression], fresh: Fresh) -> bool:
     """Return whether the theorem holds for numbers of rows in the subgroups of rates, before any answer."""
     strata = fresh.answered.strata
     # A kind of subgroups: whether rows of each class count, and what divides these rows.

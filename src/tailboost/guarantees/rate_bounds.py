@@ -13,7 +13,7 @@ from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.few_rows import may_read_numbers
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tail import UPPER, worst_mean
-from tailboost.rates import GROUP, Limit, Rate, Sample, Statistic, deferred as deferred_rate
+from tailboost.rates import GROUP, Expression, Limit, Rate, Sample, deferred as deferred_rate
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rows import HUMAN_REVIEW
 
@@ -59,7 +59,7 @@ def ratio_upper(sample: Sample, level: float) -> float:
     return bound
 
 
-def bounds_of(stated: Statistic, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
+def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
     """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
 
     Without a level nothing but possible values bounds a rate, and what an answer keeps by construction.
@@ -163,7 +163,7 @@ def all_pass(limits: Sequence[Limit], fresh: Fresh, level: float) -> bool:
 
 
 def joint_bounds(
-    expressions: Sequence[Statistic], fresh: Fresh, level: float | None
+    expressions: Sequence[Expression], fresh: Fresh, level: float | None
 ) -> list[CertifiedBound]:
     """Return bounds on rates on new rows that hold together with a probability of at least 1 − level.
 

@@ -46,7 +46,7 @@ COMPARISONS = (GAP, RATIO)
 SIGNS = {"≤": 1.0, "≥": -1.0}
 
 
-class Limitable(Derived):
+class Limitable:
     """A rate or a statistic, whose comparison with a number makes a limit."""
 
     def __lt__(self, bound: Stated) -> NoReturn:
@@ -56,28 +56,13 @@ class Limitable(Derived):
 
 
 @frozen_value
-class Statistic(Limitable):
-    """Each rate of a family, or one number of all: made by `largest`, `gap` or `ratio`.
-
-    The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
-
-    Parameters
-    ----------
-    form : {"each", "largest", "gap", "ratio"}
-        The number of the family. Of a single rate "each" is the rate itself. A `Limit` has forms of its own.
-    rate : Rate
-        The family.
-    """
+class Expression(Derived):
+    """What is said of a family of rates: a `Statistic`, or a `Limit`."""
 
     form: str
     rate: Rate
 
     # -- what follows from the form ----------------------------------------------------------------
-
-    @cached_property
-    def worst(self) -> bool:
-        """Whether the largest rate of the family is meant."""
-        return self.form == LARGEST
 
     @cached_property
     def compares(self) -> bool:
@@ -95,37 +80,14 @@ class Statistic(Limitable):
         has_both = (self.compares or self.form == EACH) and not self.rate.loss
         return "≤≥" if has_both else self.sense
 
-    # -- its limits --------------------------------------------------------------------------------
-
-    def __le__(self, bound: Stated) -> Limit:
-        if self.form != GAP:
-            raise ValueError(
-                f"{self!r} has no upper bound: limit each rate, {self.rate!r} <= {bound!r}, or a "
-                "ratio from below"
-            )
-        return self.within(bound)
-
-    def __ge__(self, bound: Stated) -> Limit:
-        if self.form != RATIO:
-            raise ValueError(
-                f"{self!r} has no lower bound: limit each rate, {self.rate!r} >= {bound!r}, or a "
-                "gap from above"
-            )
-        return self.within(bound)
-
     @property
     def loosest(self) -> float:
         """The loosest bound, which each rule keeps: 0 or 1 for fractions, for costs an end of their range."""
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
-        costs = np.append(
-            0.0, self.rate.matrix or (ALL_COSTS, -ALL_COSTS)
-        )  # 0 of free deferral
+        # A deferred row may cost 0.
+        costs = np.append(0.0, self.rate.matrix or (ALL_COSTS, -ALL_COSTS))
         return min(self.value(costs), ALL_COSTS)
-
-    def within(self, level: Stated) -> Limit:
-        """Return the limit at a level."""
-        return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
 
     # -- values and words --------------------------------------------------------------------------
 
@@ -146,6 +108,46 @@ class Statistic(Limitable):
             return 1.0 if largest == 0 else smallest / largest
         return largest if self.sense == "≤" else smallest
 
+
+@frozen_value
+class Statistic(Expression, Limitable):
+    """Each rate of a family, or one number of all: made by `largest`, `gap` or `ratio`.
+
+    The largest rate is for objectives. A comparison of a gap or ratio with a number makes a limit.
+
+    Parameters
+    ----------
+    form : {"each", "largest", "gap", "ratio"}
+        The number of the family. Of a single rate "each" is the rate itself.
+    rate : Rate
+        The family.
+    """
+
+    @cached_property
+    def worst(self) -> bool:
+        """Whether the largest rate of the family is meant."""
+        return self.form == LARGEST
+
+    def __le__(self, bound: Stated) -> Limit:
+        if self.form != GAP:
+            raise ValueError(
+                f"{self!r} has no upper bound: limit each rate, {self.rate!r} <= {bound!r}, or a "
+                "ratio from below"
+            )
+        return self.within(bound)
+
+    def __ge__(self, bound: Stated) -> Limit:
+        if self.form != RATIO:
+            raise ValueError(
+                f"{self!r} has no lower bound: limit each rate, {self.rate!r} >= {bound!r}, or a "
+                "gap from above"
+            )
+        return self.within(bound)
+
+    def within(self, level: Stated) -> Limit:
+        """Return the limit at a level."""
+        return Limit.of(self.form if self.compares else AT_MOST, self.rate, level)
+
     def __str__(self) -> str:
         if self.compares:
             return f"{self.rate}: {self.form}"
@@ -157,7 +159,7 @@ class Statistic(Limitable):
 
 
 @frozen_value
-class Limit(Statistic):
+class Limit(Expression):
     """Limit on a family of rates.
 
     Parameters
@@ -177,13 +179,11 @@ class Limit(Statistic):
     bound: Stated
     in_percent: bool = field(default=False, compare=False, repr=False)
 
-    def _refuse_chain(self, bound: Stated = None) -> NoReturn:
-        """Raise TypeError: ``0.1 <= rate <= 0.3`` is a limit "and" a limit, and asks for a truth value."""
+    def __bool__(self) -> NoReturn:
+        # ``0.1 <= rate <= 0.3`` is a limit "and" a limit, and asks for a truth value.
         raise TypeError(
             f"a limit is neither true nor false; write two limits, not a chain: {self!r}"
         )
-
-    __bool__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse_chain  # the comparisons pass a bound
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
@@ -360,4 +360,6 @@ class Limit(Statistic):
             words = f"{percent}%" if is_exact else repr(value)
             bounds.append(f"{name!r}: {words}" if by_name else words)
         bound = f"{{{', '.join(bounds)}}}" if by_name else bounds[0]
-        return f"{super().__repr__()} {'<=' if self.sense == '≤' else '>='} {bound}"
+        return (
+            f"{Statistic(self.form, self.rate)!r} {'<=' if self.sense == '≤' else '>='} {bound}"
+        )

@@ -14,6 +14,7 @@ import numpy as np
 
 from tailboost.core import (
     NAMES_SHOWN,
+    Derived,
     Floats,
     Mask,
     Name,
@@ -91,7 +92,7 @@ KINDS = {
 
 
 @frozen_value
-class Rate(Limitable):
+class Rate(Limitable, Derived):
     """Family of rates: the same count on each subgroup. Made by `error`, `miss` and others.
 
     A comparison with a number makes a limit: ``selected("yes") <= 0.3``. A dict has a bound for each

@@ -83,7 +83,7 @@ def parse(text: str) -> Rate | Statistic | Limit:
         stated = _value(ast.parse(in_python, mode="eval").body)
     except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
         raise ValueError(f"{text!r:.120}: {failure}; {_EXAMPLE}") from None
-    if not isinstance(stated, (Rate, Statistic)):
+    if not isinstance(stated, (Rate, Statistic, Limit)):
         raise ValueError(f"{text!r:.120} is no rate or limit; {_EXAMPLE}")
     return stated
 
@@ -161,7 +161,7 @@ def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[An
     TypeError, ValueError
         If there is no list, as in the ``example`` of the message, or a text cannot be read.
     """
-    entries = [stated] if isinstance(stated, (str, Rate, Statistic)) else stated
+    entries = [stated] if isinstance(stated, (str, Rate, Statistic, Limit)) else stated
     if not isinstance(entries, (list, tuple)):  # others have no order, or are read once
         raise TypeError(f"{stated!r:.120} is no list; write for example {example}")
     read = [parse(each) if isinstance(each, str) else each for each in entries]
