@@ -258,6 +258,10 @@ class AnsweringClassifier(OfAnyTable):
         be answered; a certified rule on scores, and a rule of a file, answers "human review". Limits and
         certificates count these rows as deferred, not with this label.
 
+        Fitted models answer as they are now. Whether they were changed after the selection, as by a fit of
+        one of ``estimators_``, is compared by ``certificate_``, `tailboost.certify` and the monitor, which
+        then raise `ChangedError`: a comparison may take longer than the answers.
+
         Parameters
         ----------
         X : array-like of shape (n, d)

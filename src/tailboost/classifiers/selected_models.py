@@ -321,7 +321,8 @@ class TunedClassifier(AnsweringClassifier):
         column = models.rows.names.column_read(self.by_group)
         if engine is None or engine.column_read != column:
             engine = Engine.of(problem, models, column)
-        engine = engine.on(problem)
+        else:
+            engine = engine.on(problem)
         self.classes_ = models.rows.classes
         self.evidence_ = Evidence(engine, records, identity=identity)
         try:

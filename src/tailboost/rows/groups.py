@@ -138,13 +138,15 @@ class GroupNames:
 
     def column_read(self, by_group: bool | str) -> int | None:
         """Return the number of the column that a rule reads; None for a group-blind rule."""
+        if not by_group:
+            return None
         columns = [j for j, title in enumerate(self.titles) if reads_groups(by_group, title)]
-        if by_group and len(columns) != 1:
+        if len(columns) != 1:
             raise ValueError(
                 f"{by_group=} names no single one of the columns of groups, {list(self.titles)}: give a "
                 "name, of columns with names in a dict or a data frame"
             )
-        return columns[0] if columns else None
+        return columns[0]
 
     @classmethod
     def of(cls, columns: Columns, argument: str, n: int, table: str) -> tuple[Self, Ints]:
