@@ -274,6 +274,8 @@ CURES = {
     "no rows": (lambda: tb.tune(tb.Scores("a", 1), FRAME[:0], Y[:0]), "y"),
     "no groups beside by_group": (lambda: tb.tune(FITTED, X, Y, by_group=True),
         "by_group needs groups: give groups="),
+    "no groups beside by_group of calibrate": (lambda: tb.calibrate(FITTED, X, Y, limits=["error <= 30%"],
+        by_group=True), "by_group needs groups: give groups="),
     "another column of scores": (lambda: tb.tune(tb.Scores(["a", "b"], [0, 1], kind="logit"),
         FRAME.assign(b="x"), Y), "scores must be numbers"),
     "a rule as a model": (lambda: tb.save_model(SCORES.rule_, "rule.model"), "model must be a fitted model"),

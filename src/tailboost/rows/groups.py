@@ -138,7 +138,7 @@ class GroupNames:
 
     def column_read(self, by_group: bool | str) -> int | None:
         """Return the number of the column that a rule reads; None for a group-blind rule."""
-        if not by_group:
+        if not (by_group and self.titles):
             return None
         columns = [j for j, title in enumerate(self.titles) if reads_groups(by_group, title)]
         if len(columns) != 1:
