@@ -154,8 +154,9 @@ class Statistic(Expression, Limitable):
         return f"largest {self.rate}" if self.worst else f"{self.rate}"
 
     def __repr__(self) -> str:
-        is_one_number = self.compares or self.worst
-        return f"{self.form}({self.rate!r})" if is_one_number else repr(self.rate)
+        if self.compares or self.worst:
+            return f"{self.form}({self.rate!r})"
+        return repr(self.rate)
 
 
 @frozen_value
@@ -342,13 +343,14 @@ class Limit(Expression):
     # -- words -------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
+        form = f"{self.form} " if self.compares else ""
+        sense = AT_MOST if self.sense == "≤" else AT_LEAST
         others = " for the others" if len(self.bound_of) > 1 else ""
         words = [
             f"{stated_words(value, in_percent=self.in_percent)}{others if name is None else f' for {name}'}"
             for name, value in self.bound_of.items()
         ]
-        return f"{self.rate}: {sense} {', '.join(words)}"
+        return f"{self.rate}: {form}{sense} {', '.join(words)}"
 
     def __repr__(self) -> str:
         """Return the limit as a text for `parse`, in percent if stated so, and this is exact."""

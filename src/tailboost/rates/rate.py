@@ -265,7 +265,7 @@ class Rate(Limitable, Derived):
             # they weigh 1, β²/(1 + β²) and 1/(1 + β²).
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix:
-            costs = np.array(self.matrix, float)
+            costs = np.array(self.matrix)
             if len(costs) != K:
                 raise ValueError(
                     f"cost: the matrix has shape {costs.shape}, and there are {K} classes"

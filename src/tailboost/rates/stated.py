@@ -229,9 +229,7 @@ def as_objective(objective: Stated) -> Statistic:
             "largest(...) of a family, whose small values are better also where few rows have "
             "an answer; limit this rate instead"
         )
-    if is_gain:
-        objective = Statistic(EACH, replace(rate, complement=True))
-    return objective
+    return Statistic(EACH, replace(rate, complement=True)) if is_gain else objective
 
 
 def measure(

@@ -51,8 +51,8 @@ def subgroups_of(strata: Strata, by: Name) -> dict[Name, Mask]:
         }
 
     # None is everything, also beside a column without a name, whose title is None.
-    everything = {EVERYTHING: np.ones_like(strata.y, bool)}
-    members: dict[Name, Any] = columns | {CLASS: classes, EVERYTHING: everything}
+    all_rows = np.ones_like(strata.y, bool)
+    members: dict[Name, Any] = {**columns, CLASS: classes, EVERYTHING: {EVERYTHING: all_rows}}
     for name in by if isinstance(by, tuple) else [by]:
         if name not in members:
             raise ValueError(
