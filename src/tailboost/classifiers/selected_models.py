@@ -2,7 +2,7 @@
 
     problem = self._stated(given)  # what the parameters state
     training = self._training(given)  # the rows, with checked labels, columns and costs
-    self._learn_rule(problem, split, fits)  # scores, records, the rule
+    self._learn_rule(problem, split, fits, training_rows)  # scores, records, the rule
 
 `RobustMixtureClassifier` fits models before the last step. Only `fit` and `reweight` read parameters: what a
 rule says and answers follows from its evidence, see answering.py.
