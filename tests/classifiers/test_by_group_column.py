@@ -129,14 +129,9 @@ def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(
         rows = np.random.default_rng(seed).integers(0, len(y), 700)
         try:
             rule = tb.calibrate(
-                SCORE,
-                X.iloc[rows],
-                y[rows],
-                groups=groups.iloc[rows],
-                limits=LIMITS,
-                by_group="age",
+                SCORE, X.iloc[rows], y[rows], groups=groups.iloc[rows], limits=LIMITS, by_group="age",
                 confidence=1 - 0.1 / 0.9,
-            )
+            )  # fmt: skip
         except NotCertifiedError:
             continue
         answered += 1

@@ -35,14 +35,9 @@ def judged(**params):
 def test_the_table_is_what_counting_the_answers_gives():
     for told in (False, True):
         groups = {"sex": SEX} if told else GROUPS
-        mix = RobustMixtureClassifier.from_probabilities(
-            P,
-            Y,
-            groups=groups,
-            objective=rates.largest(rates.error(by="class")),
-            limits=[PARITY, rates.precision("yes") >= 0.7],
-            by_group=told,
-        )
+        asked = {"limits": [PARITY, rates.precision("yes") >= 0.7], "by_group": told, "groups": groups}
+        objective = rates.largest(rates.error(by="class"))
+        mix = RobustMixtureClassifier.from_probabilities(P, Y, objective=objective, **asked)
         answers = mix.predict(P, groups=groups if told else None)
         assert mix.limits_met_
         for rate in (rates.error(by="class"), SELECTED, rates.precision("yes")):

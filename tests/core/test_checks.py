@@ -9,6 +9,7 @@ import tailboost as tb
 from tailboost import core
 from tailboost.core import ranges
 from tailboost.learners.table import check_classes
+from tailboost.selection.outputs import check_answers
 
 pd = pytest.importorskip("pandas")
 
@@ -142,7 +143,16 @@ def test_a_message_counts_rows_and_ends_with_its_remedy(kind):
 def test_answers_for_no_row_and_one_number_are_too_few(answers):
     for X in (np.ones((3, 2)), [[0.1]] * 3, {"a": [1, 2, 3]}, pd.DataFrame({"a": [1, 2, 3]})):
         with pytest.raises(ValueError, match=r"^predict has (0 rows|1 row), the table has 3($|: a model)"):
-            core.check_answers(answers, X, "predict")
+            check_answers(answers, X, "predict")
+
+
+def test_whole_numbers_from_two_to_the_63_are_told_apart():
+    numbers = [2**63 + 6, 3, 2**63 + 5, 2**64 - 1]
+    for column in (numbers, np.array(numbers, object), np.uint64(numbers), pd.array(numbers, "UInt64")):
+        names, number_of_row = core.coded(column, "y")
+        assert names.tolist() == sorted(numbers)
+        assert number_of_row.tolist() == [2, 0, 1, 3]
+    refused(lambda: core.coded([2**63 + 5, -1], "y"), "number")
 
 
 @pytest.mark.parametrize("number", [5, np.array(5), np.float64(5), np.array("a")])

@@ -26,14 +26,11 @@ def test_a_query_of_polars_is_refused(monkeypatch):
     clf = tb.tune(scores, table, y, limits=limits)
     fresh = table.assign(s=table["s"] + 0.001)
     for call in (
-        lambda: tb.tune(scores, query, y, limits=limits),
-        lambda: tb.tune(scores, table, y, groups=query, limits=limits),
-        lambda: clf.predict(query),
-        lambda: tb.certify(clf, query, y),
-        lambda: tb.certify(clf, fresh, y, groups=query),
-        lambda: tb.RobustMixtureClassifier().fit(query, y),
+        lambda: tb.tune(scores, query, y, limits=limits), lambda: clf.predict(query),
+        lambda: tb.tune(scores, table, y, groups=query, limits=limits), lambda: tb.certify(clf, query, y),
+        lambda: tb.certify(clf, fresh, y, groups=query), lambda: tb.RobustMixtureClassifier().fit(query, y),
         lambda: tb.AdaLPBoostClassifier().fit(query, y),
-    ):
+    ):  # fmt: skip
         refused(call, "LazyFrame", TypeError)
 
 
@@ -64,16 +61,13 @@ def test_a_collection_of_dask_is_refused(kind):
     if kind == "frame":  # answers come by partitions
         np.testing.assert_array_equal(boosted.predict(X), boosted.predict(frame))
     for call in (
-        lambda: tb.AdaLPBoostClassifier().fit(X, y),
-        lambda: tb.AdaLPBoostClassifier().fit(frame, labels),
-        lambda: tb.AdaLPBoostClassifier().fit(frame, y, sample_weight=labels),
+        lambda: tb.AdaLPBoostClassifier().fit(X, y), lambda: tb.AdaLPBoostClassifier().fit(frame, labels),
+        lambda: tb.AdaLPBoostClassifier().fit(frame, y, sample_weight=labels), lambda: tb.tune(tree, X, y),
         lambda: tb.GroupDROBoostClassifier().fit(frame, y, groups=labels),
-        lambda: HistTreeClassifier().fit(X, y),
-        lambda: tb.RobustMixtureClassifier().fit(X, y),
+        lambda: HistTreeClassifier().fit(X, y), lambda: tb.RobustMixtureClassifier().fit(X, y),
         lambda: tb.RobustMixtureClassifier().fit(frame, y, X_val=X, y_val=y),
-        lambda: tb.tune(tree, X, y),
         lambda: tb.calibrate(tree, frame, labels, limits=["error() <= .5"]),
         lambda: tb.certify(tree, frame, y, rates=["error"], clusters=labels),
         lambda: tb.certify(tree, frame, y, rates=["error"], training_rows=X),
-    ):
+    ):  # fmt: skip
         refused(call, r"compute\(\)", TypeError)

@@ -367,3 +367,11 @@ def test_a_label_human_review_is_no_deferral():
 def test_a_mark_in_the_place_of_a_mask_is_told_how_to_make_one():
     with pytest.raises(ValueError, match="mask"):
         rates.measure(rates.miss("a"), ["a", "b"], ["a", "human review"], deferred="human review")
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA, np.nan])
+def test_the_answer_to_a_deferred_row_may_be_missing_and_its_mask_may_not(missing):
+    errors, answers = metrics.class_errors, ["a", missing, "b", "a"]
+    assert errors(list("aabb"), answers, deferred=[False, True, False, False]) == {"a": 0, "b": 0.5}
+    refused(lambda: errors(list("aabb"), answers, deferred=[True, False, False, False]), "missing")
+    refused(lambda: errors(["a", "b"], ["a", "b"], deferred=[True, missing]), "mask")

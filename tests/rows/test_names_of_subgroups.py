@@ -23,9 +23,7 @@ COMPOSED, DECOMPOSED = "\u00e9", "e\u0301"
 
 CALLS = {
     "tune": lambda g: tb.tune(SCORES, TABLE, Y, groups=g, limits=LIMIT),
-    "given probabilities": lambda g: tb.RobustMixtureClassifier.from_probabilities(
-        GIVEN, Y, groups=g, limits=LIMIT
-    ),
+    "given": lambda g: tb.RobustMixtureClassifier.from_probabilities(GIVEN, Y, groups=g, limits=LIMIT),
     "certify": lambda g: tb.certify(Y, None, Y, groups=g, rates=LIMIT),
     "calibrate": lambda g: tb.calibrate(SCORES, TABLE, Y, groups=g, limits=LIMIT),
     "measure": lambda g: rates.measure(rates.error(by="class"), Y, Y, groups=g),
@@ -42,12 +40,9 @@ def test_a_column_is_not_named_as_something_else(call, form):
 
 
 FORMS = {
-    "frame": lambda g: pd.DataFrame({"lang": g}),
-    "dict": lambda g: {"lang": g},
-    "series": lambda g: pd.Series(g, name="lang"),
-    "array": np.asarray,
-    "table": lambda g: np.asarray(g)[:, None],
-}
+    "frame": lambda g: pd.DataFrame({"lang": g}), "series": lambda g: pd.Series(g, name="lang"),
+    "dict": lambda g: {"lang": g}, "array": np.asarray, "table": lambda g: np.asarray(g)[:, None],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fitted", FORMS)
@@ -56,9 +51,8 @@ def test_the_only_column_has_any_form(fitted):
     of_fit, of_rows = slice(0, 300), slice(300, None)
     by = "group" if fitted in ("array", "table") else "lang"
     limits = [rates.error(by=by) <= 0.9]
-    classifier = tb.tune(
-        SCORES, TABLE[of_fit], Y[of_fit], groups=FORMS[fitted](GROUP[of_fit]), by_group=True, limits=limits
-    )
+    groups = FORMS[fitted](GROUP[of_fit])
+    classifier = tb.tune(SCORES, TABLE[of_fit], Y[of_fit], groups=groups, by_group=True, limits=limits)
     X, y = TABLE[of_rows], Y[of_rows]
     answers, bounds = set(), set()
     for form in FORMS.values():
@@ -105,15 +99,14 @@ DEFERRAL = [rates.miss("human review") <= 0.3, rates.deferred() <= 0.3]
 def test_a_class_called_as_the_answer_to_deferred_rows_is_refused_where_rows_may_be_deferred():
     score = tb.Scores("s", "human review")
     answers = np.where(Y == 1, "ok", "human review")
-    given = [
+    for call in (
         lambda: tb.tune(score, TABLE, REVIEW, limits=DEFERRAL),
         lambda: tb.calibrate(score, TABLE, REVIEW, limits=DEFERRAL),
         lambda: tb.RobustMixtureClassifier(limits=DEFERRAL).fit(TABLE, REVIEW),
         lambda: tb.RobustMixtureClassifier.from_probabilities(GIVEN, REVIEW, limits=DEFERRAL),
         lambda: tb.certify(answers, None, REVIEW, rates=["error() <= .9"], deferred=Y == 0),
         lambda: rates.measure(rates.error(), REVIEW, answers, deferred=Y == 0),
-    ]
-    for call in given:
+    ):
         with pytest.raises(ValueError, match="called"):
             call()
 
@@ -134,22 +127,17 @@ def test_a_class_called_as_the_answer_to_deferred_rows_is_answered_where_none_ar
 
 
 def test_a_forged_rule_that_defers_has_no_class_of_this_name():
-    clf = tb.RobustMixtureClassifier.from_probabilities(
-        GIVEN, np.where(Y == 1, "yes", "no"), limits=[rates.miss("yes") <= 0.3, rates.deferred() <= 0.3]
-    )
+    limits = [rates.miss("yes") <= 0.3, rates.deferred() <= 0.3]
+    clf = tb.RobustMixtureClassifier.from_probabilities(GIVEN, np.where(Y, "yes", "no"), limits=limits)
     document = clf.rule_.to_dict() | {"classes": ["human review", "yes"]}
     refused(lambda: tb.Rule.from_dict(document), "called")
 
 
 def test_a_series_by_the_name_of_another_column_is_refused():
     """A rule on `site` accepted a Series called `ward` if it knew all values."""
-    by_site = tb.tune(
-        SCORES, TABLE, Y, groups={"site": GROUP, "ward": GROUP[::-1]}, by_group="site", limits=LIMIT
-    )
-    of_one_column = tb.tune(
-        SCORES, TABLE, Y, groups=pd.Series(GROUP, name="site"), by_group=True, limits=LIMIT
-    )
-    for rule in (by_site, of_one_column):
+    two, one = {"site": GROUP, "ward": GROUP[::-1]}, pd.Series(GROUP, name="site")
+    by_site = tb.tune(SCORES, TABLE, Y, groups=two, by_group="site", limits=LIMIT)
+    for rule in (by_site, tb.tune(SCORES, TABLE, Y, groups=one, by_group=True, limits=LIMIT)):
         expected = rule.predict(TABLE, groups=pd.DataFrame({"site": GROUP}))
         for same in (GROUP, pd.Series(GROUP), pd.Series(GROUP, name="site")):
             assert (rule.predict(TABLE, groups=same) == expected).all()
@@ -162,9 +150,8 @@ def test_a_series_by_the_name_of_another_column_is_refused():
 
 @pytest.mark.parametrize("as_table", [True, False])
 def test_ordered_categories_keep_their_order(as_table):
-    bands = pd.Series(
-        pd.Categorical(["old", "mid", "new"] * 40, ["new", "mid", "old"], ordered=True), name="age"
-    )
+    values = pd.Categorical(["old", "mid", "new"] * 40, ["new", "mid", "old"], ordered=True)
+    bands = pd.Series(values, name="age")
     groups = bands.to_frame() if as_table else bands
     answers = np.resize(["a", "b"], 120)
     certificate = tb.certify(answers, None, answers, groups=groups, rates=["error(by=age)"])

@@ -128,6 +128,12 @@ def test_a_column_by_another_name_is_not_compared():
         assert len(warned(lambda names=names, groups=groups: warn_of_other_groups(names, {}, groups))) == 1
 
 
+def test_columns_are_named_in_the_order_of_the_certificate():
+    named = {name: ["a"] for name in "thquckbrownfxjmpd"}
+    told = warned(lambda: warn_of_other_groups(named, {name: ["b"] for name in sorted(named)}))
+    assert [words[0] for words in told] == [*named]
+
+
 @pytest.mark.parametrize(("name", "known"), [("site", "abc"), (None, "abc"), ("ward", "ab")])
 def test_groups_of_a_fit_are_those_of_its_column(name, known):
     rows = GroupNames((np.array(["a", "b"]),), (name,))

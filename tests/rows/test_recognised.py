@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from scipy.stats import binom
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -57,6 +58,19 @@ def test_copies_are_recognised(decimals, share, n, m):
         assert new.repeats(again, "natural")
 
 
+@pytest.mark.parametrize(("n", "share"), [(5, 0.5), (20, 0.1), (400, 0.5), (400, 0.02), (400, 0.0)])
+def test_equal_tables_of_two_values_are_chance_and_copies_in_their_order_are_not(n, share):
+    """The rows of independent tables are in another order, and their counts equal by a binomial law."""
+    refused = 0.0
+    for k in range(n + 1):
+        rows = np.arange(n) < k
+        used, other, copy = (Seen.of(hash_rows(each[:, None])) for each in (rows, rows[::-1], rows))
+        refused += binom.pmf(k, n, share) ** 2 * other.repeats(used)
+        if n > 20 and 1 < k < n - 1:
+            assert copy.repeats(Seen.from_dict(used.to_dict()), "natural")
+    assert refused < 0.001
+
+
 def test_large_tables_are_recognised_by_a_sample():
     hashes = hash_rows(np.random.default_rng(0).random((130_000, 2)), rounded=True)
     used = Seen.of(hashes[:120_000])
@@ -89,6 +103,12 @@ def test_rows_are_the_same_in_other_types():
     ]
     for other in (*words, truths * 1.0, pd.Categorical(truths), pd.array(truths, "boolean")):
         np.testing.assert_array_equal(hash_rows(frame.assign(c=other), rounded=True), hashes)
+    days = np.arange("1969-12-30", "1970-01-03", dtype="M8[D]")
+    for times in (days, days + np.arange(4) * np.timedelta64(3601, "s")):
+        forms = [times.astype(f"M8[{unit}]") for unit in ("s", "us", "ns")]
+        series = pd.Series(forms[2])
+        forms += [series, series.astype(str), forms[2][:, None], forms[1][:, None].astype(object)]
+        assert len({tuple(hash_rows(form, rounded=True)) for form in forms}) == 1
 
 
 def test_numbers_are_the_same_in_every_order_and_others_in_another_table():

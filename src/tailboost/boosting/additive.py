@@ -18,7 +18,6 @@ from tailboost.core import (
     Model,
     Seed,
     Table,
-    UnitLosses,
     check_indexes,
     check_length,
     frozen_value,
@@ -89,7 +88,7 @@ class Additive(Player[Steps]):
         """Return u, normalised."""
         return state.u / state.u.sum()
 
-    def update(self, state: Steps, losses: UnitLosses) -> Steps:
+    def update(self, state: Steps, losses: Array) -> Steps:
         """Return the state after the best step; step 0 leaves the margins."""
         has_labels = losses.dtype == bool
         z = np.where(losses, -1 / (self.n_classes - 1), 1.0) if has_labels else 1 - 2.0 * losses

@@ -16,7 +16,7 @@ import numpy as np
 from tailboost.boosting.game import Bound, Game, Player, Units, tilted
 from tailboost.boosting.learning import ROUNDS_OR_AUTO, RowBoosting
 from tailboost.boosting.mixtures import MixtureClassifier
-from tailboost.core import Floats, Model, Seed, UnitLosses, frozen_value, parameters
+from tailboost.core import Array, Floats, Model, Seed, frozen_value, parameters
 from tailboost.learners import HistBoostClassifier
 from tailboost.solvers import cvar, entropic_weights, minimize_cvar_mixture
 
@@ -48,7 +48,7 @@ class Hedge(Player[Cumulated]):
         """Return w."""
         return tilted(state.p, self.eta * state.total)[0]
 
-    def update(self, state: Cumulated, losses: UnitLosses) -> Cumulated:
+    def update(self, state: Cumulated, losses: Array) -> Cumulated:
         """Return the state with the newest losses."""
         return Cumulated(state.p, state.total + losses)
 
@@ -227,7 +227,7 @@ class LP(Player[Solved]):
         """Return the w of the newest solution."""
         return state.w
 
-    def update(self, state: Solved, losses: UnitLosses) -> Solved:
+    def update(self, state: Solved, losses: Array) -> Solved:
         """Return the state with the newest losses and a new solution."""
         past = np.vstack([state.losses, losses])
         p = state.p

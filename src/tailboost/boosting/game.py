@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tailboost.core import Array, Floats, Ints, UnitLosses, frozen_value
+from tailboost.core import Array, Floats, Ints, frozen_value
 
 S = TypeVar("S")
 
@@ -41,7 +41,7 @@ class Player(ABC, Generic[S]):
         """Return w of the next round, shape (m,): w ≥ 0 with sum 1."""
 
     @abstractmethod
-    def update(self, state: S, losses: UnitLosses) -> S:
+    def update(self, state: S, losses: Array) -> S:
         """Return the state after a hypothesis with these losses, shape (m,).
 
         Zero-one losses are of type bool: begin a sum of them with zeros of type float.
@@ -117,7 +117,7 @@ class Hypothesis(NamedTuple):
     """
 
     model: Any
-    losses: UnitLosses
+    losses: Array
     weighted_loss: float
     answers: Array
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Entries of any type.
+#: Entries of any type: also losses of a candidate on units, truth values or numbers.
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
@@ -17,8 +17,6 @@ Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 #: Fingerprints of rows.
 Hashes = NDArray[np.uint64]
-#: Losses of a candidate on units, rows or subgroups: truth values or numbers.
-UnitLosses = NDArray[Any]
 #: The labels of a table, or the groups of a column: numbers or text.
 Labels = NDArray[Any]
 

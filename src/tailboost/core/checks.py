@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.core.array_types import Array, Column, Floats, Labels, Table
-from tailboost.core.frames import Partitions, columns_of, n_rows_of, refuse_unread
+from tailboost.core.array_types import Column, Floats, Labels, Table
+from tailboost.core.frames import Partitions, n_rows_of, refuse_unread
 from tailboost.core.labels import in_class_order
 from tailboost.core.words import NAMES_SHOWN, how_many
 
@@ -33,10 +33,14 @@ def finite(values: ArrayLike, name: str) -> Floats:
     from sklearn.utils import check_array
 
     try:
-        checked = check_array(
-            values, ensure_2d=False, allow_nd=True, ensure_min_samples=0, ensure_min_features=0
+        return check_array(
+            values,
+            dtype=np.float64,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_min_samples=0,
+            ensure_min_features=0,
         )
-        return checked.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from error
 
@@ -157,19 +161,6 @@ def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
     """Raise unless there is one entry for each of the n rows of ``of``."""
     if n_rows_of(values) != n:
         raise ValueError(f"{name} has {how_many(n_rows_of(values), 'row')}, {of} has {n:,}")
-
-
-def check_answers(answers: Array, X: Table, name: str) -> None:
-    """Raise unless a model has given one answer for each row of a table."""
-    n = n_rows_of(answers)
-    if n != n_rows_of(X):
-        cure = ""
-        titles = columns_of(X)
-        if titles and n == len(titles):  # as a vectoriser iterates over a data frame
-            cure = f": a model of texts reads the column itself, X[{titles[0]!r}]"
-        raise ValueError(
-            f"{name} has {how_many(n, 'row')}, the table has {n_rows_of(X):,}{cure}"
-        )
 
 
 def check_indexes(**of_rows: Any) -> None:

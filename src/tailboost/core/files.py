@@ -11,16 +11,7 @@ from pathlib import Path
 
 from tailboost.core.array_types import Document, FilePath
 
-_PACKAGES = [
-    "tailboost",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "pandas",
-    "xgboost",
-    "xgboost-cpu",
-    "lightgbm",
-]
+_PACKAGES = "tailboost numpy scipy scikit-learn pandas xgboost xgboost-cpu lightgbm"
 #: From the format of a document to the function that makes the next format of it.
 Steps = Mapping[int, Callable[[Document], Document]]
 
@@ -34,8 +25,8 @@ def write_output(path: FilePath, content: str | bytes) -> None:
     """
     if isinstance(content, str):
         content = content.encode()
-    name = str(path).replace("/dev/stdout", "/dev/fd/1").replace("/dev/stderr", "/dev/fd/2")
-    number = name.removeprefix("/dev/fd/")  # of a descriptor
+    number = str(path).removeprefix("/dev/fd/")  # of a descriptor
+    number = {"/dev/stdout": "1", "/dev/stderr": "2"}.get(number, number)
     target = Path(os.path.realpath(path))
     unfinished = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     place: int | FilePath = unfinished
@@ -67,7 +58,7 @@ def write_output(path: FilePath, content: str | bytes) -> None:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the installed packages among `_PACKAGES`."""
     installed = {"python": platform.python_version()}
-    for package in _PACKAGES:
+    for package in _PACKAGES.split():
         with suppress(metadata.PackageNotFoundError):
             installed[package] = metadata.version(package)
     return installed

@@ -246,8 +246,7 @@ class Partitions:
         """Return the partitions with number, index and distinct values of their rows, after a pass."""
         from pandas import concat
 
-        n_rows = 0
-        n_columns = 0
+        n_rows = n_columns = 0
         parts_of: dict[Any, list[Any]] = {}
         indexes = []
         for part in self:

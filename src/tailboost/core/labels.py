@@ -83,8 +83,10 @@ def coded(
         try:
             number_of = {entry: j for j, entry in enumerate(dict.fromkeys(given))}
             entries = np.array([*number_of])
+            if entries.dtype.kind == "f" and {*map(type, number_of)} == {int}:
+                entries = np.array([*number_of], np.uint64)  # whole numbers from 2⁶³ on
             (_,) = entries.shape  # entries that are tuples make a table
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{name} must have a number or text in each row") from None
         numbers = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))
         entry_of_row = numbers[entry_of_row]

@@ -49,11 +49,6 @@ class LimitLine:
     deferred: str = ""
 
 
-def number_or_none(value: float) -> float | None:
-    """Return a number; None for NaN."""
-    return None if value != value else float(value)  # NaN alone differs from itself
-
-
 def filled_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Cells:
     """Return a table without the columns in which no row has an entry."""
     is_filled = list(map(any, zip(*rows, strict=True)))
@@ -91,9 +86,5 @@ def text_table(
     """
     full_rows = [heads, *(row for row in rows if any(row[1:]))]
     widths = [max(map(len, column)) for column in zip(*full_rows, strict=True)]
-    sides = ["<" if j in left else ">" for j in range(len(heads))]
-    lines = []
-    for row in (heads, *rows):
-        cells = zip(row, sides, widths, strict=True)
-        lines.append("  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip())
-    return "\n".join(lines)
+    formats = [f"{{:{'<' if j in left else '>'}{width}}}" for j, width in enumerate(widths)]
+    return "\n".join("  ".join(formats).format(*row).rstrip() for row in (heads, *rows))

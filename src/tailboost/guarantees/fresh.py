@@ -44,6 +44,7 @@ from tailboost.rows import (
     hash_rows,
     refuse_copies,
     refuse_repeated,
+    voting_numbers,
 )
 from tailboost.selection.door import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
@@ -263,9 +264,10 @@ class Fresh:
         counts = _stratified(rows, rule, classes, cost_range)
         compared = Compared.of(decided, scored, rows, equal_rows, training_rows)
         contents = scored.content() if rows.clusters is None else scored.voting()
+        draws = voting_numbers(rows.hashes(contents), rows.clusters)
         return cls(
             replace(counts, actions=scored.numbers(classes)),
-            Votes.of(rows, contents, same_everywhere=rule.defers),
+            Votes(rows.clusters, draws, same_everywhere=rule.defers),
             decided.seen(scored, rows, CALIBRATED_ON),
             compared,
             rule,
@@ -296,11 +298,12 @@ class Fresh:
         labels, classes = given_answers(answers, rows)
         actions = positions(labels, classes, "model")
         actions[mask] = len(classes)
+        draws = voting_numbers(rows.hashes(hash_rows(actions[:, None])), rows.clusters)
         return cls(
             replace(
                 _stratified(rows, Decision(defers=defers), classes, cost_range), actions=actions
             ),
-            Votes.of(rows, hash_rows(actions[:, None]), same_everywhere=defers),
+            Votes(rows.clusters, draws, same_everywhere=defers),
             compared=Compared(equal_rows),
         )
 

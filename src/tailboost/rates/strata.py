@@ -298,12 +298,16 @@ def with_deferrals(
     n = len(truth)
     check_length(answers, "answers of the model", n, "y")
     mask = np.asarray(np.zeros(n) if deferred is None else deferred)
-    if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
+    # pandas' NA is in no array of numbers, and equals nothing.
+    if mask.shape != (n,) or not {0, 1}.issuperset(mask.tolist()):
         raise ValueError(f"deferred must be a mask of shape ({n},), True or False for each row")
     mask = mask.astype(bool)
     if np.shape(answers)[1:] == (1,) and not columns_of(answers):  # of CatBoost
         answers = np.ravel(answers)
-    is_review = np.asarray(answers) == HUMAN_REVIEW
-    if HUMAN_REVIEW in set(truth if labels is None else labels) or not is_review.any():
-        return answers, mask, deferred is not None
-    return np.where(is_review, truth, np.asarray(answers, object)), mask | is_review, True
+    if np.ndim(answers) == 1:
+        marks = {HUMAN_REVIEW}.difference(truth if labels is None else labels)
+        entries = np.asarray(answers, object)
+        mask |= np.fromiter(map(marks.__contains__, entries), bool, n)
+        if mask.any():
+            answers = np.where(mask, truth, entries)
+    return answers, mask, deferred is not None or bool(mask.any())

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -37,12 +38,8 @@ from tailboost.core import (
 #: Columns of groups by name; a single column without a name has the name None.
 Columns = Mapping[Any, Column]
 MISSING_GROUP = "missing"  # name of the group of rows without a group
-CURE_OF_MISSING = f"drop their rows, or make them a group: write {MISSING_GROUP!r} there"
 # The most groups in a warning.
 GROUPS_SHOWN = 5
-
-# Printed name of a class or group whose own name is an empty text.
-EMPTY_NAME = "(empty)"
 
 
 # -- columns as given --------------------------------------------------------------------------------------
@@ -60,17 +57,18 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     if groups is None or (isinstance(groups, Mapping) and not groups):
         return {}
     known = columns_of(X)
-    if isinstance(groups, str) and groups not in known:
-        raise ValueError(
-            f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
-            f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
-        )
-    titles = [groups] if isinstance(groups, str) else groups
+    if isinstance(groups, str):
+        if groups not in known:
+            raise ValueError(
+                f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
+                f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
+            )
+        groups = {groups: X[groups]}
     # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
-    if isinstance(titles, (list, tuple)):
-        named = {title for title in titles if isinstance(title, str) and title in known}
-        if len(named) == len(titles):
-            groups = {title: X[title] for title in titles}
+    elif isinstance(groups, (list, tuple)):
+        named = {title for title in groups if isinstance(title, str) and title in known}
+        if len(named) == len(groups):
+            groups = {title: X[title] for title in groups}
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # columns with names
         titles = list(groups)
@@ -93,9 +91,7 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
         return {title: array}
     if array.ndim != 2:
         raise ValueError(f"{argument} must be a 1d array or a table, got shape {array.shape}")
-    if array.shape[1] == 1:
-        return {None: array[:, 0]}
-    return dict(enumerate(array.T))
+    return under(dict(enumerate(array.T)), [None])
 
 
 def reads_groups(by_group: bool | str, title: Name) -> bool:
@@ -160,14 +156,14 @@ class GroupNames:
         for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
             check_length(column, words, n, table)
-            names, number_of_row = coded(column, words, CURE_OF_MISSING)
+            cure = f"drop their rows, or make them a group: write {MISSING_GROUP!r} there"
+            names, numbers[j] = coded(column, words, cure)
             dtype: Any = getattr(column, "dtype", None)
             if getattr(dtype, "ordered", False):
                 order = dtype.categories.get_indexer(names).argsort()
                 names = names[order]
-                number_of_row = order.argsort()[number_of_row]
+                numbers[j] = order.argsort()[numbers[j]]
             values.append(names)
-            numbers[j] = number_of_row
         return cls(tuple(values), tuple(columns)), numbers.T
 
     @property
@@ -214,21 +210,20 @@ class GroupNames:
         """
         of_fit = under(of_fit, self.titles)
         values = []
-        are_of_fit = bool(self.titles)
+        columns_of_fit = []
         for title, own in zip(self.titles, self.values, strict=True):
-            groups = own.tolist()
-            known = of_fit.get(title, ())
-            if set(known).isdisjoint(groups):
-                are_of_fit = False
-                known = ()
-            values.append(np.array([*dict.fromkeys((*groups, *known))], object))
+            groups = dict.fromkeys(own.tolist())
+            known = dict.fromkeys(of_fit.get(title, ()))
+            if groups.keys() & known.keys():
+                groups |= known
+                columns_of_fit.append([*of_fit].index(title))
+            values.append(np.array([*groups], object))
         names = replace(self, values=tuple(values))
-        if not are_of_fit:
+        if not values or len(columns_of_fit) < len(values):
             return names, ()
         if len(values) == 1:
-            return names, tuple((value,) for value in values[0])
-        order = [[*of_fit].index(title) for title in self.titles]
-        return names, tuple(tuple(each[j] for j in order) for each in combinations)
+            return names, tuple(zip(values[0], strict=True))
+        return names, tuple(tuple(each[j] for j in columns_of_fit) for each in combinations)
 
 
 #: The names of the groups of rows without any.
@@ -254,9 +249,8 @@ def with_missing_group(columns: Columns, known: Sequence[Name]) -> Columns:
         return columns
     filled = {}
     for title, column in columns.items():
-        array = np.array(column, object)
-        array[list(map(is_missing, array.tolist()))] = MISSING_GROUP
-        filled[title] = array
+        entries = np.array(column, object, ndmin=1)
+        filled[title] = [MISSING_GROUP if is_missing(each) else each for each in entries]
     return filled
 
 
@@ -284,18 +278,14 @@ def group_numbers(
     others : int or None
         The number of rows of other groups, and of rows without a group; None if they are an error.
     """
-    if rule_groups is None:
-        if columns:
-            raise ValueError(
-                "groups are not used by the rule of this classifier: leave them out"
-            )
-        return np.zeros(n, np.intp)
-    if not columns:
+    if bool(columns) == (rule_groups is None):
         raise ValueError(
-            "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
+            "groups are not used by the rule of this classifier: leave them out"
+            if columns
+            else "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
         )
-    if not n:
-        return np.zeros(0, np.intp)
+    if rule_groups is None or not n:
+        return np.zeros(n, np.intp)
     columns = under(with_missing_group(columns, rule_groups), [title])
     if title not in columns:
         raise ValueError(
@@ -321,7 +311,7 @@ def unit_name(unit: Any) -> str:
     """Return the printed name of a class, a group, a cell (class, group) or a pair (column, group)."""
     if isinstance(unit, tuple):
         return " / ".join(map(unit_name, unit))
-    return text(unit) or EMPTY_NAME
+    return text(unit) or "(empty)"
 
 
 def warn_of_other_groups(
@@ -342,9 +332,9 @@ def warn_of_other_groups(
     if not named:
         return
     table = as_pandas(table)
-    columns: dict[Any, Any] = {name: table[name] for name in columns_of(table)}
-    columns |= under(group_columns(groups, "groups", table), named)
-    for name in columns.keys() & named.keys():
+    own = {name: table[name] for name in columns_of(table)}
+    columns = {**own, **under(group_columns(groups, "groups", table), named)}
+    for name in filter(columns.__contains__, named):
         names = list(map(unit_name, named[name]))
         is_other, words = other_groups(columns[name], names)
         # Numbers without any named group are not compared: groups may be made from them, as age bands.
@@ -361,12 +351,12 @@ def warn_of_other_groups(
 def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
     """Return which rows are in no group of the ``known`` names, and these groups with their rows in words."""
     entries = np.asarray(with_interval_names(column), object).ravel().tolist()
-    others = {
-        value: name
+    name_of = {
+        value: MISSING_GROUP if is_missing(value) else unit_name(value)
         for value in set(entries)
-        if (name := MISSING_GROUP if is_missing(value) else unit_name(value)) not in known
     }
-    is_other = np.array([value in others for value in entries], bool)
-    counts = Counter(others[value] for value in entries if value in others)
+    names = [name_of[value] for value in entries]
+    is_other = np.array([name not in known for name in names], bool)
+    counts = Counter(compress(names, is_other))
     words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)

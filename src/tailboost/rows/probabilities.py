@@ -68,17 +68,15 @@ def given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
 
     Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
     """
-    y = given.labels
+    classes = given.classes
     if np.ndim(answers) == 2:
-        classes = np.unique(y)
-        return classes[
-            check_probabilities(answers, "model", classes=classes).argmax(axis=1)
-        ], classes
+        numbers = check_probabilities(answers, "model", classes=classes).argmax(axis=1)
+        return classes[numbers], classes
     labels = label_column(answers, "model")
-    is_fraction = labels.dtype.kind == "f" and y.dtype.kind in "biuf"
-    if is_fraction and ((labels != np.floor(labels)) & ~np.isin(labels, y)).any():
+    are_numbers = labels.dtype.kind == "f" and classes.dtype.kind in "biuf"
+    if are_numbers and ((labels != np.floor(labels)) & ~np.isin(labels, classes)).any():
         raise ValueError(
             "model holds numbers that are not labels of y. If they are probabilities, give "
             "labels, or probabilities of shape (n, K) with a column for each label"
         )
-    return labels, coded([*y.tolist(), *labels.tolist()], "y with the answers")[0]
+    return labels, coded([*classes.tolist(), *labels.tolist()], "y with the answers")[0]

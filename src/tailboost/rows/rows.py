@@ -34,7 +34,6 @@ from tailboost.rows.fingerprints import (
     hash_rows,
     hashes_of_names,
     hashes_of_pairs,
-    voting_numbers,
 )
 from tailboost.rows.groups import NO_GROUPS, GroupNames, column_words, group_columns
 
@@ -294,8 +293,9 @@ class Votes:
     clusters : ndarray of shape (n,) or None
         Cluster of each row; None if each row has a vote.
     draws : ndarray of shape (n,)
-        A random number of each row; that with the smallest one has the vote of its cluster. The numbers are
-        an ideal hash of all rows in any order, so votes are independent draws within the clusters.
+        A random number of each row (`voting_numbers`); that with the smallest one has the vote of its
+        cluster. The numbers are an ideal hash of all rows in any order, so votes are independent draws within
+        the clusters.
     same_everywhere : bool
         Whether only one row of a cluster may ever have its vote. Otherwise it is drawn anew in each subgroup.
         If rules may defer, rows with votes are then independent for limits on errors and deferral together.
@@ -304,12 +304,6 @@ class Votes:
     clusters: Ints | None
     draws: Floats
     same_everywhere: bool
-
-    @classmethod
-    def of(cls, given: Rows, contents: Hashes, *, same_everywhere: bool) -> Self:
-        """Return the votes of given rows, drawn by the hashes of their contents."""
-        draws = voting_numbers(given.hashes(contents), given.clusters)
-        return cls(given.clusters, draws, same_everywhere)
 
     @cached_property
     def n_clusters(self) -> int | None:

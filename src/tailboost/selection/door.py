@@ -32,7 +32,6 @@ from tailboost.core import (
     Table,
     UncertifiedGroupsWarning,
     as_table,
-    check_answers,
     columns_of,
     frozen_object,
     label_column,
@@ -44,7 +43,7 @@ from tailboost.learners.table import titles_of
 from tailboost.rates import Limit
 from tailboost.rows import NO_HASHES, Records, Rows, Seen, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of
-from tailboost.selection.outputs import LogProbabilities, Models
+from tailboost.selection.outputs import LogProbabilities, Models, check_answers
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection, StoredSelection
 

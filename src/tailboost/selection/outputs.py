@@ -15,15 +15,17 @@ from sklearn.utils import gen_batches
 from tailboost.core import (
     NARROW,
     ROUNDED,
+    Array,
     Floats,
     Hashes,
     Ints,
     Mask,
     Model,
     Table,
-    check_answers,
     check_probabilities,
+    columns_of,
     frozen_object,
+    how_many,
     n_rows_of,
     one_blas_thread,
     shortest_decimals,
@@ -327,3 +329,16 @@ def penalised_loss(
         gradient = gradient + np.append(np.tensordot(part, residual, 2), residual.sum(axis=1))
         value += weight @ np.log(total) - np.vdot(true, z)
     return float(value), gradient
+
+
+def check_answers(answers: Array, X: Table, name: str) -> None:
+    """Raise unless a model has given one answer for each row of a table."""
+    n = n_rows_of(answers)
+    if n != n_rows_of(X):
+        cure = ""
+        titles = columns_of(X)
+        if 0 < n == len(titles):  # as a vectoriser iterates over a data frame
+            cure = f": a model of texts reads the column itself, X[{titles[0]!r}]"
+        raise ValueError(
+            f"{name} has {how_many(n, 'row')}, the table has {n_rows_of(X):,}{cure}"
+        )

@@ -14,7 +14,6 @@ from tailboost.core import (
     filled_columns,
     frozen_value,
     html_table,
-    number_or_none,
     rate_words,
     stated_words,
     text_table,
@@ -270,7 +269,9 @@ class RateTable:
             elif rows:
                 numbers += f" of {rows} rows"
             verdict = {True: KEPT, False: "broken on these rows", None: NO_ROWS}[line.met]
-            value, low, high = map(number_or_none, (line.value, line.low, line.high))
+            value, low, high = (
+                None if np.isnan(each) else each for each in (line.value, line.low, line.high)
+            )
             name = f"{rate}: {unit}"
             lines.append(
                 LimitLine(verdict, line.met, name, limit, numbers, value, low, high, line.bound)

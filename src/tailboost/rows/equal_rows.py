@@ -1,0 +1,115 @@
+"""Equal rows: how many are chance, within a table and in two independent tables of one population."""
+
+import math
+
+import numpy as np
+
+from tailboost.core import Hashes, Ints, LeakageError
+
+# -- of one table ------------------------------------------------------------------------------------------
+
+CURE_OF_COPIES = (
+    "Give each row once; if equal rows are different cases, pass clusters=, an id of each case"
+)
+# Probability up to which so many contents of a table occur k times, or a multiple, by chance.
+COPIED_BY_CHANCE = 1e-6
+MOST_COPIES = 20  # the largest k
+# Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
+# one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too.
+MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
+
+
+def refuse_copies(hashes: Hashes, y: Ints) -> float:
+    """Return the share of rows that equal another one of a table; 0 if there are over two rows to a content.
+
+    ``hashes`` are of rows with labels, ``y`` the numbers of the labels.
+
+    In independent draws, an occurring content has an even number of rows with a probability below 1/2, and a
+    multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table or
+    for a label, or if contents of one label repeat, and those of another one hardly do.
+    """
+    counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
+    counts = np.concatenate(counts_by_label)
+    for part in (counts, *counts_by_label):
+        by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
+        occurring = np.bincount(part)  # number of contents with so many rows
+        for k in range(MOST_COPIES, 1, -1):
+            copied = occurring[k::k].sum()
+            if copied > by_chance:
+                raise LeakageError(
+                    f"X: {copied:,} of {len(part):,} different rows{'' if part is counts else ' of a label'} "
+                    f"occur {k} times, or a multiple of {k}, which is no chance. {CURE_OF_COPIES}"
+                )
+    repeating = [np.mean(each > 1) for each in counts_by_label if len(each) >= LEAST_CONTENTS]
+    if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
+        raise LeakageError(
+            f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "
+            f"and {min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
+        )
+    return counts[counts > 1].sum() / len(y) if 2 * len(counts) >= len(y) else 0.0
+
+
+# -- of two tables -----------------------------------------------------------------------------------------
+
+# Probability up to which a table of repeating rows is no part of another one by chance.
+PART_BY_CHANCE = 1e-5
+# Probability up to which equal tables, or tables in the same order, are not equal by chance.
+SAME_BY_CHANCE = 0.0005
+# So many rows of a table, or this share of them, may equal known rows where no row repeats, or more that no
+# table has by itself: `most_in_common` has this bound of their probability. Their number is random, too, so
+# chance makes as many in fewer than one in 1,000 pairs of tables.
+A_FEW = 3.0
+SMALL_SHARE = 0.001
+APART_BY_CHANCE = 0.004
+# A table may have more rows in common with another one than its own repetition predicts. First, so many
+# standard errors of the prediction.
+STANDARD_ERRORS = 3.0
+# Second, what so many further repeating rows predict: where none was seen, 4.6 pairs are the 99 % bound of
+# their mean.
+UNSEEN = 9.0
+# Third, as the population may have shifted, the prediction once more, up to this share of the rows.
+SHIFTED = 0.05
+
+
+def is_part(small: Ints, large: Ints, *, in_order: bool) -> bool:
+    """Return whether a table with rows of another one alone is a part of it, or the same, and not by chance.
+
+    Both are given by the numbers of rows of each content; ``in_order`` says that equal tables have one order.
+
+    A row is in the larger table by chance about as often as rows repeat there. Equal tables have counts, and
+    an order, that no population makes more often than that whose shares are these counts. So two independent
+    tables are equal, and as rare as `SAME_BY_CHANCE`, with at most this probability, whatever the population.
+    """
+    n, n_large = small.sum(), large.sum()
+    if n < n_large:
+        return (max(large[large > 1].sum(), 1) / n_large) ** n < PART_BY_CHANCE
+    log_chance = small @ np.log(small / n)  # of the order
+    if not in_order:  # times the number of orders
+        log_chance += math.lgamma(n + 1) - sum(map(math.lgamma, small + 1))
+    return log_chance < math.log(SAME_BY_CHANCE)
+
+
+def most_in_common(small: Ints, large: Ints) -> float:
+    """Return how many rows of the smaller of two independent tables may be in the larger one.
+
+    Both are given as for `is_part`.
+
+    Independent rows of a population equal one of n rows as often as these equal one another: the share of
+    rows that repeat estimates it (Good and Turing). So each table predicts the number, and the smaller
+    prediction counts: copies that somebody made within one table do not widen it. Repeating rows come mostly
+    in pairs. The number of pairs is Poisson's, so that of the rows has the standard error √(2 n_repeated).
+
+    Where no row repeats, three rows or one in a thousand are chance. So are more of them, such as rounded
+    numbers: a pair of equal rows among those of both tables has its rows in different tables with a
+    probability q ≤ 1/2, and k independent pairs all have with qᵏ.
+    """
+    n_rows, n_repeated = np.array(
+        [(counts.sum(), counts[counts > 1].sum()) for counts in (small, large)]
+    ).T
+    few = max(A_FEW, SMALL_SHARE * n_rows[0])
+    ratio = n_rows[::-1] / n_rows
+    if not n_repeated.any():
+        return max(few, math.log(APART_BY_CHANCE, 2 / (ratio.sum() + 2)))
+    expected = ratio * (n_repeated + STANDARD_ERRORS * np.sqrt(2 * n_repeated) + UNSEEN)
+    shifted = np.minimum(ratio * n_repeated, SHIFTED * n_rows[0])
+    return max(few, min(expected + STANDARD_ERRORS * np.sqrt(expected) + shifted))
