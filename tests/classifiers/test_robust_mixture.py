@@ -97,7 +97,7 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
     engine, table = mix.selection_.engine, answering(mix).score(P).outputs()
-    pool = first_pool(engine.family, mix.selection_.program)
+    pool = first_pool(engine.family, mix.selection_.charges)
     engine.select(mix.selection_.problem, pool)
     answers = [replace(mix.selection_, rule=rule).label_numbers(table) for rule in pool.candidates]
     worst = np.array([max(class_errors(y, k)) for k in answers])

@@ -40,5 +40,5 @@ def test_the_selection_data_of_weighted_rows_have_these_sizes():
     y = np.where(rng.random(400) < p, "yes", "no")
     table = pd.DataFrame({"p": p})
     clf = tb.tune(tb.Scores("p", "yes"), table, y, sample_weight=weight, limits=["miss(yes) <= .4"])
-    sizes = clf.selection_.program.strata.size
+    sizes = clf.selection_.strata.size
     assert sizes == pytest.approx([kish(weight[y == label].tolist()) for label in ("no", "yes")])

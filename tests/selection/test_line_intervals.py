@@ -8,7 +8,6 @@ from scipy.stats import beta, binomtest
 
 from tailboost import rates
 from tailboost.rates import Counts, as_objective
-from tailboost.selection.search import Program
 from tailboost.selection.table import REFIT, RateTable
 
 COST = rates.cost([[0.0, 1.0], [20.0, 0.0]])
@@ -25,8 +24,7 @@ def counted_on(stated, answered):
 
 def selected_table(y, answers, groups, objective, limits, refit):
     answered = Counts.answered(y, answers, groups=groups)
-    program = Program(answered.strata, as_objective(objective), limits)
-    stated = [program.objective.rate, *limits]
+    stated = [as_objective(objective).rate, *limits]
     return RateTable.counted(
         stated, answered.strata, answered.counts(answered.actions), "rows", spread=lambda _: REFIT * refit
     )

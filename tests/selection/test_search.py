@@ -12,7 +12,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Counts, as_objective
 from tailboost.rows.groups import GroupNames
-from tailboost.selection.search import Program, solve
+from tailboost.selection.search import Charges, Program, solve
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
 
@@ -62,13 +62,13 @@ def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     limits = TOLD[name]
     table, p, y, g = told(0, values=50)
     _, alone = one_rule(table, rates.error(), limits)
-    program = Program(table.data.strata, as_objective(rates.error()), limits)
+    charges = Charges(table.data.strata, as_objective(rates.error()), limits)
     one, other = thresholds_of(table, p, y, g)
     both = (one[:, None] + other[None]).reshape(-1, 4, 2)
     kept = broken_by(limits, table.data.strata, both) <= 1e-9
     errors = np.array([value_of(rates.error(), table.data.strata, tally)[0] for tally in both[kept]])
-    assert program.keeps(alone.counts)
-    assert errors.min() - 1e-9 <= program.value(alone.counts) <= errors.min() + 5 / 600
+    assert charges.keeps(alone.counts)
+    assert errors.min() - 1e-9 <= charges.value(alone.counts) <= errors.min() + 5 / 600
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
@@ -201,19 +201,19 @@ def test_rules_are_charged_by_the_rates_of_their_counts(name, objective):
         strata = table.data.strata
         if len(strata.combinations) == 1:
             continue
-        program = Program(strata, as_objective(objective), LIMITED[name])
+        charges = Charges(strata, as_objective(objective), LIMITED[name])
         for rules, _ in rules_on_lines(table, rule, 1):
             counts = np.array([counted(table, each) for each in rules])
-            sums = np.tensordot(counts, program.table)
+            sums = np.tensordot(counts, charges.table)
             moving = np.ptp(sums, axis=0).any(axis=0)  # other rates are the same for all rules of the line
-            others = program.extremes(sums[0][:, ~moving], ~moving)
-            charges = program.charges(program.extremes(sums[..., moving], moving, others))
-            np.testing.assert_allclose(charges, program.charged(counts))
-            for charge, moved in zip(charges, counts, strict=True):
+            others = charges.extremes(sums[0][:, ~moving], ~moving)[..., None]
+            found = charges.of_extremes(np.fmax(charges.extremes(sums[..., moving], moving), others))
+            np.testing.assert_allclose(found, charges.of(counts))
+            for charge, moved in zip(found, counts, strict=True):
                 value = np.nanmax(value_of(as_objective(objective).rate, strata, moved))
                 if objective == rates.error():  # beside it, each deferred row costs a thousandth
                     value += 1e-3 * moved[:, strata.n_classes : strata.n_actions].sum()
-                broken = float(broken_by(program.limits, strata, moved))
+                broken = float(broken_by(charges.limits, strata, moved))
                 expected = value + (10 * (1 + broken) if broken > 1e-9 else 0.0)
                 assert charge == pytest.approx(expected, abs=1e-10)
 
@@ -240,16 +240,16 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
         if best_mixture(table, x, rates.error(), limits) is None:
             continue
         _, alone = one_rule(table, rates.error(), limits)
-        program = Program(table.data.strata, as_objective(rates.error()), limits)
+        charges = Charges(table.data.strata, as_objective(rates.error()), limits)
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
             tally = table.data.counts(np.array(rule)[x])
             if broken_by(limits, table.data.strata, tally) <= 1e-9 and reachable(table, x, rule):
                 values.append(float(value_of(rates.error(), table.data.strata, tally)[0]))
         if values:
-            kept += program.keeps(alone.counts)
-            if program.keeps(alone.counts):
-                lost.append(program.value(alone.counts) - min(values))
+            kept += charges.keeps(alone.counts)
+            if charges.keeps(alone.counts):
+                lost.append(charges.value(alone.counts) - min(values))
     assert kept >= 2
     assert np.mean(lost) <= 0.01
     assert max(lost) <= 0.04
@@ -267,10 +267,10 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
     table = ClassWeights(rows, probabilities=belief)
     for limits in TOLD.values():
         pool, alone = one_rule(table, rates.error(), limits)
-        program = Program(table.data.strata, as_objective(rates.error()), limits)
-        drawn = solve(pool.counts, program).counts
-        assert program.keeps(alone.counts)
-        assert program.value(alone.counts) <= program.value(drawn) + 5e-3
+        charges = Charges(table.data.strata, as_objective(rates.error()), limits)
+        drawn = solve(pool.counts, Program(charges)).counts
+        assert charges.keeps(alone.counts)
+        assert charges.value(alone.counts) <= charges.value(drawn) + 5e-3
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -285,11 +285,11 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
     table = Thresholds(data, p, p, None)
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
-        program = Program(data.strata, as_objective(rates.error()), [limit])
+        charges = Charges(data.strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
         tallies = np.array([table.data.counts((p >= cut).astype(int)) for cut in cuts])
         kept = broken_by([limit], data.strata, tallies) <= 1e-9
         if kept.any():
             _, alone = one_rule(table, rates.error(), [limit])
-            assert program.keeps(alone.counts)
-            assert program.value(alone.counts) <= program.charged(tallies[kept]).min() + 1e-9
+            assert charges.keeps(alone.counts)
+            assert charges.value(alone.counts) <= charges.of(tallies[kept]).min() + 1e-9

@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 from tailboost import rates
 from tailboost.rates import SIGNS, Counts, as_objective
 from tailboost.rows.groups import NO_GROUPS, GroupNames
-from tailboost.selection.search import Program, contradiction, first_pool, grow, select, solve, within_budget
+from tailboost.selection import search
+from tailboost.selection.search import Charges, Program, first_pool, grow, select, solve, within_budget
 from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
 
@@ -118,20 +119,20 @@ def best_mixture(table, x, objective, limits):
 
 def grown(table, objective, limits, error_budget=None):
     """Return the candidates of a problem, and their best mixture."""
-    program = Program(table.data.strata, as_objective(objective), limits)
-    pool = first_pool(table, program)
+    charges = Charges(table.data.strata, as_objective(objective), limits)
+    pool = first_pool(table, charges)
     if error_budget is not None:
-        program = within_budget(pool, program, error_budget)
-    return pool, program, grow(pool, program)
+        charges = within_budget(pool, charges, error_budget)
+    return pool, charges, grow(pool, Program(charges))
 
 
 def one_rule(table, objective, limits, error_budget=None):
-    program = Program(table.data.strata, as_objective(objective), limits)
-    pool = first_pool(table, program)
+    charges = Charges(table.data.strata, as_objective(objective), limits)
+    pool = first_pool(table, charges)
     if error_budget is not None:
-        program = within_budget(pool, program, error_budget)
-    number = select(pool, program)
-    mixture = solve(pool.counts, program)
+        charges = within_budget(pool, charges, error_budget)
+    number = select(pool, charges)
+    mixture = solve(pool.counts, Program(charges))
     return pool, SimpleNamespace(rule=pool.candidates[number], counts=pool.counts[number], mixture=mixture)
 
 
@@ -165,20 +166,20 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name):
     for seed in range(3):
         table, x = atoms(seed, 2, 2, n_atoms, weights=seed > 1, defers=defers, costs=costs)
         best = best_mixture(table, x, objective, limits)
-        _, program, counted = grown(table, objective, limits)
+        _, charges, counted = grown(table, objective, limits)
         if best is None:
             assert not counted.feasible
-            assert contradiction(counted, "").limits
+            assert search.contradiction(counted, "").limits
             continue
         solved += 1
         assert counted.feasible
         if not costs:  # the probabilities give the mean cost of a stratum, not the cost of a row
             assert counted.value == pytest.approx(best, abs=1e-3)
         assert counted.value >= best - 1e-6
-        assert broken_by(program.limits, program.strata, counted.counts) <= 1e-5
+        assert broken_by(charges.limits, charges.strata, counted.counts) <= 1e-5
         _, alone = one_rule(table, objective, limits)
-        if program.keeps(alone.counts):
-            assert program.value(alone.counts) >= best - 1e-6
+        if charges.keeps(alone.counts):
+            assert charges.value(alone.counts) >= best - 1e-6
     assert solved
 
 
@@ -197,7 +198,8 @@ def test_the_master_is_the_linear_program_of_its_columns():
     """The program has the optimum of linprog over the same columns, without a price of violations."""
     table, _ = atoms(3, 2, 3, 8)
     objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
-    pool, program, counted = grown(table, objective, limits)
+    pool, charges, counted = grown(table, objective, limits)
+    program = Program(charges)
     again = solve(pool.counts, program)
     T = len(pool.counts)
     v = np.array([counts.ravel() for counts in pool.counts])
@@ -219,7 +221,7 @@ def test_limits_that_contradict_each_other_are_named():
     ]
     _, _, counted = grown(table, rates.error(), limits)
     assert not counted.feasible
-    assert contradiction(counted, "rows").limits == (limits[1], limits[3])
+    assert search.contradiction(counted, "rows").limits == (limits[1], limits[3])
 
 
 def test_units_without_rows_limit_nothing():
@@ -254,14 +256,14 @@ def test_a_budget_limits_the_mean_error():
 def test_within_an_overall_error_the_best_first_rule_is_selected(K, seed):
     """Errors are counted from the confusion counts; the pool gets no further rule."""
     table, _ = atoms(seed, K, 1, 12)
-    program = Program(table.data.strata, rates.largest(rates.error(by="class")), [])
-    pool = first_pool(table, program)
+    charges = Charges(table.data.strata, rates.largest(rates.error(by="class")), [])
+    pool = first_pool(table, charges)
     counts = np.array(pool.counts)
     right = np.diagonal(counts, axis1=1, axis2=2)
     overall, worst = 1 - right.sum(axis=1), (1 - right / counts.sum(axis=2)).max(axis=1)
     chosen = set()
     for budget in (0.0, 0.01, 0.05, 0.2, 1.0):
-        number = select(pool, within_budget(pool, program, budget))
+        number = select(pool, within_budget(pool, charges, budget))
         within = overall <= overall.min() + budget + 1e-9
         assert within[number]
         assert worst[number] == pytest.approx(worst[within].min(), abs=1e-3)  # of near ones the most accurate
@@ -301,11 +303,11 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
             reached = best_mixture(table, x, rates.error(), [*limits, family <= middle])
             low, high = (low, middle) if reached is not None else (middle, high)
         objective = family if family.by is None else rates.largest(family)
-        _, program, counted = grown(table, objective, limits)
+        _, charges, counted = grown(table, objective, limits)
         assert counted.program.level == pytest.approx(high, abs=3e-4)
         best = counted.counts
-        assert counted.program.value(best) == pytest.approx(high, abs=3e-4)
-        assert broken_by(program.limits, program.strata, best) <= 1e-5
+        assert counted.program.charges.value(best) == pytest.approx(high, abs=3e-4)
+        assert broken_by(charges.limits, charges.strata, best) <= 1e-5
 
 
 def smooth(seed, n=3000):
@@ -331,7 +333,7 @@ def test_one_rule_passes_on_the_least_sure_rows_as_many_as_may_be(most):
     unsure = np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), most)
     assert passed.mean() == pytest.approx(most, abs=2 / len(p))
     by_hand = np.where(unsure, 1e-3, (p > 0.5) != y).mean()  # a deferred row costs a thousandth
-    assert alone.mixture.program.value(alone.counts) <= by_hand + 1e-9
+    assert alone.mixture.program.charges.value(alone.counts) <= by_hand + 1e-9
     _, alone = one_rule(table, rates.error(), [rates.deferred(by="sex") <= most])
     passed = deferred(table, alone.rule)
     of_groups = [passed[sex == g].mean() for g in (0, 1)]
@@ -345,7 +347,7 @@ def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
     chow = np.where(np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), 0.1), 0, (p > 0.5) != y).mean()
     for budget in (0.0, 0.02):
         _, _, counted = grown(table, goal, [rates.deferred() <= 0.1], error_budget=budget)
-        limit = counted.program.limits[-1]
+        limit = counted.program.charges.limits[-1]
         assert limit.rate == rates.error()
         assert limit.bound == pytest.approx(chow + budget, abs=3e-3)
 
@@ -356,11 +358,11 @@ def test_a_budget_is_above_the_least_error_itself(table, cap):
     """Deferral has a price among rules with equal errors, which is no error."""
     n_classes = table.data.strata.n_classes
     right = np.eye(n_classes)[table.data.strata.y]
-    pool, program, _ = grown(table, rates.largest(rates.error(by="class")), [cap], error_budget=0.0)
+    pool, charges, _ = grown(table, rates.largest(rates.error(by="class")), [cap], error_budget=0.0)
     counts = np.array(pool.counts)
-    within = broken_by([cap], program.strata, counts) <= 1e-9
+    within = broken_by([cap], charges.strata, counts) <= 1e-9
     errors = (counts[..., :n_classes] * (1 - right)).sum(axis=(1, 2))[within]
-    assert program.limits[-1].bound == pytest.approx(errors.min(), abs=1e-9)
+    assert charges.limits[-1].bound == pytest.approx(errors.min(), abs=1e-9)
     assert counts[within][errors.argmin(), :, n_classes].sum() > 0.01
 
 

@@ -193,8 +193,8 @@ class AnsweringClassifier(OfAnyTable):
         if certificate is not None:
             return certificate.certified
         selection = self.selection_
-        program = selection.program
-        return program.keeps(selection.counts) if program.limits else None
+        charges = selection.charges
+        return charges.keeps(selection.counts) if charges.limits else None
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:

@@ -38,7 +38,7 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows import SELECTED_ON, Rows
-from tailboost.selection.search import NAMED, OVERALL_ERROR, Problem, Program, first_pool
+from tailboost.selection.search import NAMED, OVERALL_ERROR, Charges, Problem, first_pool
 from tailboost.solvers.tradeoff import undominated
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Curve:
         engine = selection.engine.on(both)
         problem = both.within(others)
         strata = engine.family.data.strata
-        pool = first_pool(engine.family, Program(strata, objective, others))
+        pool = first_pool(engine.family, Charges(strata, objective, others))
         least = engine.select(problem, pool)
         unlimited = classifier._by(least)
         unlimited.set_params(objective=objective, error_budget=problem.error_budget)
@@ -124,14 +124,14 @@ class Curve:
             tightest = limited.value(np.ones(1))  # of equal rates: a gap of 0, a ratio of 1
         else:
             lowest = engine.select(replace(problem, objective=limited), pool)
-            tightest = lowest.program.value(lowest.counts)
+            tightest = lowest.charges.value(lowest.counts)
         for level in np.linspace(largest, tightest, n_points).round(12).tolist():
             with suppress(InfeasibleLimitsError):
                 engine.select(problem.within((*others, limited.within(level))), pool)
 
         # 3. The undominated rules, from the tightest limit to the least objective.
         rates, values = rates_of([limited, objective], strata, pool.counts).round(12)
-        is_within = [*map(least.program.keeps, pool.counts)]
+        is_within = [*map(least.charges.keeps, pool.counts)]
         kept = np.flatnonzero(~np.isnan(rates + values) & is_within)
         points = []
         order = undominated(values[kept], SIGNS[limited.sense] * rates[kept])

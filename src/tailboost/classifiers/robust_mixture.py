@@ -36,7 +36,7 @@ from tailboost.learners.table import check_classes, seed_of
 from tailboost.rows import Records, Rows, hash_rows, stacked
 from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.search import Program
+from tailboost.selection.search import Charges, Program
 from tailboost.selection.selection import Selection, counted_rows
 
 
@@ -376,7 +376,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             data = counted_rows(
                 problem, split.selecting, given.names.column_read(self.by_group)
             )
-            Program(data.strata, problem.objective, problem.limits)
+            Program(Charges(data.strata, problem.objective, problem.limits))
             fits = fit_models(
                 fits,
                 training,

@@ -213,7 +213,7 @@ def rules_within_tighter(
         tighter = [_tightened(limit, plain, n_deviations) for limit in plain.problem.limits]
         with suppress(InfeasibleLimitsError):
             rule = plain.within(tighter)
-            _, *terms = rule.program.terms  # the objective has no test
+            _, *terms = rule.charges.terms  # the objective has no test
             # No rows certify no limit, and rates of 0 no ratio, though they keep it.
             counted = [
                 each.values(rule.counts) > 0.0

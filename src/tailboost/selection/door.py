@@ -226,11 +226,10 @@ class Decided:
     @property
     def known_around(self) -> list[Known]:
         """The known rows, for a model around this one; they are as complete as those of the model itself."""
-        complete = self.known[0].records.complete
         return [
             replace(
                 known,
-                records=replace(known.records, complete=complete),
+                records=replace(known.records, complete=self.known[0].records.complete),
                 score=known.score or self.score,
             )
             for known in self.known

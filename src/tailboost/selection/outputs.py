@@ -145,9 +145,12 @@ class Models:
     @property
     def columns_read(self) -> list[Scores]:
         """The columns of scores, if all models are such columns; otherwise none."""
-        estimators = [getattr(model, "estimator", None) for model in self.fitted]
-        columns = [estimator for estimator in estimators if isinstance(estimator, Scores)]
-        return columns if len(columns) == len(estimators) else []
+        columns = [
+            model.estimator
+            for model in self.fitted
+            if isinstance(getattr(model, "estimator", None), Scores)
+        ]
+        return columns if len(columns) == len(self.fitted) else []
 
     @property
     def score_labels(self) -> list[Any]:
@@ -316,8 +319,8 @@ def penalised_loss(
         The weight of each row at its class, otherwise 0.
     """
     M = len(logs)
-    pull = PSEUDO_ROWS * (t - start)
-    value, gradient = pull @ (t - start) / 2, pull
+    gradient = PSEUDO_ROWS * (t - start)
+    value = gradient @ (t - start) / 2
     for block in gen_batches(logs.shape[2], BLOCK):
         part, true = logs[..., block], truth[:, block]
         weight = true.sum(axis=0)
@@ -326,7 +329,7 @@ def penalised_loss(
         odds = np.exp(z)
         total = odds.sum(axis=0)
         residual = odds * (weight / total) - true
-        gradient = gradient + np.append(np.tensordot(part, residual, 2), residual.sum(axis=1))
+        gradient += np.append(np.tensordot(part, residual, 2), residual.sum(axis=1))
         value += weight @ np.log(total) - np.vdot(true, z)
     return float(value), gradient
 

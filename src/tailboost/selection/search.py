@@ -39,9 +39,6 @@ action costs, the `counts` of one, and for descents `moves`, of which each has a
 the one that is `reached`.
 """
 
-#: The largest and the least excess of rates over their levels, by statement: the objective, then each limit.
-Extremes = Sequence[tuple[Any, Any]]
-
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
 # is better.
 PENALTY = 10.0
@@ -154,24 +151,21 @@ class Pool:
         return len(self.candidates) - 1
 
 
-# -- the program ---------------------------------------------------------------------------------------------
+# -- the charges of rules ------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
-class Program(Derived):
-    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures.
+class Charges(Derived):
+    """The charges of rules by their confusion counts: the objective, and more for a broken limit.
 
     Parameters
     ----------
     strata : Strata
         The strata of the counts.
     objective : Statistic
-        A rate, or the largest rate of a family: then z_0 is the largest.
+        A rate, or the largest rate of a family.
     limits : sequence of Limit
         The limits.
-    level : float, default=1
-        Level t of an objective that is a ratio, otherwise without effect. The program minimises the numerator
-        less t times the denominator. At the least ratio this difference is 0.
 
     Attributes
     ----------
@@ -180,17 +174,9 @@ class Program(Derived):
         follow.
     errors : ndarray of shape (W, A)
         The overall error is the sum of its products with counts.
-    cost : ndarray of shape (W × A,)
-        The linear part of the objective.
-    matrix, bound : ndarray of shape (J, W × A), (J,)
-        M and b.
-    free : ndarray of shape (J, F)
-        f, coefficients of the free variables: one for the objective, and one for each limit.
-    statement_of_row : ndarray of int, shape (J,)
-        The statement behind each row.
     table : ndarray of shape (W, A, 2, R)
-        The numerators and the denominators of the R rates of the objective and all limits over counts. Rates
-        with a lower bound are negative.
+        The numerators and the denominators of the R rates of all statements over counts. Rates with a lower
+        bound are negative.
     levels : ndarray of shape (R,)
         The upper bound of each of these; 0 of rates that are minimised or compared, NaN of free ones.
     statement : ndarray of int, shape (R,)
@@ -199,26 +185,154 @@ class Program(Derived):
     Raises
     ------
     ValueError
-        If a rate needs labels, groups, subgroups or costs that do not exist, or a ratio of rates that may be
-        negative is limited.
+        If a rate needs labels, groups, subgroups or costs that do not exist.
     """
 
     strata: Strata
     objective: Statistic
     limits: Sequence[Limit]
+
+    def __post_init__(self) -> None:
+        strata = self.strata
+        self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
+        minimised = self.objective.rate.terms(strata)
+        if self.objective == OVERALL_ERROR and strata.defers:
+            in_deferral = deferred().terms(strata).top
+            minimised = replace(minimised, top=minimised.top + TIE_PRICE * in_deferral)
+        self.terms = [minimised]
+        levels = [0.0 * minimised.mass]
+        parts = [[minimised.top, minimised.bottom]]
+        for limit in self.limits:
+            terms, sign = limit.rate.terms(strata), SIGNS[limit.sense]
+            self.terms.append(terms)
+            levels.append(sign * limit.levels(terms.names))
+            parts.append([sign * terms.top, terms.bottom])
+        self.levels = np.concatenate(levels)
+        self.statement = np.repeat(range(len(levels)), [*map(len, levels)])
+        self.table = np.concatenate(parts, axis=1).transpose(2, 3, 0, 1).copy()
+
+    def value(self, counts: Floats) -> float:
+        """Return the objective of confusion counts (W, A), in units of its rate."""
+        return self.objective.value(self.terms[0].values(counts))
+
+    def of(self, counts: Floats | Sequence[Floats]) -> Floats:
+        """Return the charges of rules with confusion counts (…, W, A), shape (…)."""
+        sums = np.tensordot(counts, self.table, ([-2, -1], [0, 1]))
+        return self.of_extremes(self.extremes(sums, slice(None)))
+
+    def extremes(self, sums: Floats, some: Mask | slice) -> Floats:
+        """Return the largest and minus the least excess of each statement, shape (number, 2, …).
+
+        An excess is that of a rate over its level, NaN without rows or a level. ``sums`` are the numerators
+        and denominators of ``some`` of the R rates, shape (…, 2, r).
+        """
+        counted, among = np.moveaxis(sums, -2, 0)
+        no_rate = np.full(counted.shape, np.nan)
+        excess = np.divide(counted, among, no_rate, where=among > 0) - self.levels[some]
+        statement = self.statement[some]
+        extremes = np.empty((len(self.terms), 2, *counted.shape[:-1]))
+        for number, of_statement in enumerate(extremes):
+            own = excess[..., statement == number]
+            of_statement[0] = np.fmax.reduce(own, -1, initial=np.nan)
+            of_statement[1] = -np.fmin.reduce(own, -1, initial=np.nan)
+        return extremes
+
+    def of_extremes(self, extremes: Floats) -> Floats:
+        """Return the charges of rules, shape (…), from the `extremes` of all rates.
+
+        A charge is the scaled objective; if a limit is broken, it is more than any objective.
+        """
+        # An objective without rows is −1: no other one is less.
+        charges = np.nan_to_num(extremes[0, 0] / self.terms[0].scale, nan=-1.0)
+        violations = np.zeros_like(charges)
+        for number, limit in enumerate(self.limits, 1):
+            most, minus_least = extremes[number]
+            violation = limit.violation(most, -minus_least) / self.terms[number].scale
+            violations = np.maximum(violations, violation)
+        broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
+        return (charges + broken).round(DECIMALS)
+
+    def keeps(self, counts: Floats) -> bool:
+        """Whether confusion counts (W, A) keep all limits."""
+        return bool(self.of(counts) < PENALTY / 2)  # no objective is as large
+
+    def best(self, counts: Sequence[Floats]) -> int:
+        """Return the number of the least charged counts, of equal ones that with the least error."""
+        errors = np.tensordot(counts, self.errors, axes=2).round(DECIMALS)
+        return int(np.lexsort((errors, self.of(counts)))[0])
+
+
+def descended(family: Family, charges: Charges, candidate: Array, counts: Floats) -> Array:
+    """Return the candidate after moves to the best one on each line in turn, from one with its counts.
+
+    Along a line few counts change, and by group few rates. These alone are charged anew: their numerators and
+    denominators are running sums of the changes.
+    """
+    moves: Any = family.moves(compares=any(limit.compares for limit in charges.limits))
+    reached: Any = family.reached(candidate)
+    sums = np.tensordot(counts, charges.table)  # (2, R)
+    least = np.inf
+    n_kept = 0  # lines since the last move
+    for move in moves * PASSES:
+        line = family.line(reached, move)
+        table = charges.table[line.rows]
+        moving: Any = table.any(axis=(0, 1, 2))
+        running = line.changes @ table[..., moving].reshape(line.changes.shape[1], -1)
+        running = running.cumsum(axis=0).reshape(len(running), 2, -1)
+        moved = sums[:, moving] + running - running[line.here]
+        moved[np.abs(moved) < ROUNDING] = 0.0
+        shared = charges.extremes(sums[:, ~moving], ~moving)[..., None]
+        on_line = charges.of_extremes(np.fmax(charges.extremes(moved, moving), shared))
+        n_kept += 1
+        best = int(on_line.argmin())
+        if on_line[best] < least - SLIGHT:
+            least = on_line[best]
+            sums[:, moving] = moved[best]
+            reached = line.to(best)
+            n_kept = 0
+        if n_kept == len(moves):
+            break
+    return reached[0]
+
+
+# -- the program ---------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Program:
+    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures.
+
+    Parameters
+    ----------
+    charges : Charges
+        The objective, of which z_0 is the largest rate if it is that of a family, and the limits.
+    level : float, default=1
+        Level t of an objective that is a ratio, otherwise without effect. The program minimises the numerator
+        less t times the denominator. At the least ratio this difference is 0.
+
+    Attributes
+    ----------
+    cost : ndarray of shape (W × A,)
+        The linear part of the objective.
+    matrix, bound : ndarray of shape (J, W × A), (J,)
+        M and b.
+    free : ndarray of shape (J, F)
+        f, coefficients of the free variables: one for the objective, and one for each limit.
+    statement_of_row : ndarray of int, shape (J,)
+        The statement behind each row: 0 is the objective, and the limits follow.
+
+    Raises
+    ------
+    ValueError
+        If no rows count among the objective, or a ratio of rates that may be negative is limited.
+    """
+
+    charges: Charges
     level: float = 1.0
 
     def __post_init__(self) -> None:
-        strata, objective = self.strata, self.objective
-        stated = objective, *self.limits
-        minimised, *limited = (each.rate.terms(strata) for each in stated)
-        self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
-        if objective == OVERALL_ERROR and strata.defers:
-            in_deferral = deferred().terms(strata).top
-            minimised = replace(minimised, top=minimised.top + TIE_PRICE * in_deferral)
-        self.terms = [minimised, *limited]
-
-        # The linear program.
+        charges, objective = self.charges, self.charges.objective
+        minimised, *limited = charges.terms
         above_level = minimised.beyond(self.level if objective.rate.is_ratio else 0.0)
         above_level = above_level[minimised.mass > 0] / minimised.scale
         if not len(above_level):
@@ -227,90 +341,26 @@ class Program(Derived):
             )
         # Of each statement its rows, with their free coefficients and bounds.
         rows = [[(rate, -1.0, 0.0) for rate in above_level] if objective.worst else []]
-        rows += map(Limit.inequalities, self.limits, limited)
+        rows += map(Limit.inequalities, charges.limits, limited)
         matrix, free, bound = zip(*chain(*rows), strict=True) if any(rows) else [()] * 3
-        self.cost = np.ravel(TIE_PRICE * self.errors if objective.worst else above_level[0])
+        self.cost = np.ravel(TIE_PRICE * charges.errors if objective.worst else above_level[0])
         self.matrix = np.reshape(matrix, (len(bound), len(self.cost)))
         self.bound = np.array(bound)
-        statements = np.arange(len(stated))
-        self.statement_of_row = np.repeat(statements, [*map(len, rows)])
+        self.statement_of_row = np.repeat(range(len(rows)), [*map(len, rows)])
         # One free variable serves all rows of a statement.
-        self.free = np.array(free)[:, None] * (self.statement_of_row[:, None] == statements)
-
-        # The rates that rules are charged by.
-        levels = [0.0 * minimised.mass]
-        levels += [
-            SIGNS[limit.sense] * limit.levels(terms.names)
-            for limit, terms in zip(self.limits, limited, strict=True)
-        ]
-        parts = [
-            [SIGNS[each.sense] * terms.top, terms.bottom]
-            for each, terms in zip(stated, self.terms, strict=True)
-        ]
-        self.levels = np.concatenate(levels)
-        self.statement = np.repeat(statements, [*map(len, levels)])
-        self.table = np.concatenate(parts, axis=1).transpose(2, 3, 0, 1).copy()
+        self.free = np.array(free)[:, None] * np.eye(len(rows))[self.statement_of_row]
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
 
         If the rows have costs, each stratum is charged its mean cost: the cost of a new row is not known.
         """
-        costs = (self.cost + duals @ self.matrix).reshape(self.errors.shape)
-        if self.strata.mean_costs is None:
+        costs = (self.cost + duals @ self.matrix).reshape(self.charges.errors.shape)
+        mean_costs = self.charges.strata.mean_costs
+        if mean_costs is None:
             return costs
         of_rows, of_costs = np.split(costs, 2)
-        return of_rows + of_costs * self.strata.mean_costs
-
-    def value(self, counts: Floats) -> float:
-        """Return the objective of confusion counts (W, A), in units of its rate."""
-        return self.objective.value(self.terms[0].values(counts))
-
-    def charged(self, counts: Floats | Sequence[Floats]) -> Floats:
-        """Return the charges of rules with confusion counts (…, W, A), shape (…)."""
-        sums = np.tensordot(counts, self.table, ([-2, -1], [0, 1]))
-        return self.charges(self.extremes(sums, slice(None)))
-
-    def extremes(self, sums: Floats, some: Mask | slice, others: Extremes = ()) -> Extremes:
-        """Return the largest and the least excess of rates over their levels, for each statement.
-
-        ``sums`` are the numerators and denominators of ``some`` of the R rates, shape (…, 2, r), and
-        ``others`` the extremes of other rates. A rate without rows or a level has the excess NaN.
-        """
-        counted, among = sums[..., 0, :], sums[..., 1, :]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            excess = np.where(among > 0, counted / among, np.nan) - self.levels[some]
-        statement = self.statement[some]
-        extremes = []
-        for number, (most, least) in enumerate(others or [(np.nan, np.nan)] * len(self.terms)):
-            own = excess[..., statement == number]
-            most = np.fmax.reduce(own, axis=-1, initial=most)
-            extremes.append((most, np.fmin.reduce(own, axis=-1, initial=least)))
-        return extremes
-
-    def charges(self, extremes: Extremes) -> Floats:
-        """Return the charges of rules, shape (…), from the `extremes` of all rates.
-
-        A charge is the scaled objective; if a limit is broken, it is more than any objective.
-        """
-        most, _ = extremes[0]
-        # An objective without rows is −1: no other one is less.
-        charges = np.nan_to_num(most / self.terms[0].scale, nan=-1.0)
-        violations = np.zeros_like(charges)
-        for number, limit in enumerate(self.limits, 1):
-            violation = limit.violation(*extremes[number]) / self.terms[number].scale
-            violations = np.maximum(violations, violation)
-        broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
-        return (charges + broken).round(DECIMALS)
-
-    def keeps(self, counts: Floats) -> bool:
-        """Whether confusion counts (W, A) keep all limits."""
-        return bool(self.charged(counts) < PENALTY / 2)  # no objective is as large
-
-    def best(self, counts: Sequence[Floats]) -> int:
-        """Return the number of the least charged counts, of equal ones that with the least error."""
-        errors = np.tensordot(counts, self.errors, axes=2).round(DECIMALS)
-        return int(np.lexsort((errors, self.charged(counts)))[0])
+        return of_rows + of_costs * mean_costs
 
 
 class Mixture(NamedTuple):
@@ -330,11 +380,12 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
     Every row may be violated at a price, so a solution always exists. The solution for a ratio at a level
     above the optimum has a lower ratio, so the levels decrease to the optimum (Dinkelbach 1967).
     """
+    charges = program.charges
     flat = np.reshape(counts, (len(counts), -1))
     n_rows, n_free = program.free.shape
     is_weight = np.repeat([0.0, 1.0], [n_free + n_rows, len(flat)])
     of_free = np.zeros(n_free)
-    of_free[0] = program.objective.worst  # z_0 is the largest rate
+    of_free[0] = charges.objective.worst  # z_0 is the largest rate
     for _ in range(LEVELS_TRIED):
         solution = linprog(
             np.concatenate([of_free, np.full(n_rows, SLACK_PRICE), flat @ program.cost]),
@@ -349,9 +400,9 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
         mixed = np.tensordot(weights / weights.sum(), counts, axes=1)
         duals = np.maximum(-solution.ineqlin.marginals, 0.0)
         mixture = Mixture(program, solution.fun, duals, mixed, slack.sum() <= SOLVED)
-        if not program.objective.rate.is_ratio:
+        if not charges.objective.rate.is_ratio:
             break
-        level = program.value(mixed)
+        level = charges.value(mixed)
         if not abs(level - program.level) > SAME_LEVEL:  # also if the level is unknown
             break
         program = replace(program, level=level)
@@ -362,7 +413,7 @@ def solve(counts: Sequence[Floats], program: Program) -> Mixture:
 
 
 @one_blas_thread()
-def first_pool(family: Family, program: Program) -> Pool:
+def first_pool(family: Family, charges: Charges) -> Pool:
     """Return the first candidates for an objective, for any limits.
 
     These are those of least expected cost and constants. For a largest rate there are also the best ones for
@@ -370,9 +421,9 @@ def first_pool(family: Family, program: Program) -> Pool:
     is a fixed share of the action costs, for each share of `ERROR_SHARES`.
     """
     pool = Pool(family)
-    strata = program.strata
-    error_costs = program.errors[: len(strata.mass)].copy()
-    above_any = 2.0 * np.abs(error_costs).max()
+    strata, program = charges.strata, Program(charges)
+    error_costs = charges.errors[: len(strata.mass)].copy()
+    above_any = 2.0 * error_costs.max()
     error_costs[:, strata.n_classes :] = above_any  # deferral costs more than any error
     duals = np.zeros(len(program.bound))
     plain = program.action_costs(duals)
@@ -380,7 +431,7 @@ def first_pool(family: Family, program: Program) -> Pool:
     constants = np.where(np.eye(strata.n_actions)[:, None], -above_any, error_costs)
     for costs in [error_costs, plain, *constants]:
         pool.add(family.best(costs))
-    if not program.objective.worst:
+    if not charges.objective.worst:
         return pool
     of_objective = program.statement_of_row == 0
     for share in ERROR_SHARES:
@@ -395,81 +446,48 @@ def first_pool(family: Family, program: Program) -> Pool:
     return pool
 
 
-def within_budget(pool: Pool, program: Program, error_budget: float) -> Program:
-    """Return the program with the limit of an error budget.
+def within_budget(pool: Pool, charges: Charges, error_budget: float) -> Charges:
+    """Return the charges with the limit of an error budget.
 
     The budget is the largest increase of the overall error above the error of the most accurate rule. If rows
     may be deferred, only rules within the limits on deferral count.
     """
-    caps = [limit for limit in program.limits if "deferral" in limit.rate.needs]
-    of_error = Program(program.strata, OVERALL_ERROR, caps)
+    caps = [limit for limit in charges.limits if "deferral" in limit.rate.needs]
+    of_error = Charges(charges.strata, OVERALL_ERROR, caps)
     select(pool, of_error)  # adds the most accurate candidates
     errors = [
         np.vdot(counts, of_error.errors) for counts in pool.counts if of_error.keeps(counts)
     ]
     most = min(1.0, min(errors, default=1.0) + error_budget)
-    return replace(program, limits=[*program.limits, error() <= float(most)])
+    return replace(charges, limits=[*charges.limits, error() <= float(most)])
 
 
 @one_blas_thread()
-def select(pool: Pool, program: Program) -> int:
+def select(pool: Pool, charges: Charges) -> int:
     """Return the number of the best candidate within limits, after a search that adds others to the pool.
 
     That of least expected cost is selected without a search if it keeps all limits, and for a largest rate
     the best first one within limits on the overall error.
     """
-    objective = program.objective
+    objective, program = charges.objective, Program(charges)
     is_best = True
     if objective.worst:
         # A search is no better on fresh rows. Within budgets of the error it raises the error of the most
         # accurate rule by .003 ± .0025; the largest error of a class changes by .003 ± .009, and the
         # preference-weighted error by .0005 ± .006 (5 tables); without a budget rates change by
         # −.0005 ± .0020, by group by +.010 ± .012 (11 tables).
-        on_error = [each for each in program.limits if each.rate == OVERALL_ERROR.rate]
-        number = replace(program, limits=on_error).best(pool.counts)
+        on_error = [each for each in charges.limits if each.rate == OVERALL_ERROR.rate]
+        number = replace(charges, limits=on_error).best(pool.counts)
     else:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
         # The best rule for a ratio depends on its level; the stratum does not tell the cost of a row.
         is_best = not (objective.rate.is_ratio or "costs" in objective.rate.needs)
-    if is_best and program.keeps(pool.counts[number]):
+    if is_best and charges.keeps(pool.counts[number]):
         return number
     grow(pool, program)
-    for start in np.argsort(program.charged(pool.counts), kind="stable")[:STARTS].tolist():
-        pool.add(descended(pool.family, program, pool.candidates[start], pool.counts[start]))
-    return program.best(pool.counts)
-
-
-def descended(family: Family, program: Program, candidate: Array, counts: Floats) -> Array:
-    """Return the candidate after moves to the best one on each line in turn, from one with its counts.
-
-    Along a line few counts change, and by group few rates. These alone are charged anew: their numerators and
-    denominators are running sums of the changes.
-    """
-    moves: Any = family.moves(compares=any(limit.compares for limit in program.limits))
-    reached: Any = family.reached(candidate)
-    sums = np.tensordot(counts, program.table)  # (2, R)
-    least = np.inf
-    n_kept = 0  # lines since the last move
-    for move in moves * PASSES:
-        line = family.line(reached, move)
-        table = program.table[line.rows]
-        moving: Any = table.any(axis=(0, 1, 2))
-        running = line.changes @ table[..., moving].reshape(line.changes.shape[1], -1)
-        running = running.cumsum(axis=0).reshape(len(running), 2, -1)
-        moved = sums[:, moving] + running - running[line.here]
-        moved[np.abs(moved) < ROUNDING] = 0.0
-        shared = program.extremes(sums[:, ~moving], ~moving)
-        charges = program.charges(program.extremes(moved, moving, shared))
-        n_kept += 1
-        if charges.min() < least - SLIGHT:
-            best = int(charges.argmin())
-            least = charges[best]
-            sums[:, moving] = moved[best]
-            reached = line.to(best)
-            n_kept = 0
-        if n_kept == len(moves):
-            break
-    return reached[0]
+    for start in np.argsort(charges.of(pool.counts), kind="stable")[:STARTS].tolist():
+        pool.add(descended(pool.family, charges, pool.candidates[start], pool.counts[start]))
+    return charges.best(pool.counts)
 
 
 def grow(pool: Pool, program: Program) -> Mixture:
@@ -488,13 +506,13 @@ def grow(pool: Pool, program: Program) -> Mixture:
 
 def contradiction(mixture: Mixture, words: str) -> InfeasibleLimitsError:
     """Return the error for contradicting limits; ``words`` are the selection data, for people."""
-    program = mixture.program
-    in_conflict = program.statement_of_row[mixture.duals >= CONFLICT_PRICE]
+    charges = mixture.program.charges
+    in_conflict = mixture.program.statement_of_row[mixture.duals >= CONFLICT_PRICE]
     conflicting = [
-        limit for number, limit in enumerate(program.limits, 1) if number in in_conflict
+        limit for number, limit in enumerate(charges.limits, 1) if number in in_conflict
     ]
-    limits = tuple(conflicting or program.limits)
-    table = RateTable.counted(limits, program.strata, mixture.counts, words)
+    limits = tuple(conflicting or charges.limits)
+    table = RateTable.counted(limits, charges.strata, mixture.counts, words)
     failure = InfeasibleLimitsError(
         f"limits: no rule meets these together on {words}: {'; '.join(map(str, limits))}. "
         f"Reached by the nearest one: {table.broken}"

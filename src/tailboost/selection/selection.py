@@ -32,6 +32,7 @@ from tailboost.selection.direction import refuse_falling
 from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
+    Charges,
     Pool,
     Problem,
     Program,
@@ -243,23 +244,28 @@ class Engine:
         ValueError
             If a rate names an unknown label, group or column, or the selection data lack its costs or groups.
         """
-        program = Program(self.family.data.strata, problem.objective, problem.limits)
-        pool = pool or first_pool(self.family, program)
+        charges = Charges(self.family.data.strata, problem.objective, problem.limits)
+        pool = pool or first_pool(self.family, charges)
         if problem.error_budget is not None:
-            program = within_budget(pool, program, problem.error_budget)
-        number = select(pool, program)
-        if not program.keeps(pool.counts[number]):
-            mixture = solve(pool.counts, program)
+            charges = within_budget(pool, charges, problem.error_budget)
+        number = select(pool, charges)
+        if not charges.keeps(pool.counts[number]):
+            mixture = solve(pool.counts, Program(charges))
             if not mixture.feasible:
                 raise contradiction(mixture, self.words)
-        return self.selected(pool, number, problem, program.limits)
+        return self.selected(pool, number, problem, charges.limits)
 
     def selected(
         self, pool: Pool, number: int, problem: Problem, limits: Sequence[Limit]
     ) -> Selection:
         """Return a candidate of a pool as the selection for a problem: of cuts their thresholds."""
-        kept = self.family.kept(pool.candidates[number])
-        return Selection(self, problem, limits, kept, pool.counts[number])
+        return Selection(
+            self,
+            problem,
+            limits,
+            self.family.kept(pool.candidates[number]),
+            pool.counts[number],
+        )
 
 
 @frozen_object
@@ -305,9 +311,9 @@ class Selection:
         return self.engine.family.data.strata
 
     @cached_property
-    def program(self) -> Program:
+    def charges(self) -> Charges:
         """The rates of the problem and all limits."""
-        return Program(self.strata, self.problem.objective, self.limits)
+        return Charges(self.strata, self.problem.objective, self.limits)
 
     @property
     def defers(self) -> bool:
@@ -410,8 +416,8 @@ class Selection:
         # groups was above its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none;
         # with one threshold it was above in 8 of 150 and below in 3. The miss rates of 20 groups were inside
         # in 42 %. On rows of a fit errors are small.
-        by_group = engine.family.group_column is not None
-        has_none = by_group or self.at_ranks or engine.models.rows.fitted
+        is_found = engine.family.group_column is not None or self.at_ranks
+        has_none = is_found or engine.models.rows.fitted
         return RateTable.counted(
             stated,
             self.strata,
@@ -423,14 +429,14 @@ class Selection:
     @cached_property
     def estimates(self) -> RateTable:
         """The rates of the objective and the limits by subgroup."""
-        return self.rates([self.program.objective.rate, *self.program.limits])
+        return self.rates([self.problem.objective.rate, *self.limits])
 
     # -- warnings ----------------------------------------------------------------------------------------
 
     def warn(self) -> None:
         """Warn of violated limits, few rows, and a rule with nearly one answer."""
         strata, words = self.strata, self.engine.words
-        keeps = self.program.keeps(self.counts)
+        keeps = self.charges.keeps(self.counts)
         if not keeps:
             warn_user(
                 f"limits violated on {words} by the best rule found: {self.estimates.broken}",
@@ -446,10 +452,10 @@ class Selection:
                 f"the rule answers {name} in {shares[answer]:.1%} of {words}",
                 UselessRuleWarning,
             )
-        stated = self.program.objective, *self.program.limits
+        stated = self.problem.objective, *self.limits
         few = [
             f"{each.rate} of {'all' if name is None else unit_name(name)} ({n:.0f})"
-            for each, terms in zip(stated, self.program.terms, strict=True)
+            for each, terms in zip(stated, self.charges.terms, strict=True)
             for name, n in zip(terms.names, terms.rows(strata, self.counts), strict=True)
             if n < FEW_ROWS
         ]

@@ -251,11 +251,13 @@ class RateTable:
 
     def to_dict(self) -> Document:
         """Return the table as plain types, for JSON; NaN becomes None."""
-        lines = [
-            {name: None if value != value else value for name, value in vars(line).items()}
-            for line in self.lines
-        ]
-        return {"words": self.words, "lines": lines}
+        return {
+            "words": self.words,
+            "lines": [
+                {name: None if value != value else value for name, value in vars(line).items()}
+                for line in self.lines
+            ],
+        }
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the limits of `predict` with their verdicts, for drawings and short tables."""
@@ -281,8 +283,11 @@ class RateTable:
     @property
     def broken(self) -> str:
         """The limits that do not hold, each with the subgroup and its rate."""
-        lines = [line for line in self.lines if line.met is False]
-        return "; ".join(f"{line.limit} ({line.texts[1]}: {line.texts[2]})" for line in lines)
+        return "; ".join(
+            f"{line.limit} ({line.texts[1]}: {line.texts[2]})"
+            for line in self.lines
+            if line.met is False
+        )
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text; columns without content are left out."""

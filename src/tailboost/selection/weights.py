@@ -15,6 +15,7 @@ from tailboost.core import (
     Floats,
     Floats32,
     Ints,
+    Mask,
     Model,
     Table,
     as_pandas,
@@ -148,7 +149,8 @@ class ClassWeights:
         action, in_strata, growth = move
         cost = reached.costs[action]
         # The best other action of each row with its cost: the rows of this action alone have a new one.
-        own = np.flatnonzero(reached.actions == action)
+        has_action = reached.actions == action
+        own = np.flatnonzero(has_action)
         other = reached.actions.copy()
         other_cost = reached.least.copy()
         costs_of_own = np.array([of_action[own] for of_action in reached.costs])
@@ -157,7 +159,7 @@ class ClassWeights:
         other_cost[own] = costs_of_own.min(axis=0)
         # A row leaves the action at the raise with which its cost reaches the other one. Where the cost does
         # not grow, the row never leaves this action, or never has it.
-        leaves_at = np.where(reached.actions == action, np.inf, -np.inf)
+        leaves_at = np.where(has_action, np.inf, -np.inf)
         np.divide(other_cost - cost, growth, out=leaves_at, where=growth > 0)
         leaves_at[own] = leaves_at[own].clip(FIRST_CHANGE)
         # The raises of the candidates: 0, and one between each two neighbours among some of these.
@@ -167,11 +169,12 @@ class ClassWeights:
         raises = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
         def to(number: int) -> Answered:
+            raised = raises[number]
             candidate = reached.candidate.copy()
-            candidate[:, action] += raises[number] * in_strata
+            candidate[:, action] += raised * in_strata
             costs = list(reached.costs)
-            costs[action] = cost + raises[number] * growth
-            answers = np.where(leaves_at > raises[number], action, other)
+            costs[action] = cost + raised * growth
+            answers = np.where(leaves_at > raised, action, other)
             return Answered(candidate, costs, answers, np.minimum(costs[action], other_cost))
 
         here = int(np.searchsorted(raises, 0.0))
@@ -223,34 +226,36 @@ class ClassWeights:
         Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
         of fold is at least as large as with the frequencies.
         """
-        y, stratum, weight = self.data.strata.y, self.data.stratum, table.models.rows.weight
+        stratum, weight = self.data.stratum, table.models.rows.weight
+        y = self.data.strata.y[stratum]
         X = as_pandas(table.X)
         # Another selection on the same rows has no features: these are not kept.
         by_features = np.ndim(X) == 2 and X.shape[1] <= MOST_FEATURES
         X = features(table, by_features=by_features)
 
-        def fitted(rows: Ints) -> list[Model]:
-            labels = y[stratum[rows]]
-            parts = [rows[labels == k] for k in np.unique(labels)]
+        def fitted(rows: Mask) -> list[Model]:
+            parts = [rows & (y == k) for k in np.unique(y[rows])]
             return [
                 clone(GROUP_MODEL).fit(take(X, own), stratum[own], weight[own]) for own in parts
             ]
 
-        everything = np.arange(len(stratum))
         outside = np.zeros(self.probabilities.shape)
         fold = stratified_turns(hash_rows(X), stratum, weight) % GROUP_FOLDS
         for number in np.unique(fold):
-            own, others = everything[fold == number], everything[fold != number]
-            outside[:, own] = self._groups(fitted(others), take(X, own))
+            own = fold == number
+            outside[:, own] = self._groups(fitted(~own), take(X, own))
         # Of the group alone, given the class: that of the class is the same in both.
-        ratio = outside[stratum, everything].clip(LEAST_JUDGED) / self.shares.ravel()[stratum]
+        ratio = (
+            outside[stratum, np.arange(len(stratum))].clip(LEAST_JUDGED)
+            / self.shares.ravel()[stratum]
+        )
         if weight @ np.log(ratio) <= 0.0:
             return self
         return replace(
             self,
             probabilities=joint(table, outside),
             by_features=by_features,
-            models=fitted(everything),
+            models=fitted(fold >= 0),
         )
 
     def predict(self, table: LogProbabilities) -> Floats32:
