@@ -1,5 +1,6 @@
 """The shell answers as the library; its exit codes, files and refusals."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -32,15 +33,12 @@ def tables():
     rng = np.random.default_rng(0)
     n = 2400
     fraud = rng.random(n) < 0.3
-    table = pd.DataFrame(
-        {
-            "region": rng.choice(["EU", "NA"], n),
-            "score": (0.3 + 0.3 * fraud + 0.15 * rng.normal(size=n)).clip(0, 1).round(6),
-            "amount": np.exp(rng.normal(size=n) + fraud).round(2),
-            "fraud": np.where(fraud, "yes", "no"),
-            "severity": np.where(fraud, "High", "None"),
-        }
-    )
+    table = pd.DataFrame({
+        "region": rng.choice(["EU", "NA"], n),
+        "score": (0.3 + 0.3 * fraud + 0.15 * rng.normal(size=n)).clip(0, 1).round(6),
+        "amount": np.exp(rng.normal(size=n) + fraud).round(2),
+        "fraud": np.where(fraud, "yes", "no"), "severity": np.where(fraud, "High", "None"),
+    })  # fmt: skip
     return {"a": table[:800], "b": table[800:1600], "c": table[1600:]}
 
 
@@ -286,9 +284,8 @@ def test_facts_are_kept_in_the_files_and_stand_on_the_card(folder, first):
     limit = f"--limit {shlex.quote(LIMITS[0])}"
     options = limit if ending == "model" else OPTIONS
     shell(f"{first} {options} --about owner=Risk --about 'Version = 1' --out m.{ending}")
-    shell(
-        f"calibrate m.{ending} b.csv --limit 'miss(yes, by=region) <= 45%' --about version=2 --out n.{ending}"
-    )
+    limit = limit.replace("30%", "45%")
+    shell(f"calibrate m.{ending} b.csv {limit} --about version=2 --out n.{ending}")
     shell(f"card n.{ending} c.csv --about purpose=Audit --out card.html")
     page = (folder / "card.html").read_text()
     facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
@@ -352,7 +349,10 @@ def whole(tables, tmp_path_factory):
     }  # fmt: skip
     for name, text in texts.items():
         (folder / name).write_text(text)
-    tables["a"].assign(id=range(800)).to_csv(folder / "ids.csv", index=False)
+    a, numbers = tables["a"], np.arange(800)
+    a.to_csv(folder / "index.csv")
+    a.assign(id=numbers, cents=numbers % 300 * 3).to_csv(folder / "ids.csv", index=False)
+    (folder / "cut.csv.gz").write_bytes(gzip.compress((folder / "a.csv").read_bytes())[:-9])
     return folder
 
 
@@ -360,14 +360,17 @@ def whole(tables, tmp_path_factory):
     ("line", "culprit"),
     [
         ("example .", "exists"), (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
-        ("fit a.csv --target frod --out m.model", "'frod'"), ("certify tuned.json b.csv --limt 1", "--limt"),
-        ("fit a.csv --target score --out m.model", "classes"), ("calibrate tuned.json --out r.json", "fresh"),
-        ("fit ids.csv --target id --out m.model", "classes"), ("rule tuned.json --sql --json", "--json"),
-        ("fit blank.csv --target fraud --out m.model", "header"), ("predict groups.json other.csv", "'AF'"),
-        (f"tune gap.csv {OPTIONS} --out r.json", "write 'missing'"), ("tradeoff tuned.json", "tuned.json"),
-        ("fit a.csv --target fraud --text cod --out m.model", "'cod'"), ("certifi tuned.json", "certifi"),
-        ("fit twice.csv --target fraud --out m.model", "'fraud'"), ("predict a.csv a.csv", "a.csv"),
-        ("fit longer.csv --target fraud --out m.model", "--sep"), ("rule a.csv", "a.csv"),
+        ("fit a.csv --target frod --out m.model", "'frod'"), ("predict groups.json other.csv", "1 of 1 rows"),
+        ("certify tuned.json b.csv --limt 1", "--limt"), ("fit ids.csv --target id --out m.model", "classes"),
+        ("predict tuned.json cut.csv.gz", "cut.csv.gz"), ("fit ids.csv --target cents --out m.model", "300"),
+        ("fit index.csv --target fraud --out m.model", "'Unnamed: 0'"), ("tradeoff tuned.json", "tuned.json"),
+        ("rule a.csv", "a.csv"), ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
+        ("predict tuned.json a.csv --sep ''", "--sep"), ("fit a.csv --target score --out m.model", "classes"),
+        ("calibrate tuned.json --out r.json", "fresh"), ("fit a.csv --target fraud --out no/m.model", "'no'"),
+        ("rule tuned.json --sql --json", "--json"), ("fit twice.csv --target fraud --out m.model", "'fraud'"),
+        ("fit blank.csv --target fraud --out m.model", "header"), ("certifi tuned.json", "certifi"),
+        (f"tune gap.csv {OPTIONS} --out r.json", "write 'missing'"), ("predict a.csv a.csv", "a.csv"),
+        ("fit longer.csv --target fraud --out m.model", "--sep"),
         ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
         ("fit a.csv --target fraud --by-group region --by-group severity --out m.model", "--by-group"),
         ("fit a.csv --target fraud --objective error --objective worst_class --out m.model", "--objective"),
@@ -378,7 +381,6 @@ def whole(tables, tmp_path_factory):
         ("fit page.csv --target fraud --out m.model", "web page"),
         ("fit excel.csv --target fraud --sep ';' --out m.model", "first line"),
         ("fit comma.csv --target fraud --sep ';' --out m.model", "--decimal"),
-        ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("tune none.csv --score score --target fraud --out r.json", "none.csv"),
         ("tune a.csv --score score --target fraud --positive maybe --out r.json", "'maybe'"),
         ("tune a.csv --score scor --target fraud --positive yes --out r.json", "'scor'"),

@@ -182,20 +182,23 @@ def test_a_class_that_a_module_of_the_package_imports_is_refused(tmp_path):
 def test_an_edited_file_is_refused(shape, tmp_path):
     """The threshold, the coefficients of the model, and the places of its labels."""
     path = tmp_path / "m.model"
-    tb.save_model(certified(), path)
+    tb.save_model(certified(), path, notes={"rows of": "March", 7: ("two", np.inf)})
+    assert tb.load_model(path).certificate_
     with zipfile.ZipFile(path) as old:
         content = {name: old.read(name) for name in old.namelist()}
+    noted = content | {"tailboost.json": content["tailboost.json"].replace(b"March", b"May")}
     for name in content:
         values = np.load(io.BytesIO(content[name])) if name.endswith(".npy") else None
         if np.shape(values) == shape:
             np.save(edited := io.BytesIO(), np.full(shape, 0.9) if shape == (1, 1) else -values[..., ::-1])
             content[name] = edited.getvalue()
     earlier = content | {"tailboost.json": b'{"versions": {}, "notes": {}}'}  # the rule is compared alone
-    for parts, fault in ((content, "changed after it was written"), (earlier, "another rule")):
+    changed = "changed after it was written"
+    for parts, fault in ((content, changed), (noted, changed), (earlier, "another rule")):
         with zipfile.ZipFile(path, "w") as new:
             for name, part in parts.items():
                 new.writestr(name, part)
-        if parts is content or shape == (1, 1):
+        if fault == changed or shape == (1, 1):
             with pytest.raises(ValueError, match=fault):
                 assert tb.load_model(path).certificate_
 
@@ -255,15 +258,12 @@ def test_other_and_damaged_files_are_refused_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("saved_with", "is_named"),
     [
-        ({"scikit-learn": "0.1"}, True),
-        ({"xgboost": "3.0"}, False),  # the same version, with or without the part for GPUs
-        ({"xgboost-cpu": "3.0"}, False),
-        ({"xgboost": "0.1"}, True),
-        ({"xgboost-cpu": "0.1"}, True),
-        ({"lightgbm": "0.1"}, True),
+        # The same version, with or without the part for GPUs.
+        ({"xgboost": "3.0"}, False), ({"xgboost-cpu": "3.0"}, False), ({"scikit-learn": "0.1"}, True),
+        ({"xgboost": "0.1"}, True), ({"xgboost-cpu": "0.1"}, True), ({"lightgbm": "0.1"}, True),
         ({"pandas": "0.1"}, False),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("installed", ["xgboost", "xgboost-cpu"])
 def test_another_version_of_what_predicts_is_named(saved_with, is_named, installed, tmp_path, monkeypatch):
     path, other = tmp_path / "m.model", tmp_path / "o.model"

@@ -189,8 +189,7 @@ def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> str:
     facts = {"class": type(model).__name__, **dict.fromkeys(STATED, "not stated"), **stated}
     with suppress(AttributeError, ValueError):  # a rule of a file has no selection data
         facts["rule selected on"] = model.rates_.words
-    columns = titles_of(model)
-    if columns:
+    if columns := titles_of(model):
         facts["columns"] = f"{len(columns):,}: {listed(columns)}"
     facts["certificate"] = f"{certificate.date} (UTC), digest {certificate.to_dict()['digest']}"
     if certificate.rule is not None:

@@ -106,6 +106,7 @@ class AnsweringClassifier(OfAnyTable):
     @property
     def _models(self) -> Models:
         """The models, of any of the three."""
+        check_is_fitted(self, "evidence_")
         return self.evidence_.selection.models
 
     @property

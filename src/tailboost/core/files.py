@@ -25,13 +25,13 @@ def write_output(path: FilePath, content: str | bytes) -> None:
     """
     if isinstance(content, str):
         content = content.encode()
-    number = str(path).removeprefix("/dev/fd/")  # of a descriptor
-    number = {"/dev/stdout": "1", "/dev/stderr": "2"}.get(number, number)
+    name = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(str(path), str(path))
+    folder, number = os.path.split(name)  # of a descriptor
     target = Path(os.path.realpath(path))
     unfinished = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     place: int | FilePath = unfinished
     try:
-        if number.isdecimal():
+        if number.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
             place = os.dup(int(number))
         elif os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe
             place = path

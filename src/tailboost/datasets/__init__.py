@@ -18,8 +18,8 @@ _DATA = files("tailboost.datasets") / "data"
 
 def _columns(name: str, dtype: type) -> dict[str, Array]:
     """Return the columns of a bundled table."""
-    text = lzma.decompress((_DATA / f"{name}.csv.xz").read_bytes()).decode()
-    header, *rows = text.splitlines()
+    content = (_DATA / f"{name}.csv.xz").read_bytes()
+    header, *rows = lzma.decompress(content).decode().splitlines()
     cells: Array = np.loadtxt(rows, delimiter=",", dtype=dtype, unpack=True)
     return dict(zip(header.split(","), cells, strict=True))
 
@@ -41,9 +41,7 @@ def _in_form(bunch: Any, target_name: str, return_X_y: bool, as_frame: bool) -> 
         if "age_band" in bunch.groups:
             bands = bunch.groups["age_band"].cat
             bunch.groups["age_band"] = bands.set_categories(_AGE_BANDS, ordered=True)
-    if return_X_y:
-        return bunch.data, bunch.target
-    return bunch
+    return (bunch.data, bunch.target) if return_X_y else bunch
 
 
 def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> Any:

@@ -292,7 +292,8 @@ def check_labelled_rows(
 def check_classes(classes: Labels, n_rows: float = np.inf) -> None:
     """Raise ValueError unless the labels of rows of positive weight are two classes or more.
 
-    Ids and amounts, of which most of ``n_rows`` to be fitted have their own, are no classes.
+    Ids, of which most of ``n_rows`` to be fitted have their own, are no classes. Neither are amounts: many
+    numbers of few rows each, that are no codes one after the other.
     """
     check_classification_targets(np.repeat(classes, 2))  # not the column: it is long
     if len(classes) < 2:
@@ -300,7 +301,8 @@ def check_classes(classes: Labels, n_rows: float = np.inf) -> None:
             f"y holds one class only ({classes.tolist()[0]!r}) among the rows of positive weight; a "
             "classifier needs at least two classes"
         )
-    if len(classes) > max(NAMES_SHOWN, n_rows / 2):
+    fewest = 10 if classes.dtype.kind in "iuf" and np.ptp(classes) > 2 * len(classes) else 2
+    if len(classes) > max(NAMES_SHOWN, n_rows / fewest):
         raise ValueError(
             f"y has {len(classes):,} different values in {n_rows:,} rows; a classifier needs classes, as "
             "in y > threshold"

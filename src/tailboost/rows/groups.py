@@ -27,7 +27,6 @@ from tailboost.core import (
     frozen_object,
     is_missing,
     joined,
-    label_column,
     listed,
     positions,
     text,
@@ -301,7 +300,10 @@ def group_numbers(
         number_of = {group: number for number, group in enumerate(rule_groups)}
         labels = np.asarray(entries, object).tolist()
         return np.array([number_of.get(label, others) for label in labels], np.intp)
-    return positions(label_column(entries, words), rule_groups, words, "groups not seen in fit")
+    names, of_rows = coded(entries, words)
+    is_known = np.array([name in rule_groups for name in names])
+    fault = f"groups not seen in fit, in {n - is_known[of_rows].sum():,} of {n:,} rows"
+    return positions(names, rule_groups, words, fault)[of_rows]
 
 
 # -- names of groups, and rows in groups that a certificate does not name ----------------------------------

@@ -19,7 +19,7 @@ from tailboost.core import (
     warn_user,
     write_output,
 )
-from tailboost.rows import digest_of
+from tailboost.rows import digest, digest_of
 
 RECORD_FILE = "tailboost.json"  # its name in the archive of a model file
 # Classes of other libraries that hold plain numbers.
@@ -119,9 +119,8 @@ def save_model(
     except Exception as error:
         raise TypeError(f"load_model would refuse the file of this model: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
-        parts = _digest_of_parts(archive)
-        record = {"versions": versions(), "notes": dict(notes or {}), "content": parts}
-        archive.writestr(RECORD_FILE, json.dumps(record))
+        record = {"versions": versions(), "notes": dict(notes or {})}
+        archive.writestr(RECORD_FILE, json.dumps(record | _digests(archive, record)))
     write_output(path, content.getvalue())
 
 
@@ -135,19 +134,14 @@ def read_notes(path: FilePath) -> Document:
     ValueError
         If the file is no model file, or was edited.
     """
-    return _read(path)[1]
-
-
-def _read(path: FilePath) -> tuple[bytes, Document]:
-    """Return the content of a model file, and its record; raise as `read_notes`."""
     content = Path(path).read_bytes()
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
-            record = json.loads(archive.read(RECORD_FILE))
-            parts = _digest_of_parts(archive)
-        if record.get("content", parts) != parts:  # older files have none
+            record: Document = json.loads(archive.read(RECORD_FILE))
+            digests = _digests(archive, record)
+        if digests | record != record | digests:  # older files lack some
             raise ValueError
-        return content, {part: dict(record[part]) for part in ("versions", "notes")}
+        return record
     except Exception:  # zipfile raises what a damaged file meets
         raise ValueError(
             f"{str(path)!r} is no model file of tailboost, or was changed after it was written"
@@ -187,9 +181,9 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     ModelVersionWarning
         If another version of tailboost, scikit-learn, XGBoost or LightGBM wrote the file.
     """
-    content, record = _read(path)
+    record = read_notes(path)
     try:
-        model = _model_of(content, trusted)
+        model = _model_of(Path(path).read_bytes(), trusted)
     except Exception as error:  # skops raises what a damaged file meets
         raise ValueError(f"{str(path)!r} is refused: {error}") from error
     now = {name.removesuffix("-cpu"): version for name, version in versions().items()}
@@ -211,8 +205,8 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
     import skops.io
 
     names = skops.io.get_untrusted_types(data=content)
-    allowed = TRUSTED.union(trusted, filter(_is_known_class, names))
-    refused = sorted(set(names) - allowed)
+    known = filter(_is_known_class, names)
+    refused = sorted(set(names).difference(TRUSTED, trusted, known))
     if refused:
         raise ValueError(
             "it has types that are not trusted. If modules define them and you trust them, save "
@@ -221,11 +215,12 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
     return skops.io.loads(content, trusted=names)
 
 
-def _digest_of_parts(archive: zipfile.ZipFile) -> str:
-    """Return the digest of the parts of a model file beside its record, by their checksums."""
+def _digests(archive: zipfile.ZipFile, record: Document) -> Document:
+    """Return the digests of a model file: of its parts by their checksums, and of what its record states."""
     parts = {part.filename: part.CRC for part in archive.infolist()}
     parts.pop(RECORD_FILE, None)
-    return digest_of(parts)
+    stated = json.dumps([record["versions"], record["notes"]])
+    return {"content": digest_of(parts), "stated": digest(stated.encode())}
 
 
 def _is_known_class(name: str) -> bool:

@@ -16,10 +16,10 @@ from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, held, write
 from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option, several
 from tailboost.core import frozen_value, positions, write_output
+from tailboost.rows import HUMAN_REVIEW
 
 __all__ = ["app"]
 
-REVIEW = "human review"
 SCORE = "Column of a score; one for each label if repeated."
 
 
@@ -36,19 +36,18 @@ def _number(given: Any) -> float:
 
 def _rate(given: Any) -> float | dict[str, float]:
     """Return a number, or the number of each group from a text such as ``f=.2,m=18%``."""
-    text = str(given)
-    if "=" not in text:
-        return _number(text)
-    pairs = [part.rpartition("=") for part in text.split(",")]
+    if "=" not in given:
+        return _number(given)
+    pairs = [part.rpartition("=") for part in given.split(",")]
     rates = {name.strip(): _number(number) for name, _, number in pairs}
     if len(rates) < len(pairs):
-        raise typer.BadParameter(f"{text!r} names a group twice")
+        raise typer.BadParameter(f"{given!r} names a group twice")
     return rates
 
 
 def _fact(given: Any) -> tuple[str, str]:
     """Return the name and the value of a fact such as ``owner=Risk``."""
-    name, _, value = (part.strip() for part in str(given).partition("="))
+    name, _, value = (part.strip() for part in given.partition("="))
     if not name or not value:
         raise typer.BadParameter(f"{given!r} is no fact such as owner='Credit risk'")
     return name.lower(), value
@@ -92,16 +91,14 @@ class Aims:
     ] = None
     objective: Objective = None
 
-    @property
-    def groups(self) -> list[str | None]:
-        """All columns of groups."""
-        return [*self.group, self.by_group]
-
     def settings(self, known: Any = None) -> dict[str, Any]:
         """Return the stated ones as arguments of the library, others as those of a ``known`` classifier."""
         stated = {"limits": self.limit, "by_group": self.by_group, "objective": self.objective}
-        either = {name: value or getattr(known, name, None) for name, value in stated.items()}
-        return {name: value for name, value in either.items() if value}
+        return {
+            name: value
+            for name, given in stated.items()
+            if (value := given or getattr(known, name, None))
+        }
 
 
 @frozen_value
@@ -145,15 +142,16 @@ def example(
     import numpy as np
 
     data = tb.datasets.load_credit_default()
-    table = data.data.assign(SEX=data.groups["sex"].astype(str))
-    table["default"] = np.where(data.target == 1, "yes", "no")
+    table = data.data.assign(
+        SEX=data.groups["sex"].astype(str), default=np.where(data.target == 1, "yes", "no")
+    )
     paths = [folder / name for name in ("train.csv", "tune.csv", "test.csv")]
     for path in paths:
         if path.exists():
             raise ValueError(f"{str(path)!r} exists; give another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    order = np.random.default_rng(0).permutation(len(table))
-    for path, rows in zip(paths, np.split(order, [15000, 22500]), strict=True):
+    parts = np.split(np.random.default_rng(0).permutation(len(table)), [15000, 22500])
+    for path, rows in zip(paths, parts, strict=True):
         write_output(path, table.iloc[rows].to_csv(index=False))
         yield f"{path}: {len(rows):,} clients"
 
@@ -175,7 +173,7 @@ def fit(
 ) -> Iterator[Any]:
     """Train models, select a rule within the limits, and write both."""
     check_output(out, [MODEL], data)
-    roles = Roles(target).given(groups=aims.groups, cluster=cluster, drop=drop)
+    roles = Roles(target).given(groups=[*aims.group, aims.by_group], cluster=cluster, drop=drop)
     rows = reader.read(data, roles)
     features = rows.features
     reader.refuse_odd(features)
@@ -200,7 +198,7 @@ def tune(
 ) -> Iterator[Any]:
     """Select thresholds on a column of scores within limits; nothing is trained or certified."""
     check_output(out, [RULE], data)
-    roles = Roles(target).given(groups=aims.groups, features=score)
+    roles = Roles(target).given(groups=[*aims.group, aims.by_group], features=score)
     rows = reader.read(data, roles)
     rule = tb.tune(
         meaning.scores(score, rows),
@@ -234,14 +232,17 @@ def calibrate(
 
     MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
     """
-    columns: dict[str, Any] = {"target": target, "groups": aims.groups, "cluster": cluster}
-    tuned = None
+    columns: dict[str, Any] = {
+        "target": target,
+        "groups": [*aims.group, aims.by_group],
+        "cluster": cluster,
+    }
     if score:
         if data is not None:
             raise ValueError("--score: give one table and no model")
         check_output(out, [RULE], model)
         rows = reader.read(model, Roles().given(**columns, features=score))
-        classifier: Any = meaning.scores(score, rows)
+        stored = Stored(None, rows.roles, meaning.scores(score, rows))
     else:
         if data is None:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
@@ -250,12 +251,9 @@ def calibrate(
         stored = Stored.read(model)
         check_output(out, [model.suffix], model, data)
         rows = stored.rows(reader, data, **columns)
-        classifier = stored.classifier
-        if stored.scores is not None:
-            tuned = classifier
-            classifier = stored.scores
-    selected = () if tuned is None else tuned.records_.used
-    rule = calibrated(classifier, rows, selected, confidence=confidence, **aims.settings(tuned))
+    tuned = stored.scores and stored.classifier  # of a rule file
+    settings = aims.settings(tuned) | {"confidence": confidence}
+    rule = calibrated(stored.scores or stored.classifier, rows, tuned, **settings)
     write(rule, out, rows.roles.given(about=[("certified on", rows.words), *about]))
     yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
@@ -326,7 +324,7 @@ def predict(
         options["groups"] = rows.groups
     defers = hasattr(classifier, "defers")
     if defers and of_models:  # the rule of a file answers so by itself
-        options["deferred"] = REVIEW
+        options["deferred"] = HUMAN_REVIEW
     if default is not None:
         if of_models:
             raise ValueError("--default: only a rule file (.json) answers such rows")
@@ -337,7 +335,7 @@ def predict(
     # A rule file also reads groups, to name those without a certificate.
     answers["prediction"] = classifier.predict(features if of_models else rows.table, **options)
     if defers:
-        answers["deferred"] = answers["prediction"] == REVIEW
+        answers["deferred"] = answers["prediction"] == HUMAN_REVIEW
     if names:
         answers[names] = classifier.predict_proba(features).round(9)
     if out is None:
@@ -371,10 +369,10 @@ def rule(
 
 def _monitor_of(rule: Any, state: Path) -> tb.Monitor:
     """Return the monitor of a rule with its state of a file, or a new one."""
-    if not state.exists():
-        return tb.Monitor(rule)
     try:
         return tb.Monitor.from_dict(json.loads(state.read_text("utf-8")), rule)
+    except FileNotFoundError:
+        return tb.Monitor(rule)
     except ValueError as error:
         raise ValueError(f"{str(state)!r} is no state of its monitor: {error}") from None
 
@@ -399,12 +397,11 @@ def monitor(
     check_output(state, [RULE], model, data)
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, cluster=cluster)
-    labels = ids = None
+    labels = None
     if id is None or rows.roles.target in rows.table:
         labels = rows.labels
-    if id is not None:
-        ids = reader.words(data, rows.columns([id]))[id]
-    with held(state, 60.0):
+    ids = None if id is None else reader.words(data, rows.columns([id]))[id]
+    with held(state):
         after = _monitor_of(stored.classifier, state).add(
             rows.features, labels, **rows.beside, id=ids, name=data.stem
         )
@@ -491,8 +488,8 @@ def tradeoff(
         reader.write(curve.to_dict()["curve"], out)
     else:
         picture = io.BytesIO()
-        figure = tb.plotting.TradeOffDisplay.from_curve(curve).figure_
-        figure.savefig(picture, format=out.suffix[1:])
+        display = tb.plotting.TradeOffDisplay.from_curve(curve)
+        display.figure_.savefig(picture, format=out.suffix[1:])
         write_output(out, picture.getvalue())
     yield curve
 

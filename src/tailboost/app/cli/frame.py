@@ -120,8 +120,9 @@ def command(function: Command) -> Command:
                 for text in dict.fromkeys(str(each.message) for each in caught):
                     say_aside(f"warning: {as_typed(text, usable)}")
 
-    by_name = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters.values()]
-    run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [each.replace(kind=each.KEYWORD_ONLY) for each in parameters.values()]
+    )
     app.command(function.__name__.replace("_", "-"), cls=_Command)(run)
     return function
 

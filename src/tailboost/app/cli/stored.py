@@ -21,10 +21,8 @@ except ImportError:  # on Windows there are no locks
 
 RULE, MODEL = ".json", ".model"
 LEDGER = "tailboost-attempts.json"
-# Seconds to wait for another process that calibrates on a table of the same folder.
+# Seconds to wait for another process that calibrates on a table of the same folder, or writes a state.
 _PATIENCE = 600.0
-# Seconds between two looks at a lock.
-_PAUSE = 0.02
 
 
 @frozen_value
@@ -67,16 +65,19 @@ class Stored:
             return {}
         if scores.kind != "probability" or scores.missing is not None:
             raise ValueError("--sql: SQL of several scores needs columns of probabilities")
-        group = self.classifier.by_group or None
-        return {"columns": scores.column_list, "label": scores.label_list, "group": group}
+        return {
+            "columns": scores.column_list,
+            "label": scores.label_list,
+            "group": self.classifier.by_group or None,
+        }
 
     def rows(self, reader: Reader, path: Path, **stated: Any) -> Rows:
         """Return the rows of a file by the roles of the classifier and those of options."""
         groups = getattr(self.classifier, "groups_", [])
         named = [each for each in groups if isinstance(each, tuple)]
         roles = self.roles.given(groups=[title for title, _ in named]).given(**stated)
-        known = self.classifier.classes_, [group for _, group in named]
-        rows = reader.read(path, roles, known)
+        groups = [group for _, group in named]
+        rows = reader.read(path, roles, (self.classifier.classes_, groups))
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())
         return replace(rows, roles=rows.roles.given(features=tuple(names)))
 
@@ -86,8 +87,11 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
     from tailboost.storage.rule_files import write_rule
 
     if path.suffix == RULE:
-        noted = {"target": roles.target, "cluster": roles.cluster, "about": roles.about}
-        write_rule(classifier, path, noted)
+        write_rule(
+            classifier,
+            path,
+            {"target": roles.target, "cluster": roles.cluster, "about": roles.about},
+        )
     else:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
@@ -100,21 +104,21 @@ class _Entry(NamedTuple):
     attempt: Attempt
 
 
-def calibrated(model: Any, rows: Rows, selected: Sequence[Seen], **options: Any) -> Any:
+def calibrated(model: Any, rows: Rows, tuned: Any, **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
-    Rows that ``selected`` a rule of these scores before are refused.
+    Rows that selected a ``tuned`` rule of these scores before are refused.
     """
     from tailboost.selection.door import answering
 
     path = rows.path.resolve().parent / LEDGER
     target = rows.roles.target
     X = rows.features
-    with held(path, _PATIENCE):
+    with held(path):
         entries = _read_ledger(path)
         opened = answering(model)
         given = opened.seen(opened.score(X), GivenRows.read(y=rows.labels), "")
-        if any(map(given.repeats, selected)):
+        if tuned and any(map(given.repeats, tuned.records_.used)):
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
             )
@@ -138,7 +142,7 @@ def calibrated(model: Any, rows: Rows, selected: Sequence[Seen], **options: Any)
                     entry._asdict() | {"attempt": entry.attempt.to_dict()}
                     for entry in entries.values()
                 ]
-                write_output(path, json.dumps(documents) + "\n")
+                write_output(path, json.dumps(documents))
     return rule
 
 
@@ -152,32 +156,31 @@ def _counting(entries: Sequence[_Entry], target: str | None, given: Seen) -> lis
     for entry in entries:
         if entry.target == target:
             campaign = [] if entry.certified else [*campaign, entry.attempt]
-    others = [entry.attempt for entry in entries if entry.attempt not in campaign]
-    return campaign + [attempt for attempt in others if given.repeats(attempt.rows)]
+    return campaign + [each.attempt for each in entries if given.repeats(each.attempt.rows)]
 
 
 def _read_ledger(path: Path) -> dict[str, _Entry]:
     """Return the attempts on the tables of a folder by their keys; none without a file."""
-    if not path.exists():
-        return {}
     try:
         entries = [
             _Entry(**each | {"attempt": Attempt.from_dict(each["attempt"])})
             for each in json.loads(path.read_text("utf-8"))
         ]
         return {entry.attempt.key: entry for entry in entries}
+    except FileNotFoundError:
+        return {}
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{str(path)!r}, the record of attempts, is damaged") from None
 
 
 @contextmanager
-def held(path: Path, patience: float) -> Iterator[None]:
+def held(path: Path) -> Iterator[None]:
     """Lock a file while the block reads and replaces it, for other processes and threads.
 
-    Wait so many seconds of ``patience`` for another holder; then raise BlockingIOError.
+    Wait for another holder; then raise BlockingIOError.
     """
     lock_path = Path(f"{path.resolve()}.lock")
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + _PATIENCE
     while True:
         file = lock_path.open("a")
         with suppress(BlockingIOError, FileNotFoundError):
@@ -191,7 +194,7 @@ def held(path: Path, patience: float) -> Iterator[None]:
             raise BlockingIOError(
                 f"{str(path)!r} is in use by another process; run this again afterwards"
             )
-        time.sleep(_PAUSE)
+        time.sleep(0.02)
     try:
         yield
     finally:

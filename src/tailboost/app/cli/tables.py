@@ -24,8 +24,7 @@ _PARQUET = (".parquet", ".pq")
 # The first bytes of files that are no CSV: .xlsx and .ods are zip archives.
 _OTHER_FORMS = {
     "a workbook or an archive": re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0"),
-    "JSON": re.compile(rb"\s*[\[{]\s*[\"\[{]"),
-    "a web page": re.compile(rb"\s*<[!?a-zA-Z]"),
+    "JSON or a web page": re.compile(rb"\s*([\[{]\s*[\"\[{]|<[!?a-zA-Z])"),
 }
 # A word that may be a number or a code: 7, 007, 1E5.
 _CODE = r"\d+([eE]\d+)?"
@@ -92,11 +91,13 @@ class Reader:
         """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
         import pandas as pd
 
+        if not self.sep:
+            raise ValueError("--sep is empty: name the sign between cells, such as ; or tab")
         texts: set[Any] = {*roles.text, *self.text, *roles.groups, roles.target, roles.cluster}
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
                 table, texts = self._table(path, texts, bool(roles.features))
-        except (ValueError, LookupError, ImportError, pd.errors.ParserWarning) as error:
+        except Exception as error:  # pandas raises what a damaged file meets
             reason = str(error)
             if isinstance(error, Warning):
                 reason = "its rows have more cells than its header; give the separator by --sep"
@@ -148,8 +149,9 @@ class Reader:
         for form, bytes_of_form in _OTHER_FORMS.items():
             if bytes_of_form.match(begin) and path.suffix != ".zip":
                 raise ValueError(f"it is {form}; save its table as CSV")
-        first = pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form)
-        header = first.iloc[0].dropna()
+        header = (
+            pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form).loc[0].dropna()
+        )
         for repeated in header[header.duplicated()]:
             raise ValueError(f"two columns are called {repeated!r}")
         if header.empty or header.iloc[0].startswith("sep="):
@@ -188,6 +190,10 @@ class Reader:
         import pandas as pd
 
         for name in features.columns.difference(self.text):
+            if str(name).startswith("Unnamed: "):  # as pandas calls it
+                raise ValueError(
+                    f"column {name!r} has no name, as the index of a table: name it, or --drop it"
+                )
             column = features[name].dropna()
             if column.dtype.kind in _NUMBERS:
                 continue
@@ -210,8 +216,8 @@ class Reader:
         import pandas as pd
 
         table = pd.DataFrame(table)
-        in_parquet = path.suffix in _PARQUET
-        write_output(path, table.to_parquet(index=False) if in_parquet else self.csv(table))
+        is_csv = path.suffix not in _PARQUET
+        write_output(path, self.csv(table) if is_csv else table.to_parquet(index=False))
 
     def csv(self, table: Any) -> str:
         """Return a table as text."""
@@ -222,7 +228,7 @@ class Reader:
         """How a CSV file is written, for pandas."""
         return {
             "sep": "\t" if self.sep in ("tab", "\\t") else self.sep,
-            "encoding": "utf-8-sig" if self.encoding == "utf-8" else self.encoding,
+            "encoding": self.encoding,
             "index_col": False,
         }
 
@@ -302,10 +308,8 @@ class Rows:
     @property
     def beside(self) -> dict[str, Any]:
         """Groups and clusters of the rows, as arguments of the library."""
-        clusters = self.roles.cluster
-        if clusters is not None:
-            clusters = self.columns([clusters])[clusters]
-        return {"groups": self.groups, "clusters": clusters}
+        name = self.roles.cluster
+        return {"groups": self.groups, "clusters": name and self.columns([name])[name]}
 
 
 def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None) -> None:
