@@ -227,8 +227,7 @@ class Charges(Derived):
         and denominators of ``some`` of the R rates, shape (…, 2, r).
         """
         counted, among = np.moveaxis(sums, -2, 0)
-        no_rate = np.full(counted.shape, np.nan)
-        excess = np.divide(counted, among, no_rate, where=among > 0) - self.levels[some]
+        excess = counted / np.where(among > 0, among, np.nan) - self.levels[some]
         statement = self.statement[some]
         extremes = np.empty((len(self.terms), 2, *counted.shape[:-1]))
         for number, of_statement in enumerate(extremes):
