@@ -209,6 +209,8 @@ def test_what_cannot_be_stored_writes_nothing(tmp_path):
     for model, error in refused:
         with pytest.raises(error):
             tb.save_model(model, tmp_path / "m.model")
+    with pytest.raises(NotFittedError):
+        tb.save_rule(tb.RobustMixtureClassifier(), tmp_path / "r.json")
     with pytest.raises(TypeError, match="JSON"):
         tb.save_model(clf, tmp_path / "m.model", notes={"a": object()})
     assert not list(tmp_path.iterdir())

@@ -468,8 +468,8 @@ def test_what_a_file_says_of_its_rule_survives_load_and_save(rule_file, tmp_path
     content["selection"] |= {"target": "outcome", "cluster": "person"}
     content["about"] = {"certified on": "2,000 rows of s.csv"}
     noted, again = tmp_path / "noted.json", tmp_path / "again.json"
-    noted.write_text(json.dumps(content))
-    loaded = tb.load_rule(noted)
+    noted.write_text(json.dumps({**content, "selection": {**content["selection"], "group": ["other"]}}))
+    loaded = tb.load_rule(noted)  # the column of the groups stands with the groups
     tb.save_rule(loaded, again)
     assert json.loads(again.read_text()) == content
     tb.save_rule(loaded, again, target="label")

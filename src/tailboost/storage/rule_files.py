@@ -111,7 +111,7 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
             raise ValueError(
                 "scores, labels, kind, missing or by_group in it are not those that its rule reads"
             )
-    titles = tuple(stated["group"])
+    titles = tuple(dict(content["groups"]))
     groups = [[group for of, group in content["groups"] if of == title] for title in titles]
     names = GroupNames(tuple(map(np.array, groups)), titles)
 
