@@ -163,8 +163,8 @@ def test_a_sequence_serves_limits_on_some_groups_alone():
 def deferring(seed, values, limits, monkeypatch):
     """Return a case of rules that defer, its chain within ranks, and which rules pass, for each part."""
     cases, chains, passes = [], [], []
-    own, own_stopped, own_passing = chain.beside_deferral, chain.stopped, chain.passing
-    monkeypatch.setattr(chain, "beside_deferral", lambda *given: cases.append(given[0]) or own(*given))
+    own, own_stopped, own_passing = chain.certified, chain.stopped, chain.passing
+    monkeypatch.setattr(chain, "certified", lambda *given: cases.append(given[0]) or own(*given))
     monkeypatch.setattr(chain, "stopped", lambda *given: chains.append(own_stopped(*given)) or chains[-1])
     monkeypatch.setattr(chain, "passing", lambda *given: passes.append(own_passing(*given)) or passes[-1])
     rng = np.random.default_rng(seed)

@@ -215,8 +215,8 @@ def test_pairs_are_tested_where_no_cluster_is_in_two_groups(is_across, monkeypat
 
 @pytest.mark.filterwarnings("ignore")
 def test_ranks_and_tests_count_a_vote_for_each_cluster(monkeypatch):
-    rng, cases, own = np.random.default_rng(0), [], chain.beside_deferral
-    monkeypatch.setattr(chain, "beside_deferral", lambda *given: cases.append(given[0]) or own(*given))
+    rng, cases, own = np.random.default_rng(0), [], chain.certified
+    monkeypatch.setattr(chain, "certified", lambda *given: cases.append(given[0]) or own(*given))
     y = rng.integers(0, 2, 2000)
     p = np.clip(0.4 * y + 0.6 * rng.random(2000), 0, 1)[:, None]
     limits = ["miss(1) <= 20%", "deferred <= 50%"]

@@ -114,8 +114,8 @@ def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
 def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(monkeypatch):
     """Misses of all rows are counted at the thresholds without stops, of each group up to its own stop."""
     cases = []
-    own, own_passing = chain.beside_deferral, chain.passing
-    monkeypatch.setattr(chain, "beside_deferral", lambda *given: cases.append(given[0]) or own(*given))
+    own, own_passing = chain.certified, chain.passing
+    monkeypatch.setattr(chain, "certified", lambda *given: cases.append(given[0]) or own(*given))
     chains = []
     monkeypatch.setattr(chain, "passing", lambda *given: chains.append(given[0]) or own_passing(*given))
     n_stopped_together = 0

@@ -183,14 +183,15 @@ def calibrate(
     rising = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
+    case = OneScore.of(selection, fresh)
     attempts = recorded(
-        parts.classifier.ledger_, selection, fresh, confidence, attempts_of(previous)
+        parts.classifier.ledger_, selection, case, fresh, confidence, attempts_of(previous)
     )
     level = attempts[-1].error
 
     # 4. Certify.
     try:
-        result, answered = first_result(selection, fresh, level)
+        result, answered = first_result(selection, case, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
             f"no rule is certified. The selecting rows contradict the limits: {failure}. "
@@ -199,7 +200,7 @@ def calibrate(
         ) from None
     # A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.
     if isinstance(result, Certified) and rising < 0.5:
-        result = Refused(result.rule, level, FELL)
+        result = Refused(result.rule, FELL)
     if isinstance(result, Refused):
         all_chose = not is_selected and parts.certifying is given
         raise refusal(result, answered, stated, attempts, all_chose)
@@ -234,6 +235,7 @@ def calibrate(
 def recorded(
     ledger: Ledger,
     selection: Selection,
+    case: OneScore | None,
     fresh: Fresh,
     confidence: float,
     earlier: tuple[Attempt, ...],
@@ -249,7 +251,9 @@ def recorded(
     attempt = Attempt(key, fresh.used, confidence=confidence)
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     stated = selection.problem.limits
-    lacking = few_rows.lacking(stated, fresh, planned[-1].error)
+    level = planned[-1].error
+    level_of_ranks = ranks.level_of_each(case, level) if case else None
+    lacking = few_rows.lacking(stated, fresh, level_of_ranks or level)
     if not lacking:
         return ledger.record(attempt, earlier)
     too_few = (
@@ -279,12 +283,12 @@ def refusal(
 
     ``fresh`` are the rows with its answers. If they have ``all_chose`` the rule, they do not bound its rates.
     """
-    bounds = joint_bounds(limits, fresh, None if all_chose else result.level)
+    bounds = joint_bounds(limits, fresh, None if all_chose else attempts[-1].error)
     limited = [bound for bound in bounds if bound.target is not None]
     certificate = certificate_of(fresh, limited, attempts[-1].confidence)
     if result.words or certificate.certified:
         return NotCertifiedError(
-            f"no rule is certified: {result.words or ranks.NO_THRESHOLD}. {USED_UP}",
+            f"no rule is certified: {result.words or ranks.NO_RULE}. {USED_UP}",
             attempts=attempts,
         )
     certificate = replace(certificate, attempts=attempts, notes=())
@@ -319,10 +323,9 @@ def _warn_if_useless(fresh: Fresh, price: Sequence[Price], objective: Statistic)
 
 
 def first_result(
-    selection: Selection, fresh: Fresh, level: float
+    selection: Selection, case: OneScore | None, fresh: Fresh, level: float
 ) -> tuple[Certified | Refused, Fresh]:
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
-    case = OneScore.of(selection, fresh)
     of_one = (each.certified(case, level) for each in ON_ONE_SCORE if case is not None)
     # Several scores or more than two labels, or limits that no procedure on one score serves.
     result = next(filter(None, of_one), None) or sequence.within_tighter(
@@ -332,7 +335,6 @@ def first_result(
     if isinstance(result, Certified) and len(np.unique(fresh.answered.actions)) == 1:
         result = Refused(
             result.rule,
-            level,
             "the rule with the least loss within the limits gives every row the same answer; "
             "bring more rows, check that the scores belong to these rows and labels, or state a "
             "limit that this answer breaks",
@@ -365,7 +367,9 @@ def prices(
         for limit in limits:
             others = [other for other in limits if other is not limit]
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
-                looser, by_looser = first_result(selection.within(others), fresh, level)
+                loosened = selection.within(others)
+                case = OneScore.of(loosened, fresh)
+                looser, by_looser = first_result(loosened, case, fresh, level)
                 if isinstance(looser, Certified):
                     without = counts.wrong(by_looser.answered.actions)[votes]
                     priced.append(

@@ -12,7 +12,6 @@ Axes of arrays: K rules, m places, S strata, V bins of the score, 3 answers, 2 c
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import compress
 from typing import Self
 
 import numpy as np
@@ -106,10 +105,6 @@ class CountTable:
             if test.limit.compares or (test.places.sum(axis=1) > 1).any():
                 return [places]
         return list(places[:, None])
-
-    def shares_of(self, limits: Mask) -> list[LimitedShare]:
-        """Return the shares of some limits."""
-        return [share for test in compress(self.tests, limits) for share in test.shares]
 
     def below(self, shares: Sequence[LimitedShare]) -> Ints:
         """Return the rows of shares below each cut, shape (len(shares), V + 1)."""
@@ -284,13 +279,10 @@ class Refused:
     Attributes
     ----------
     rule : Selection
-        The rule most likely to keep the limits.
-    level : float
-        The level of its tests, and of all its bounds together.
+        The rule most likely to keep the limits; rows of its bounds have no part in its choice.
     words : str
         The reason for which a rule that the fresh rows chose is refused, though it misses no limit.
     """
 
     rule: Selection
-    level: float
     words: str = ""

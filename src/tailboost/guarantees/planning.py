@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from tailboost.core import Document, Floats, Ints, Name, Stated, frozen_value
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
+from tailboost.guarantees.chain import PART_FOR_DEFERRAL, PART_FOR_TESTS, ROWS_FOR_DEFERRAL
 from tailboost.guarantees.exact_tests import all_pairs_pass, most_reached, n_answers_for_ranks
 from tailboost.rates import Limit, checked_limits
 from tailboost.rows import SPENT_EACH, unit_name
@@ -85,7 +86,9 @@ def rows_needed(
 ) -> RowsNeeded:
     """Return the numbers of rows that certify limits, from expected true rates.
 
-    A share of rows has the exact power of its test, or of its rank. That of a gap or ratio is simulated.
+    Each test has the part of the level and of the rows that `calibrate` gives it, or less. The power of a
+    share of rows is that of its exact test, or of its rank, for a rule with these rates: on the mean number
+    of rows, where rows drawn at random test deferral. That of a gap or ratio is simulated.
 
     Parameters
     ----------
@@ -135,18 +138,36 @@ def rows_needed(
         raise ValueError(
             f"rates: give one for each of the {len(stated)} limits, in their order"
         )
-    labels = {limit.rate.label for limit in stated}
-    if None not in labels:  # ranks may divide the level among answers, and then among places
-        classes = np.array([*labels, "another"][: max(2, len(labels))], object)
-        level /= n_answers_for_ranks(stated, classes) or 1
+    expected_by_limit = [*map(Expected.of, stated, rates, shares_by_limit)]
+    # The groups of each limit that may have thresholds of their own.
+    named = [
+        each.names if by_group and not each.limit.compares else [None]
+        for each in expected_by_limit
+    ]
+    groups = {name for names in named for name in names} - {None} or {None}
+    labels = {limit.rate.label for limit in stated} - {None}
+    classes = np.array([*labels, "one", "another"][: max(2, len(labels))], object)
+    n_answers = n_answers_for_ranks(stated, classes)
+    defers = any("mask" in limit.rate.needs for limit in stated)
     rows_by_limit = []
     totals = []
-    for limit, rate, share in zip(stated, rates, shares_by_limit, strict=True):
-        expected = Expected.of(limit, rate, share)
-        is_by_place = by_group and not limit.compares
-        level_of_each = level / len(expected.names) if is_by_place else level
+    for expected, names in zip(expected_by_limit, named, strict=True):
+        # Parts of the level and of the rows that `calibrate` gives to each test or rank, or less.
+        part = rows = 1.0
+        n_tests = 1 if names == [None] else len(groups)
+        if n_answers and defers:
+            part = PART_FOR_DEFERRAL
+            rows = ROWS_FOR_DEFERRAL
+            if "mask" not in expected.limit.rate.needs:
+                part = (1.0 - part) / (n_answers - 1)
+                rows = 1.0 - rows
+                n_tests = len(groups)
+        elif n_answers:
+            # A chain tests limits on all groups beside ranks of each one.
+            part = PART_FOR_TESTS if n_tests < len(groups) else 1.0 / n_answers
+        read = expected._replace(shares=rows * expected.shares)
         # All certificates together have the power, as if those of the limits were independent.
-        totals.append(rows_of_table(expected, level_of_each, power ** (1.0 / len(stated))))
+        totals.append(rows_of_table(read, part * level / n_tests, power ** (1.0 / len(stated))))
         sizes = np.floor(expected.shares * totals[-1] + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
     return RowsNeeded(stated, rows_by_limit, None if shares is None else max(totals), power)
@@ -194,7 +215,7 @@ class Expected(NamedTuple):
 def rows_of_table(expected: Expected, level: float, power: float) -> int:
     """Return the rows of the table with which the tests of all subgroups or pairs of a limit pass.
 
-    That of a count has an exact power. Pairs are simulated: this begins where the room of each pair has place
+    Pairs are simulated: this begins where the room of each pair has place
     for the margin of its test and for the noise of its rates, both by normal deviations.
     """
     limit, names, rates, shares = expected

@@ -33,7 +33,7 @@ from tailboost.selection.thresholds import FIRST
 
 METHOD = "ranks"
 AT_RANKS = "Thresholds are at ranks of the scores of these rows, which need no test."
-NO_THRESHOLD = "equal scores, or too few, leave no threshold within the ranks"
+NO_RULE = "equal scores, or too few, leave no rule within the ranks and tests"
 
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
@@ -41,17 +41,27 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     Thresholds are written as decimals that part the selecting and the fresh rows alike.
     """
-    tests = [*case.selecting.tests, *case.certifying.tests]
-    if case.selecting.defers or not all(test.has_ranks for test in tests):
+    level_of_stop = level_of_each(case, level)
+    if level_of_stop is None:
         return None
-    thresholds = cheapest_within(case, level)
+    thresholds = cheapest_within(case, level_of_stop)
     if thresholds is None:
         return refused(case, level)
     return replace(at_thresholds(case, thresholds), chose=True)
 
 
+def level_of_each(case: OneScore, level: float) -> float | None:
+    """Return the even part of a level for each place and answer; None if a limit needs a test."""
+    tests = case.certifying.tests
+    if case.selecting.defers or not all(test.has_ranks for test in tests):
+        return None
+    return level / n_stops([share for test in tests for share in test.shares])
+
+
 def cheapest_within(case: OneScore, level: float) -> Floats | None:
     """Return the threshold of least loss in each place, shape (m,); None if some place has none in its ranks.
+
+    ``level`` is that of each place and answer.
 
     All thresholds between fresh scores take most of the memory of a large table: they go with this call.
     """
@@ -64,9 +74,7 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
         n_below(case.scores[votes.among(np.flatnonzero(share.strata[stratum]))], ends)
         for share in shares
     )
-    stops = stops_of(
-        shares, below, case.family.n_places, len(ends) - 1, level / n_stops(shares)
-    )
+    stops = stops_of(shares, below, case.family.n_places, len(ends) - 1, level)
     if (stops[:, 1] > stops[:, 0]).any():
         return None
     # 2. The least loss between them.
@@ -139,6 +147,6 @@ def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
 
 
 def refused(case: OneScore, level: float) -> Refused:
-    """Return that no threshold is within the ranks."""
+    """Return the likeliest rule: the selecting rows alone choose it, so bounds from fresh rows hold on it."""
     sequence, _ = sequence_of(case.selecting, case.ratio, level)
-    return Refused(case.rule(sequence[0]), level)
+    return Refused(case.rule(sequence[0]))

@@ -87,7 +87,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     for places, sequence in zip(parts, sequences, strict=True):
         passing = list(takewhile(partial(passes, case, places, level_of_each), sequence))
         if not passing:
-            return Refused(case.rule(likeliest), level_of_each)
+            return Refused(case.rule(likeliest))
         cuts[places] = passing[-1]
     of_groups = f", for each of {len(parts)} groups alone" if len(parts) > 1 else ""
     return Certified(case.rule(cuts), METHOD, f"{LAST}{of_groups}.")
@@ -198,7 +198,7 @@ def within_tighter(selection: Selection, fresh: Fresh, level: float) -> Certifie
             break
         within = "; ".join(map(str, rule.problem.limits))
         passed = Certified(rule, METHOD, f"{LAST}. It was selected within {within}.")
-    return passed or Refused(rule, level)
+    return passed or Refused(rule)
 
 
 def rules_within_tighter(
