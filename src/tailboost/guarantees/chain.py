@@ -73,21 +73,22 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     None for other limits.
     """
     selecting = case.selecting
+    defers = selecting.defers
     tests = case.certifying.tests
     if any(test.limit.compares or not test.shares for test in tests):
         return None
-    with_tests = [test for test in tests if is_tested(test, selecting.defers)]
+    with_tests = [test for test in tests if is_tested(test, defers)]
     with_stops = [test for test in tests if test not in with_tests]
-    if not with_stops or not (selecting.defers or are_apart(case, with_tests, with_stops)):
+    if not with_stops or not (defers or are_apart(case, with_tests, with_stops)):
         return None
     # 1. The free chain.
     free = chain_of(selecting)
     # 2. Its stops: (a) of the proof. Without tests they have the whole level, and all rows.
-    part = PART_FOR_DEFERRAL if selecting.defers else PART_FOR_TESTS
+    part = PART_FOR_DEFERRAL if defers else PART_FOR_TESTS
     with_ranks = testing = case.certifying
     if not with_tests:
         part = 0.0
-    elif selecting.defers:
+    elif defers:
         is_testing = drawn_to_test(case.fresh, ROWS_FOR_DEFERRAL)
         with_ranks = case.counted(~is_testing)
         testing = case.counted(is_testing)
