@@ -77,8 +77,7 @@ class Expression(Derived):
     @cached_property
     def sides(self) -> str:
         """The signs of the bounds of each rate for a certificate."""
-        has_both = (self.compares or self.form == EACH) and not self.rate.loss
-        return "≤≥" if has_both else self.sense
+        return "≤≥" if self.form in (EACH, *COMPARISONS) and not self.rate.loss else self.sense
 
     @property
     def loosest(self) -> float:
@@ -154,9 +153,7 @@ class Statistic(Expression, Limitable):
         return f"largest {self.rate}" if self.worst else f"{self.rate}"
 
     def __repr__(self) -> str:
-        if self.compares or self.worst:
-            return f"{self.form}({self.rate!r})"
-        return repr(self.rate)
+        return repr(self.rate) if self.form == EACH else f"{self.form}({self.rate!r})"
 
 
 @frozen_value
@@ -222,13 +219,16 @@ class Limit(Expression):
                     f"{rate!r}: the bound must be from {low:g} to {high:g}, got {given!r}"
                 )
             numbers[plain(name)] = float(number)
-        if compares and (rate.is_ratio or rate.by is None):
-            # Intervals take the rates of subgroups as independent. Of 400 true gaps of a representation 10 %
-            # were outside of their 95 % interval, of gaps of selection rates 3 %.
-            cure = "name subgroups to compare, for example by='group'"
-            if rate.is_ratio:
-                cure = "the denominator depends on the answers: limit each subgroup instead"
-            raise ValueError(f"{form}({rate!r}): {cure}")
+        # Intervals take the rates of subgroups as independent. Of 400 true gaps of a representation 10 % were
+        # outside of their 95 % interval, of gaps of selection rates 3 %.
+        if compares and rate.is_ratio:
+            raise ValueError(
+                f"{form}({rate!r}): the denominator depends on the answers: limit each subgroup instead"
+            )
+        if compares and rate.by is None:
+            raise ValueError(
+                f"{form}({rate!r}): name subgroups to compare, for example by='group'"
+            )
         named = tuple(numbers.items())
         return cls(form, rate, named if by_name else numbers[None], in_percent=in_percent)
 
@@ -264,17 +264,15 @@ class Limit(Expression):
         z, and at least factor · z − gap, see `factor_and_gap`. Raise ValueError for a ratio of rates that may
         be negative.
         """
-        defined = terms.mass > 0
-        if self.compares:
-            self.refuse_negative(terms.low)
-            matrices = terms.beyond(0.0)[defined] / terms.scale
-            factor, gap = self.factor_and_gap
-            below = [(matrix, -1.0, 0.0) for matrix in matrices]
-            return below + [(-matrix, factor, gap / terms.scale) for matrix in matrices]
         levels = self.levels(terms.names)
-        limited = defined & ~np.isnan(levels)
-        matrices = SIGNS[self.sense] / terms.scale * terms.beyond(levels)[limited]
-        return [(matrix, 0.0, 0.0) for matrix in matrices]
+        is_limited = (terms.mass > 0) & ~np.isnan(levels)
+        matrices = terms.beyond(levels)[is_limited] / terms.scale
+        if not self.compares:
+            return [(SIGNS[self.sense] * matrix, 0.0, 0.0) for matrix in matrices]
+        self.refuse_negative(terms.low)
+        factor, gap = self.factor_and_gap
+        below = [(matrix, -1.0, 0.0) for matrix in matrices]
+        return below + [(-matrix, factor, gap / terms.scale) for matrix in matrices]
 
     def refuse_negative(self, lowest_rate: float) -> None:
         """Raise ValueError for a ratio of rates that may be negative."""
@@ -362,6 +360,5 @@ class Limit(Expression):
             words = f"{percent}%" if is_exact else repr(value)
             bounds.append(f"{name!r}: {words}" if by_name else words)
         bound = f"{{{', '.join(bounds)}}}" if by_name else bounds[0]
-        return (
-            f"{Statistic(self.form, self.rate)!r} {'<=' if self.sense == '≤' else '>='} {bound}"
-        )
+        family = f"{self.form}({self.rate!r})" if self.compares else f"{self.rate!r}"
+        return f"{family} {'<=' if self.sense == '≤' else '>='} {bound}"

@@ -257,9 +257,9 @@ class Counts:
 
         # Each answer of a randomised rule is a row with its part of the weight.
         shares = check_probabilities(answers, "answers", classes=classes)
-        row, actions = np.indices(shares.shape).reshape(2, -1)
+        row, action = np.indices(shares.shape).reshape(2, -1)
         weights = rows.weights[row] * shares.ravel()
-        return cls(rows.strata, rows.stratum[row], weights, take(rows.costs, row), actions)
+        return cls(rows.strata, rows.stratum[row], weights, take(rows.costs, row), action)
 
     def sums(self, cell: Ints, n_cells: int, action: Ints | int) -> Floats:
         """Return the weight of the rows by cell and stratum, then their costs, shape (n_cells, W).

@@ -61,9 +61,10 @@ def subgroups_of(strata: Strata, by: Name) -> dict[Name, Mask]:
             )
     if not isinstance(by, tuple):
         return members[by]
-    names = (*strata.columns, CLASS, EVERYTHING)
+    names = (EVERYTHING, CLASS, *strata.columns)
+    places = [names.index(name) for name in by]
     known = {
-        tuple(map(dict(zip(names, (*groups, label, EVERYTHING), strict=True)).get, by))
+        tuple((EVERYTHING, label, *groups)[place] for place in places)
         for groups, label in product(strata.known, strata.classes)
     }
     crossed: dict[Name, Mask] = {}
@@ -86,7 +87,7 @@ def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Nam
         title = titles[0] if titles else None  # a certificate may be made without columns
         return [subgroup if isinstance(subgroup, tuple) else (title, subgroup)]
     pairs = zip(by, subgroup, strict=True) if isinstance(by, tuple) else [(by, subgroup)]
-    return [(name, group) for name, group in pairs if name not in (CLASS, EVERYTHING)]
+    return [pair for pair in pairs if pair[0] not in (CLASS, EVERYTHING)]
 
 
 @frozen_object
@@ -106,8 +107,7 @@ class Terms:
         over = ([-2, -1], [1, 2])
         counted = np.tensordot(counts, self.top, over)
         among = np.tensordot(counts, self.bottom, over)
-        with np.errstate(invalid="ignore"):
-            return np.where(among > 0, counted / among, np.nan)
+        return counted / np.where(among > 0, among, np.nan)
 
     def rows(self, strata: Strata, counts: Floats) -> Floats:
         """Return the effective rows behind each rate of confusion counts, (Σ w)² / Σ w², shape (m,)."""
