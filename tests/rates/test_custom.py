@@ -46,11 +46,10 @@ def test_text_values_and_files_keep_the_pairs(tmp_path):
     assert pickle.loads(pickle.dumps(limit)) == limit
     text = "custom('sent home', counted=[[ill, well]], among=[[ill, None]], by=site) <= 10%"
     assert rates.parse(text) == limit
-    X, y = RNG.random((600, 1)), None
+    X = RNG.random((600, 1))
     y = (RNG.random(600) < X[:, 0]).astype(int)
-    low = rates.custom("costly", [(1, 0)], among=[(1, None)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    low = rates.custom("costly", [(1, 0)], among=[(1.0, None)])  # the same label
+    with warnings.catch_warnings(action="ignore"):
         rule = tb.calibrate(tb.Scores("s", 1), pd.DataFrame({"s": X[:, 0]}), y, limits=[low <= 0.4])
     tb.save_rule(rule, tmp_path / "rule.json")
     loaded = tb.load_rule(tmp_path / "rule.json")
@@ -80,6 +79,7 @@ def test_a_rate_of_fixed_rows_is_minimised():
         (lambda: rates.custom("mine", [1, 0]), "pairs"), (lambda: rates.custom("mine", [([1], 0)]), "number"),
         (lambda: rates.custom("mine", ["ab"]), "pairs"), (lambda: rates.custom("mine", [{1, 0}]), "pairs"),
         (lambda: rates.measure(rates.custom("mine", [("?", "well")]), Y, ANSWERS), "called"),
+        (lambda: rates.measure(rates.custom("mine", [("human review", "well")]), Y, ANSWERS), "called"),
         (lambda: rates.representation("ill", by=None), "example"),
         (lambda: rates.gap(rates.representation("ill", by="site")) <= 0.1, "depends"),
     ],

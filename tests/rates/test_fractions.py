@@ -80,10 +80,8 @@ def test_certified_bounds_hold_for_most_samples(rate):
     above = 0
     for seed in range(20):
         rows = np.random.default_rng(seed).integers(0, len(y), 150)
-        bound = tb.certify(
-            answers[rows], None, y[rows], rates=[rate >= 0.1], confidence=0.9, equal_rows="natural"
-        )
-        above += bound.bounds[0].lower > true
+        given = {"rates": [rate >= 0.1], "confidence": 0.9, "equal_rows": "natural"}
+        above += tb.certify(answers[rows], None, y[rows], **given).bounds[0].lower > true
     assert above <= 7
 
 
@@ -95,9 +93,6 @@ def test_texts_and_plain_data():
             rates.parse(name)
     with pytest.raises(ValueError, match="beta"):
         rates.f_score(1, beta=0)
+    model, largest = LogisticRegression().fit(*scored(99, 1)), rates.largest(rates.f_score(1, by="class"))
     with pytest.raises(ValueError, match="values"):
-        tb.tune(
-            LogisticRegression().fit(*scored(99, 1)),
-            *scored(99, 2),
-            objective=rates.largest(rates.f_score(1, by="class")),
-        )
+        tb.tune(model, *scored(99, 2), objective=largest)

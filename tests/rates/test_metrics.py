@@ -47,12 +47,10 @@ def test_cvar_against_a_generic_lp(seed):
     losses = rng.normal(size=len(y)).round(1)
     expected = 1 - proba[np.arange(len(y)), y]
     for alpha in [1e-6, 0.013, 0.1, 1 / 3, 0.5, 0.999, 1]:
-        assert metrics.cvar(losses, alpha, weight) == pytest.approx(
-            cvar_by_lp(losses, alpha, weight), abs=1e-9
-        )
-        assert metrics.cvar_zero_one_loss(y, proba, alpha, sample_weight=weight) == pytest.approx(
-            cvar_by_lp(expected, alpha, weight), abs=1e-9
-        )
+        of_losses, of_errors = (cvar_by_lp(each, alpha, weight) for each in (losses, expected))
+        assert metrics.cvar(losses, alpha, weight) == pytest.approx(of_losses, abs=1e-9)
+        found = metrics.cvar_zero_one_loss(y, proba, alpha, sample_weight=weight)
+        assert found == pytest.approx(of_errors, abs=1e-9)
 
 
 def test_alpha_one_is_the_mean_tiny_alpha_the_maximum_and_the_boundary_row_counts_in_part():
@@ -362,6 +360,8 @@ def test_a_label_human_review_is_no_deferral():
     assert rates.measure(rates.error(), truth[1:], answers[1:])[None] == 0
     errors = rates.measure(rates.error(), truth[1:], answers[1:], labels=["human review", "ok"])
     assert errors[None] == pytest.approx(1 / 3)
+    missed = rates.custom("missed", [("human review", "ok")], among=[("human review", None)])
+    assert rates.measure(missed, truth, ["ok", *answers[1:]]) == {None: 1.0}
 
 
 def test_a_mark_in_the_place_of_a_mask_is_told_how_to_make_one():

@@ -145,7 +145,7 @@ def rows_needed(
         for each in expected_by_limit
     ]
     groups = {name for names in named for name in names} - {None} or {None}
-    labels = {limit.rate.label for limit in stated} - {None}
+    labels = set().union(*(limit.rate.named_labels for limit in stated))
     classes = np.array([*labels, "one", "another"][: max(2, len(labels))], object)
     n_answers = n_answers_for_ranks(stated, classes)
     defers = any("mask" in limit.rate.needs for limit in stated)

@@ -401,8 +401,7 @@ def custom(
     pairs = _checked_pairs(counted, "counted")
     wider = _checked_pairs(among, "among")
     for label, answer in pairs:
-        inside = product((label, None), (answer, None))
-        if set(map(repr, wider)).isdisjoint(map(repr, inside)):  # by text, as 1 equals True
+        if set(wider).isdisjoint(product((label, None), (answer, None))):
             raise ValueError(
                 f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
             )

@@ -16,6 +16,7 @@ from tailboost.core import (
     NAMES_SHOWN,
     Derived,
     Floats,
+    Ints,
     Mask,
     Name,
     Names,
@@ -23,13 +24,9 @@ from tailboost.core import (
     frozen_value,
     plain,
 )
-from tailboost.rates.limit import (
-    AT_LEAST,
-    AT_MOST,
-    Limit,
-    Limitable,
-    Statistic as Statistic,
-)  # where files of earlier versions have it
+
+# Files of earlier versions have `Statistic` here.
+from tailboost.rates.limit import AT_LEAST, AT_MOST, Limit, Limitable, Statistic as Statistic
 from tailboost.rates.strata import TINY, Counts, Strata
 from tailboost.rates.subgroups import CLASS, Sample, Terms, subgroups_of
 from tailboost.rows import HUMAN_REVIEW
@@ -114,7 +111,7 @@ class Rate(Limitable, Derived):
     beta : float > 0, default=1
         Weight of the recall in an F score.
     complement : bool, default=False
-        Whether this is one minus the rate.
+        Whether this is one minus the rate, of which large values are better.
     loss : Rate, optional
         Of a tail or shift: the rate that is the mean loss of all rows. It has no counts.
     level : float, default=0
@@ -149,15 +146,17 @@ class Rate(Limitable, Derived):
         by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
-        kind = KINDS.get(self.kind, self)  # a custom rate states its own
-        are_faults = all(
+        kind = KINDS.get(self.kind, Kind("", self.counted, self.among, self.name))
+        if self.complement and kind.better != "≥":
+            raise ValueError(f"{self!r} is not understood, but 1 - recall(1), of a gain")
+        counts_faults = all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in kind.counted
         )
-        better = "≤" if self.complement or are_faults else kind.better
+        better = "≤" if self.complement or counts_faults else kind.better
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
         vars(self).update(vars(kind), better=better, label=checked_label(self.label), by=by)
-        if kind is not self and self.label is None and "label" in self.name:
+        if self.kind != "custom" and self.label is None and "label" in kind.name:
             raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
         names = self.labels
         if names is not None and (
@@ -216,6 +215,11 @@ class Rate(Limitable, Derived):
         """Whether the denominator depends on the answers."""
         return any(answer is not None for _, answer in self.among)
 
+    @property
+    def named_labels(self) -> set[Name]:
+        """The labels that it names, also in pairs."""
+        return {self.label, *chain(*self.counted, *self.among)}.difference(PARTS.values())
+
     # -- what is counted -----------------------------------------------------------------------------
 
     def refuse_uncounted(self) -> None:
@@ -243,19 +247,25 @@ class Rate(Limitable, Derived):
         Raise ValueError if a label is unknown, or costs do not fit the classes.
         """
         K = strata.n_classes
-        numbers = np.indices((K, strata.n_actions))  # of the class, and of the action
-        own = numbers[0] if self.label is None else number_of(self.label, strata)
-        # Where class and action are a part of a pair.
-        are: dict[Name, Mask] = {
-            None: numbers >= 0,
-            LABEL: numbers == own,
-            OTHER: (numbers != own) & (numbers < K),
-            HUMAN_REVIEW: numbers == K,
-        }
-        for part in {*chain(*self.counted, *self.among)}.difference(are):
-            are[part] = numbers == number_of(part, strata)
+        classes, actions = np.indices((K, strata.n_actions))
+        own = classes if self.label is None else number_of(self.label, strata)
+
+        def are(numbers: Ints, part: Name) -> Mask:
+            """Return which classes, or which actions, are a part of a pair."""
+            if part is None:
+                return numbers >= 0
+            if part == LABEL:
+                return numbers == own
+            if part == OTHER:
+                return (numbers != own) & (numbers < K)
+            if part == HUMAN_REVIEW and numbers is actions:
+                return actions == K
+            return numbers == number_of(part, strata)
+
         counted, among = (
-            np.array([are[label][0] & are[answer][1] for label, answer in pairs], float)
+            np.array(
+                [are(classes, label) & are(actions, answer) for label, answer in pairs], float
+            )
             for pairs in (self.counted, self.among)
         )
         top = counted.max(axis=0)
@@ -293,7 +303,7 @@ class Rate(Limitable, Derived):
         # All rows that some answer brings into the denominator.
         mass = (bottom.max(axis=2) > 0) @ strata.mass
         none = np.zeros_like(top)
-        tops = [top, none]
+        halves = [top, none]  # of weights and of costs, as in `Counts.sums`
         low, high = 0.0, 1.0
         if self.matrix:
             low, high = float(numerator.min()), float(numerator.max())
@@ -303,10 +313,10 @@ class Rate(Limitable, Derived):
                     f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate "
                     "and the command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
                 )
-            tops = [none, top]
+            halves = [none, top]
             low, high = strata.cost_range
-        if strata.mean_costs is not None:  # costs follow the weights, as in `Counts.sums`
-            top = np.hstack(tops)
+        if strata.mean_costs is not None:
+            top = np.hstack(halves)
             bottom = np.hstack([bottom, none])
         # The scale is a divisor, also if all costs are 0.
         return Terms([*subgroups], top, bottom, mass, low, high, max(TINY, abs(low), abs(high)))
@@ -318,13 +328,12 @@ class Rate(Limitable, Derived):
         (n, A); then values are expected.
         """
         terms = self.terms(answered.strata)
+        by_row = "costs" in self.needs
         samples = []
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
             among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
-            values_by_answer = top[answered.stratum[rows]]
-            if "costs" in self.needs:
-                values_by_answer = answered.costs[rows]
+            values_by_answer = answered.costs[rows] if by_row else top[answered.stratum[rows]]
             if shares is None:
                 values = values_by_answer[np.arange(len(rows)), answered.actions[rows]]
             else:

@@ -117,14 +117,9 @@ def _value(node: Any) -> Any:
             named = {each.arg or "**": _value(each.value) for each in keywords}
             return FUNCTIONS[name](*map(_value, given), **named)
         case ast.BinOp(ast.Constant(1 as one), ast.Sub(), ast.Call() as call) if (
-            one is not True
+            one is not True and isinstance(gain := _value(call), Rate)
         ):
-            rate = _value(call)
-            if not isinstance(rate, Rate) or rate.better != "≥":
-                raise ValueError(
-                    f"1 - {rate!r} is not understood, but 1 - recall(1), of a gain"
-                )
-            return replace(rate, complement=True)
+            return replace(gain, complement=True)
         case ast.Compare(
             ast.Call() | ast.BinOp(op=ast.Sub()), [ast.LtE() | ast.GtE() as sign], [right]
         ):
@@ -139,8 +134,8 @@ def _value(node: Any) -> Any:
                 and "1" in map(repr, bounds)
             ):
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            parts = map(type, ast.walk(right))
-            return replace(limit, in_percent=ast.Mult in parts)
+            in_percent = ast.Mult in map(type, ast.walk(right))
+            return replace(limit, in_percent=in_percent)
         case ast.Compare(ops=[ast.Lt() | ast.Gt() | ast.Eq()]):
             raise ValueError("the sign of a limit is <= or >=")
         case ast.BinOp(ast.Name(), _, ast.Name()):
@@ -213,7 +208,7 @@ def as_objective(objective: Stated) -> Statistic:
         If ``objective`` cannot be an objective.
     """
     (objective,) = as_statistics([objective])
-    if not isinstance(objective, Statistic) or objective.form not in (EACH, LARGEST):
+    if not isinstance(objective, Statistic) or objective.compares:
         raise TypeError(
             f"{objective!r} is no objective, which must be a rate or the largest of a family; "
             "limit a gap or ratio"
@@ -221,9 +216,8 @@ def as_objective(objective: Stated) -> Statistic:
     rate = objective.rate
     rate.refuse_uncounted()
     is_gain = rate.better == "≥"
-    has_other_form = is_gain if objective.worst else rate.by is not None
-    falls_with_its_rows = rate.is_ratio and rate.kind not in LOWERED_RATIOS
-    if has_other_form or falls_with_its_rows:
+    has_form = not is_gain if objective.worst else rate.by is None
+    if not has_form or (rate.is_ratio and rate.kind not in LOWERED_RATIOS):
         raise ValueError(
             f"{objective!r} is no objective, which must be a rate of all rows, or the "
             "largest(...) of a family, whose small values are better also where few rows have "
