@@ -33,14 +33,10 @@ def finite(values: ArrayLike, name: str) -> Floats:
     from sklearn.utils import check_array
 
     try:
-        return check_array(
-            values,
-            dtype=np.float64,
-            ensure_2d=False,
-            allow_nd=True,
-            ensure_min_samples=0,
-            ensure_min_features=0,
+        checked = check_array(
+            values, ensure_2d=False, allow_nd=True, ensure_min_samples=0, ensure_min_features=0
         )
+        return checked.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from error
 
