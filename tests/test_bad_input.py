@@ -278,6 +278,8 @@ CURES = {
         by_group=True), "by_group needs groups: give groups="),
     "another column of scores": (lambda: tb.tune(tb.Scores(["a", "b"], [0, 1], kind="logit"),
         FRAME.assign(b="x"), Y), "scores must be numbers"),
+    "one column in place of two": (lambda: tb.tune(tb.Scores(["a", "b"], [0, 1], kind="logit"),
+        FRAME.assign(b=0.0), Y).predict(FRAME["a"].to_numpy()), "data frame"),
     "a rule as a model": (lambda: tb.save_model(SCORES.rule_, "rule.model"), "model must be a fitted model"),
     "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give its classifier"),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),

@@ -213,17 +213,15 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     assert len(str(inferring).splitlines()) <= 12
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):
-        with pytest.raises(ValueError, match="infer_groups"):
-            ask()
+        refused(ask, "infer_groups")
     scores = next(iter(P.values()))  # the advice: a threshold on one score has SQL
-    blind = tb.tune(tb.Scores(0, max(y.tolist())), scores[:, [1]], y, groups=groups, limits=limits).rule_
-    assert "CASE" in blind.to_sql()
+    blind = tb.tune(tb.Scores(0, max(y.tolist())), scores[:, [1]], y, groups=groups, limits=limits)
+    assert "CASE" in blind.rule_.to_sql()
+    refused(lambda: blind.set_params(infer_groups=True).reweight(), "infer_groups")
     refused(lambda: Rule.from_dict({"format": 7}), "format")
     refused(lambda: Rule.from_dict({}), "rule")
-    forest = {"forest": P["forest"]}
-    told = tb.RobustMixtureClassifier.from_probabilities(
-        forest, y, groups=groups, limits=limits, by_group=True
-    )
+    of_groups = {"groups": groups, "limits": limits, "by_group": True}
+    told = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y, **of_groups)
     refused(lambda: told.rule_.to_sql(), "needed")
 
 

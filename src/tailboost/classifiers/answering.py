@@ -188,7 +188,7 @@ class AnsweringClassifier(OfAnyTable):
     def limits_met_(self) -> bool | None:
         """Whether all limits are certified, or without a certificate kept on the selection data.
 
-        It is about `predict`, and None without limits.
+        None without limits.
         """
         certificate = self.certificate_
         if certificate is not None:
@@ -408,17 +408,16 @@ class AnsweringClassifier(OfAnyTable):
         """
         check_is_fitted(self)
         X, _ = unpack(X)
-        scores = self._models.columns_read
-        if not scores:
+        columns = [name for scores in self._models.columns_read for name in scores.column_list]
+        if not columns:
             return X
-        columns = scores[0].column_list
         X = one_row(X, columns[0])
         if isinstance(X, Mapping):
             return {name: np.atleast_1d(column) for name, column in X.items()}
         is_column = np.shape(X)[1:] in ((), (1,))
-        if columns_of(X) or not is_column or len(scores) > 1:
+        if columns_of(X) or not is_column or len(columns) > 1:
             return X
-        return dict.fromkeys(columns, np.ravel(X))
+        return {columns[0]: np.ravel(X)}
 
     def _read(self, X: Table) -> tuple[Models, Table]:
         """Return the models, and a table as they read it: in the form of the fit.
@@ -543,7 +542,7 @@ class AnsweringClassifier(OfAnyTable):
         rule = Decision(
             written=selection.written,
             defers=selection.defers,
-            by_group=groups_read is not None and (title if isinstance(title, str) else True),
+            by_group=title if isinstance(title, str) else groups_read is not None,
             groups=dict(zip(names.titles, map(np.ndarray.tolist, names.values), strict=True)),
             combinations=self.group_combinations_,
             models=models,
@@ -568,10 +567,7 @@ class AnsweringClassifier(OfAnyTable):
         selected = self._selected
         of_rule = None if selected.groups_read[0] is None else groups
 
-        @cache
-        def outputs() -> LogProbabilities:
-            return models.outputs(table, self._group_numbers(X, of_rule))
-
+        outputs = cache(lambda: models.outputs(table, self._group_numbers(X, of_rule)))
         answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
         content = cache(partial(models.row_hashes, table))
         return Scored(

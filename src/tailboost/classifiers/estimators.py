@@ -43,7 +43,7 @@ def default_estimators(n_rows: int, n_columns: int) -> Named:
     Parameters
     ----------
     n_rows : int
-        Number of distinct rows. From 5,000 on, held-out rows give the number of boosted trees.
+        Number of distinct rows. Of more than 5,000 held-out rows give the number of boosted trees.
     n_columns : int
         Number of columns. Tables of more than 300 get logistic regression alone.
     """
@@ -117,13 +117,15 @@ def usable(estimators: Named, rows: Rows) -> Named:
     """
     if not estimators:
         raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
-    named = []
+    named: dict[str, Model] = {}
     for item in estimators:
         if not is_pair(item):
             raise TypeError(
                 f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
             )
         name, model = item
+        if name in named:
+            raise ValueError(f"estimators: the names must be unique, and several are {name!r}")
         if isinstance(model, str):
             model = named_learner(model, f"estimators: {name!r}")
         has_outputs = callable(model) or hasattr(model, "predict_proba")
@@ -133,8 +135,8 @@ def usable(estimators: Named, rows: Rows) -> Named:
         if isinstance(model, (Scores, GivenModel)):
             # A copy, as the user's object stays unfitted.
             model = FrozenEstimator(copy(model).fit(rows.X, rows.labels))
-        named.append((name, model))
-    return named
+        named[name] = model
+    return [*named.items()]
 
 
 def refuse_unusable(name: str, model: Model) -> None:

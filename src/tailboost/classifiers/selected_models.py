@@ -272,11 +272,6 @@ class TunedClassifier(AnsweringClassifier):
         """
         # 1. Score the selection data.
         models, identity = scored(split, fits)
-        if self.infer_groups and models.columns_read:
-            raise ValueError(
-                "infer_groups=True: scores have no other columns from which a group could be "
-                "estimated; give the model and its features, or leave infer_groups out"
-            )
 
         # 2. Mark them if the models have read them before: as stated, in these fits, or inside the models.
         stated = NO_HASHES
@@ -318,6 +313,11 @@ class TunedClassifier(AnsweringClassifier):
         ``records`` and ``identity`` are those of the models. An error for contradicting limits keeps these.
         ``engine`` has candidates of these models, which serve again if they read the same column of groups.
         """
+        if self.infer_groups and models.columns_read:
+            raise ValueError(
+                "infer_groups=True: scores have no other columns from which a group could be "
+                "estimated; give the model and its features, or leave infer_groups out"
+            )
         column = models.rows.names.column_read(self.by_group)
         if engine is None or engine.column_read != column:
             engine = Engine.of(problem, models, column)
@@ -351,10 +351,10 @@ class TunedClassifier(AnsweringClassifier):
         sample_weight: Column = None,
         error_budget: float | None = None,
     ) -> Self:
-        """Return a classifier with the same models and another selected rule; nothing is trained.
+        """Return a classifier with the same models, which are not trained, and another selected rule.
 
-        With ``infer_groups`` alone a model of other groups than before is: on the probabilities of the
-        models, because the features are not kept.
+        With ``infer_groups`` other groups than before are estimated from the probabilities of the models,
+        because the features are not kept.
 
         Parameters
         ----------
