@@ -1,9 +1,5 @@
 """A rule that may not read the group has one threshold on a score."""
 
-from __future__ import annotations
-
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +8,7 @@ import tailboost as tb
 from tailboost import rates
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     "limits",
     [
@@ -27,8 +24,6 @@ def test_a_group_blind_rule_on_one_score_has_one_threshold(limits):
     g = rng.integers(2, size=6000)
     y = (rng.random(6000) < np.array([0.3, 0.7])[g]).astype(int)
     p = 1 / (1 + np.exp(-(rng.normal(size=6000) + 1.5 * y + 1.5 * g - 1.5)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        rule = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups=g, limits=limits)
+    rule = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups=g, limits=limits)
     answers = rule.predict(pd.DataFrame({"p": np.sort(p)}))
     assert (np.diff(answers) >= 0).all()

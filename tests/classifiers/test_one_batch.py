@@ -24,7 +24,8 @@ from tailboost.rows.rows import Rows
 
 
 def on_part(model, given, *, limits, selection_share=None, by_group=False, objective=None):
-    batch = Batch(named_models(model), given, checked_limits(limits), objective, by_group, None)
+    unfitted = tb.TunedClassifier(named_models(model), objective=objective, by_group=by_group)
+    batch = Batch(unfitted, given, checked_limits(limits), None)
     parts = batch.divided(selection_share)
     return parts.classifier, parts.certifying
 
@@ -99,6 +100,7 @@ def test_a_group_that_is_rare_on_one_part_is_not_rare_on_the_other():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_best_of_equal_thresholds_is_rarely_certified():
     """The label is a coin, and groups divide the score: no threshold has the precision of the limit."""
     draws, false = 300, 0
@@ -106,15 +108,11 @@ def test_the_best_of_equal_thresholds_is_rarely_certified():
         rng = np.random.default_rng(seed)
         u = rng.random(3000)
         T, y = pd.DataFrame({"s": 0.2 + 0.6 * u}), (rng.random(3000) < 0.5).astype(int)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            try:
-                tb.calibrate(
-                    tb.Scores("s", 1), T, y, limits=["precision(1) >= .5001"], groups=(10 * u).astype(int),
-                    selection_share=0.1, confidence=1 - 0.05 / 0.9,
-                )  # fmt: skip
-            except (tb.NotCertifiedError, ValueError):  # also refused: scores that rank the labels in reverse
-                continue
+        given = {"groups": (10 * u).astype(int), "selection_share": 0.1, "confidence": 1 - 0.05 / 0.9}
+        try:
+            tb.calibrate(tb.Scores("s", 1), T, y, limits=["precision(1) >= .5001"], **given)
+        except (tb.NotCertifiedError, ValueError):  # also refused: scores that rank the labels in reverse
+            continue
         false += 1
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
@@ -173,10 +171,8 @@ def test_names_of_groups_and_other_groups_do_not_change_the_rule():
     tables = [{"site": g}, {"site": named}, {"other": other, "site": g}]
     rules = []
     for table in tables:
-        rule = tb.calibrate(
-            tb.Scores("s", 1, kind="logit"), T, y, limits=["miss(1, by=site) <= .3"], groups=table,
-            by_group="site",
-        )  # fmt: skip
+        given = {"limits": ["miss(1, by=site) <= .3"], "groups": table, "by_group": "site"}
+        rule = tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, **given)
         rules.append(rule.predict(T, groups=table))
     np.testing.assert_array_equal(rules[0], rules[1])
     np.testing.assert_array_equal(rules[0], rules[2])
@@ -386,6 +382,7 @@ def test_a_group_without_selecting_rows_is_named():
     refused(lambda: tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, limits=["miss(1) <= .4"]), "y: ")
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_group_without_certifying_rows_is_named_and_spends_nothing():
     """A single row is in one part. The message names the part without the group, before any test."""
     T, y, g = Population().draw(300, np.random.default_rng(5))
@@ -395,30 +392,32 @@ def test_a_group_without_certifying_rows_is_named_and_spends_nothing():
     refused(lambda: tb.calibrate(scores, T, y, limits=["miss(1, by=group) <= .4"], **given), "rare")
     # A group without a limit may be missing in a part.
     given["groups"] = {"site": g, "half": np.where(np.arange(300) % 2, "a", "b")}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        rule = tb.calibrate(scores, T, y, limits=["miss(1, by=half) <= .4"], **given)
+    rule = tb.calibrate(scores, T, y, limits=["miss(1, by=half) <= .4"], **given)
     assert rule.certificate_.certified
 
 
-def test_too_few_rows_and_no_model(model, data):
+def test_too_few_rows_no_model_and_models_of_one_name(model, data):
     X, y, _ = data
-    refused(lambda: tb.calibrate(model, X[:1], y[:1], limits=["miss(1) <= .3"]), "class")
+    limits, table = ["miss(1) <= .3"], pd.DataFrame(X, columns=["p", "q", "p 1"])
+    refused(lambda: tb.calibrate(model, X[:1], y[:1], limits=limits), "class")
     with pytest.raises(Exception, match="fitted"):
-        tb.calibrate(LogisticRegression(), X[800:], y[800:], limits=["miss(1) <= .3"])
+        tb.calibrate(LogisticRegression(), X[800:], y[800:], limits=limits)
+    scores = [tb.Scores(column, 1, kind="number") for column in ("p", "p", "p 1")]  # called p 1, p 2 and p 1
+    for models in (scores, [("a", model), ("a", model)]):
+        refused(lambda: tb.tune(models, table, y), "unique")  # noqa: B023
+        refused(lambda: tb.calibrate(models, table, y, limits=limits), "unique")  # noqa: B023
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("by_group", [True, False])
 def test_a_ratio_that_only_one_answer_keeps_is_not_certified(by_group):
     rng = np.random.default_rng(0)
     n = 3_000
     p, y = rng.random(n), (rng.random(n) < 0.2).astype(int)  # the score knows nothing
     groups, limits = np.where(np.arange(n) % 3 == 0, "few", "many"), ["ratio(selected(1, by=group)) >= .8"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        with pytest.raises(tb.NotCertifiedError):
-            tb.calibrate(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups=groups, limits=limits,
-                         by_group=by_group)  # fmt: skip
+    given = {"groups": groups, "limits": limits, "by_group": by_group}
+    with pytest.raises(tb.NotCertifiedError):
+        tb.calibrate(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, **given)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
@@ -481,11 +480,10 @@ def test_the_split_is_the_same_for_every_order_of_rows_and_columns(clustered):
     for k in range(20):
         order = rng.permutation(300) if k else np.arange(300)
         form = [int, bool, float, str][k % 4]  # of the labels and groups
+        table, names = (each.iloc[order, [k % 2, 1 - k % 2]] for each in (X, groups))
         given = Rows.read(
-            X.iloc[order, [k % 2, 1 - k % 2]], y.astype(form)[order],
-            groups=groups.iloc[order, [k % 2, 1 - k % 2]].astype(form),
-            clusters=homes[order] if clustered else None,
-        )  # fmt: skip
+            table, y.astype(form)[order], names.astype(form), clusters=homes[order] if clustered else None
+        )
         rest = on_part(tb.Scores("p", form(1)), given, limits=["error(by=g) <= .6"], selection_share=0.3)[1]
         numbers = dict(zip(rest.names.titles, rest.groups.T, strict=True))
         names = rest.X[["p", "other"]].assign(**numbers, y=rest.y, home=rest.clusters)
@@ -500,10 +498,10 @@ def test_the_order_of_the_rows_changes_nothing(clustered):
     found = []
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(800)
-        rule = tb.calibrate(
-            tb.Scores("p", "toxic"), table.iloc[order].reset_index(drop=True), y[order], groups=g[order],
-            limits=["miss(toxic, by=group) <= .4"], clusters=homes[order] if clustered else None,
-        )  # fmt: skip
+        X, of_rows = table.iloc[order].reset_index(drop=True), {"groups": g[order]}
+        of_rows["clusters"] = homes[order] if clustered else None
+        limits = ["miss(toxic, by=group) <= .4"]
+        rule = tb.calibrate(tb.Scores("p", "toxic"), X, y[order], limits=limits, **of_rows)
         found.append((str(rule.rule_), [(b.title, b.estimate) for b in rule.certificate_.bounds]))
     assert found[0] == found[1] == found[2]
 
@@ -542,26 +540,31 @@ def test_rates_are_those_of_predict_where_a_row_is_at_the_threshold(seed):
             assert line.value == pytest.approx(missed[ill].mean())
 
 
-@pytest.mark.parametrize("limit", ["miss(1, by=g) <= 60%", "{0: .4}"])
-def test_a_group_without_a_row_that_selects_is_named_before_the_attempt(limit):
-    """Both rows of the group may certify; then the refusal says so, and no rule was tested."""
+@pytest.mark.parametrize(("limit", "by_group", "is_named"), [
+    ("miss(1, by=g) <= 60%", "g", True), (rates.miss(1, by="g") <= {0: 0.4}, False, True),
+    (rates.miss(1, by="h") <= {0: 0.6}, False, False), (rates.error(by="class") <= {0: 0.6}, False, False),
+])  # fmt: skip
+def test_a_group_without_a_row_that_selects_is_named_before_the_attempt(limit, by_group, is_named):
+    """Both rows of the group may certify; then the refusal says so, and no rule was tested.
+
+    A limit by another column or by label may name a group that is called alike.
+    """
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=300)
     X = pd.DataFrame({"p": (0.3 * y + 0.7 * rng.random(300)).round(6)})
     g = np.where(np.arange(300) < 2, 0, 1)  # two rows: one may select, both may certify
-    stated = [rates.miss(1, by="g") <= {0: 0.4}] if limit == "{0: .4}" else [limit, "precision(1) >= .5"]
-    given = {"by_group": "g", "limits": stated, "selection_share": 0.3}
+    given = {"by_group": by_group, "limits": [limit, "precision(1) >= .5"], "selection_share": 0.3}
     scores, refused = tb.Scores("p", 1), []
     for seed in range(12):
         order = np.random.default_rng(seed).permutation(300)
-        named = {"g": pd.Series(g[order])}
+        named = pd.DataFrame({"g": g[order], "h": np.arange(300) % 2})
         try:
-            tb.calibrate(scores, X, y, groups=pd.DataFrame(named), **given)
+            tb.calibrate(scores, X, y, groups=named, **given)
         except tb.NotCertifiedError:
             continue
         except ValueError as failure:
             refused.append(str(failure))
-    assert refused
+    assert bool(refused) == is_named
     assert all("'0', which has few rows" in each for each in refused)
 
 

@@ -17,7 +17,6 @@ from tailboost.core import (
     Column,
     Groups,
     InfeasibleLimitsError,
-    Mask,
     Model,
     NotCertifiedError,
     Stated,
@@ -85,9 +84,8 @@ def calibrate(
     Parameters
     ----------
     model : classifier, or any model for `tailboost.tune`
-        A classifier of tailboost with a selected rule, whose ``ledger_`` records the attempt. Or a fitted
-        model of another library, `Scores`, a function, several of them; a classifier on one score with
-        limits.
+        A classifier of tailboost with a selected rule, whose ``ledger_`` records the attempt. Or what `tune`
+        takes: a fitted model of another library, `Scores`, a function, or several of them.
     X, y : array-like of shape (n, d), (n,)
         Fresh rows and their labels: independent draws, unused in the fit.
     limits : list of Limit or str, optional
@@ -162,8 +160,8 @@ def calibrate(
     if is_selected:
         parts = Parts(model, given, model.__tailboost__())
     else:
-        batch = Batch(named_models(model), given, stated, objective, by_group, training_rows)
-        parts = batch.divided(selection_share)
+        unfitted = TunedClassifier(named_models(model), objective=objective, by_group=by_group)
+        parts = Batch(unfitted, given, stated, training_rows).divided(selection_share)
 
     # 2. Score the certifying rows, once for all rules.
     fresh = Fresh.of_model(
@@ -172,7 +170,7 @@ def calibrate(
         [limit.rate for limit in stated],
         training_rows=training_rows,
     )
-    # All of a batch are used up, and its few values are recognised in the whole table alone.
+    # A batch is used up as a whole, and recognised as a whole.
     if len(parts.certifying) < len(given):
         whole = parts.decided.score(given.X, given.columns)
         fresh = replace(fresh, used=parts.decided.seen(whole, given, fresh.used.use))
@@ -202,8 +200,7 @@ def calibrate(
     if isinstance(result, Certified) and rising < 0.5:
         result = Refused(result.rule, FELL)
     if isinstance(result, Refused):
-        all_chose = not is_selected and parts.certifying is given
-        raise refusal(result, answered, stated, attempts, all_chose)
+        raise refusal(result, answered, stated, attempts, parts.all_chose)
 
     # 5. Measure what the limits cost.
     price = prices(selection, answered, result, level)
@@ -250,10 +247,11 @@ def recorded(
     key = digest(np.sort(fresh.votes.draws).tobytes(), repr(tested).encode())
     attempt = Attempt(key, fresh.used, confidence=confidence)
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
-    stated = selection.problem.limits
     level = planned[-1].error
-    level_of_ranks = ranks.level_of_each(case, level) if case else None
-    lacking = few_rows.lacking(stated, fresh, level_of_ranks or level)
+    if case:
+        level = ranks.level_of_each(case, level) or level
+    stated = selection.problem.limits
+    lacking = few_rows.lacking(stated, fresh, level)
     if not lacking:
         return ledger.record(attempt, earlier)
     too_few = (
@@ -326,7 +324,7 @@ def first_result(
     selection: Selection, case: OneScore | None, fresh: Fresh, level: float
 ) -> tuple[Certified | Refused, Fresh]:
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
-    of_one = (each.certified(case, level) for each in ON_ONE_SCORE if case is not None)
+    of_one = (each.certified(case, level) for each in ON_ONE_SCORE) if case else ()
     # Several scores or more than two labels, or limits that no procedure on one score serves.
     result = next(filter(None, of_one), None) or sequence.within_tighter(
         selection, fresh, level
@@ -351,38 +349,34 @@ def prices(
     selecting rows choose without limits answers. With 2 to `MOST_PRICED` limits each is then left out alone.
 
     ``fresh`` are the rows with the answers of the certified rule, ``result``. Both errors of a price
-    are on these rows.
+    are on these rows; it has no noise if they chose one of the rules.
     """
-    models = selection.models
-    outputs, counts, votes = fresh.outputs, fresh.answered, fresh.voters
+    # 1. The answers without limits, and whether these rows chose them or the rule.
+    models, outputs, counts = selection.models, fresh.outputs, fresh.answered
     column = models.score_column
     if column is not None and column.kind == "number":
         actions = selection.within([]).label_numbers(outputs) % counts.strata.n_classes
     else:
         actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
-    own = counts.wrong(counts.actions)[votes]
-    priced = [price_of("", own, counts.wrong(actions)[votes], result.chose)]
+    others = [("", actions, result.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
         for limit in limits:
-            others = [other for other in limits if other is not limit]
             with suppress(InfeasibleLimitsError):  # errors without deferral, for example
-                loosened = selection.within(others)
+                loosened = selection.within([each for each in limits if each is not limit])
                 case = OneScore.of(loosened, fresh)
                 looser, by_looser = first_result(loosened, case, fresh, level)
                 if isinstance(looser, Certified):
-                    without = counts.wrong(by_looser.answered.actions)[votes]
-                    priced.append(
-                        price_of(str(limit), own, without, result.chose or looser.chose)
-                    )
-    return tuple(priced)
+                    actions = by_looser.answered.actions
+                    others.append((str(limit), actions, result.chose or looser.chose))
 
-
-def price_of(limit: str, own: Mask, without: Mask, chose: bool) -> Price:
-    """Return the price of a limit by the wrong answers with it and without, no noise if rows ``chose``."""
-    noise = None
-    if not chose:
+    # 2. Their errors.
+    own = counts.wrong(counts.actions)[fresh.voters]
+    priced = []
+    for limit_left_out, actions, chose in others:
+        without = counts.wrong(actions)[fresh.voters]
         # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
         squares = (own * 1.0 - without).var() * len(own) + 2.0
-        noise = float(np.sqrt(squares) / len(own))
-    return Price(limit, float(own.mean()), float(without.mean()), noise)
+        noise = None if chose else float(np.sqrt(squares) / len(own))
+        priced.append(Price(limit_left_out, float(own.mean()), float(without.mean()), noise))
+    return tuple(priced)

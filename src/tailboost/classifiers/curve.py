@@ -143,7 +143,7 @@ class Curve:
         bounds = (
             limit.bound
             for limit in selection.problem.limits
-            if replace(limit, bound=loosest.bound) == loosest
+            if (limit.form, limit.rate) == (loosest.form, loosest.rate)
             and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
         )
         words = ", within ".join([engine.words, *map(str, others)])
@@ -235,8 +235,8 @@ class Curve:
             given.names,
             defers=decided.rule.defers,
         )
-        rules = [replace(scored, selected=point[2].selection_) for point in self]
-        counts = [data.counts(rule.numbers(classes)) for rule in rules]
+        answered = [replace(scored, selected=point[2].selection_) for point in self]
+        counts = [data.counts(rows.numbers(classes)) for rows in answered]
         return rates_of([self.limited, self.objective], data.strata, counts)
 
     def to_dict(self) -> Document:

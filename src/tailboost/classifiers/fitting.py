@@ -183,7 +183,7 @@ def fit_models(
                     for name in on_table
                 )
                 # One by one: after Ctrl-C the finished learners stay.
-                made |= zip(on_table, fits_of_learners, strict=True)
+                made.update(zip(on_table, fits_of_learners, strict=True))
             single_fits = Parallel(**options)(
                 delayed(_fit_alone)(training, weighted, name, learners[name], rows)
                 for name, rows in alone

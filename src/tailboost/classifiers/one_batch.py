@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailboost.classifiers.estimators import Named
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Floats,
@@ -15,7 +14,6 @@ from tailboost.core import (
     Labels,
     Mask,
     ResubstitutionWarning,
-    Stated,
     Table,
     frozen_object,
     listed,
@@ -50,12 +48,15 @@ class Parts:
         The rule as `Fresh` reads it: it scores these rows, and names those that may not be among them.
     note : str
         How the rows were divided.
+    all_chose : bool
+        Whether all certifying rows select thresholds, too: then they do not bound the rates of a rule.
     """
 
     classifier: TunedClassifier
     certifying: Rows
     decided: Decided
     note: str = ""
+    all_chose: bool = False
 
 
 @frozen_object
@@ -64,21 +65,19 @@ class Batch:
 
     Attributes
     ----------
-    models : list of (str, model)
-        The models.
+    classifier : TunedClassifier
+        The models with their parameters, before a fit.
     rows : Rows
         The rows.
     limits : tuple of Limit
         The limits that are to be certified.
-    objective, by_group, training_rows
+    training_rows
         As in `calibrate`.
     """
 
-    models: Named
+    classifier: TunedClassifier
     rows: Rows
     limits: tuple[Limit, ...]
-    objective: Stated
-    by_group: bool | str
     training_rows: Table
 
     def divided(self, selection_share: float | None) -> Parts:
@@ -96,7 +95,7 @@ class Batch:
         if rows.X is None or rows.classes is None:
             raise ValueError("X and y are needed: the rows and their labels")
         # The columns of groups that a limit or the rule reads.
-        read = rows.names.column_read(self.by_group)
+        read = rows.names.column_read(self.classifier.by_group)
         columns = Problem(OVERALL_ERROR, self.limits).columns(rows.names.titles, read)
         rows.refuse_many_numbers(columns)
 
@@ -128,9 +127,10 @@ class Batch:
             "selected the rules. The others certify. All of them are used up."
         )
         try:
-            return self.parts(selecting, self.limits, certifying, note)
+            classifier, decided = self.selected(selecting, self.limits)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-            return self.parts(selecting, self.loosest, certifying, note)
+            classifier, decided = self.selected(selecting, self.loosest)
+        return Parts(classifier, certifying, decided, note)
 
     @property
     def loosest(self) -> list[Limit]:
@@ -142,36 +142,32 @@ class Batch:
 
         Then thresholds on the score are all that the rows select.
         """
-        if len(self.rows.classes) > 2 or len(self.models) > 1:
+        if len(self.rows.classes) > 2 or len(self.classifier.models) > 1:
             return None
-        parts = self.parts(
-            self.rows,
-            self.loosest,
-            self.rows,
-            "All rows of the batch certify: they only place thresholds on the score.",
-        )
-        selection = parts.classifier.selection_
+        classifier, decided = self.selected(self.rows, self.loosest)
+        selection = classifier.selection_
         table = CountTable.selecting(selection)
         if table is None or not all(test.has_ranks for test in table.tests):
             return None
 
         def scored(X: Table, groups: Groups = None) -> Scored:
             """Return the certifying rows with the outputs of the selection: no model scores them again."""
-            return replace(parts.decided.score(X, groups), outputs=selection.engine.outputs)
+            return replace(decided.score(X, groups), outputs=selection.engine.outputs)
 
-        return replace(parts, decided=replace(parts.decided, score=scored))
-
-    def parts(
-        self, selecting: Rows, limits: Sequence[Limit], certifying: Rows, note: str
-    ) -> Parts:
-        """Return the rule that some rows select within limits, and the rows that certify those of the batch.
-
-        The rows are different rows, also if a row of each part has the same content. So the rows that have
-        selected are left out while the others certify; those that the models know stay.
-        """
-        classifier = TunedClassifier(
-            self.models, objective=self.objective, limits=limits, by_group=self.by_group
+        note = "All rows of the batch certify: they only place thresholds on the score."
+        return Parts(
+            classifier, self.rows, replace(decided, score=scored), note, all_chose=True
         )
+
+    def selected(
+        self, selecting: Rows, limits: Sequence[Limit]
+    ) -> tuple[TunedClassifier, Decided]:
+        """Return the classifier of the rule that some rows select within limits, and what `Fresh` reads.
+
+        The certifying rows are different rows, also if one has the content of a selecting row. So the rows
+        that have selected are left out of the known rows; those that the models know stay.
+        """
+        classifier = replace(self.classifier, limits=limits)
         with warnings.catch_warnings():
             # The certifying rows raise LeakageError.
             warnings.simplefilter("ignore", ResubstitutionWarning)
@@ -180,17 +176,20 @@ class Batch:
         decided = classifier.__tailboost__()
         own, *of_models = decided.known
         own = replace(own, records=replace(own.records, used=()))
-        decided = replace(decided, known=(own, *of_models))
-        return Parts(classifier, certifying, decided, note)
+        return classifier, replace(decided, known=(own, *of_models))
 
     def refuse_absent(self, selecting: Rows) -> None:
         """Raise ValueError if a group, read by the rule or named in a limit, selects no rule."""
-        bounds = [limit.bound for limit in self.limits if isinstance(limit.bound, tuple)]
-        named = {name for of_groups in bounds for name, _ in of_groups}
-        for title, groups in self.rows.columns.items():
-            absent = {*groups.tolist()} - {*selecting.columns[title].tolist()}
-            if not reads_groups(self.by_group, title):
-                absent &= named
+        names = self.rows.names
+        for j, title in enumerate(names.titles):
+            absent = {*names.values[j].tolist()} - {*selecting.names.values[j].tolist()}
+            if not reads_groups(self.classifier.by_group, title):
+                absent &= {
+                    group
+                    for limit in self.limits
+                    if j in Problem(OVERALL_ERROR, (limit,)).columns(names.titles)
+                    for group in limit.bound_of
+                }
             if absent:
                 raise ValueError(
                     f"groups: none of the {len(selecting):,} rows that select the rule is of "

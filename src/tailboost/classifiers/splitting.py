@@ -102,29 +102,29 @@ class Split:
         ValueError
             If the rows cannot be split this way, or a cluster would be separated.
         """
-        numbers = rows.given_numbers  # of the rows, as the splits count them
+        # The numbers of the rows, as the splits count them among n.
+        numbers, n = rows.given_numbers, rows.n_given or len(rows)
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
             cv = cv.split(rows.X, rows.y, rows.clusters)
-            numbers = np.arange(len(rows))
+            numbers, n = np.arange(len(rows)), len(rows)
         splits = list(cv)
         if not 1 <= len(splits) <= MOST_FOLDS:
             raise ValueError(
                 f"cv makes {len(splits):,} splits; from 1 to {MOST_FOLDS} are possible"
             )
-        # Indexed, as a split may also be a mask, or count from the end.
-        all_numbers = np.arange(rows.n_given or len(rows))
         # What no split may divide.
         units = numbers if rows.clusters is None else rows.clusters
         fold = np.full(len(rows), -1)
         fitted = []
         for j, (train, test) in enumerate(splits):
-            try:
-                is_fitted = np.isin(numbers, all_numbers[np.asarray(train)])
-                is_held_out = np.isin(numbers, all_numbers[np.asarray(test)])
+            masks = np.zeros((2, n), bool)
+            try:  # a split may also be a mask, or count from the end
+                masks[0, np.asarray(train)] = masks[1, np.asarray(test)] = True
             except IndexError as error:
                 raise ValueError(
                     f"cv: split {j} must be two arrays of row numbers: {error}"
                 ) from error
+            is_fitted, is_held_out = masks[:, numbers]
             fault = ""
             if np.isin(units[is_held_out], units[is_fitted]).any():
                 fault = "fits rows that it holds out, or separates rows of a cluster"
