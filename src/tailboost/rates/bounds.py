@@ -168,7 +168,7 @@ def pair_p_value(
     if largest_p2 <= 0.0:  # no rates satisfy the hypothesis
         return 0.0
 
-    def statistic(first: Array, second: Array) -> Floats:
+    def statistic(first: Array | int, second: Array | int) -> Floats:
         """Return the distance of counts from the hypothesis in standard errors, negative outside of it.
 
         The distance is ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at a point near the counts on the
@@ -182,7 +182,7 @@ def pair_p_value(
         distance = factor * first / n1 - second / n2 - gap
         return distance / np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
 
-    observed = float(statistic(np.array(x1), np.array(x2)))
+    observed = float(statistic(x1, x2))
     normal = float(ndtr(observed))
     if normal > max(FAR, level):
         return normal
@@ -192,18 +192,20 @@ def pair_p_value(
     ends = np.array(clopper_pearson_interval(x2 / n2, n2, 1.0 - gamma))
     if ends[0] > largest_p2:  # the hypothesis is wrong with a confidence of 1 − γ
         return gamma
-    ends = p2 = ends.clip(max=largest_p2)
-    # Values at even distances of arcsin √p, whose standard error is 1/(2√n), for both groups.
+    ends = ends.clip(max=largest_p2)
+    # Both ends, and values at even distances of arcsin √p, whose standard error is 1/(2√n), for both groups.
+    grids = [ends]
     density = PER_ERROR * (1.0 + FEW / min(rows))
     for slope, start, n in ((1.0, 0.0, n2), (factor, gap, n1)):
         first, last = np.arcsin(np.sqrt(((ends + start) / slope).clip(max=1.0)))
         n_values = 2 + int(density * math.sqrt(n) * (last - first))
-        p2 = np.append(p2, np.sin(np.linspace(first, last, n_values)) ** 2 * slope - start)
-    p2 = p2.clip(*ends)
+        grids.append(np.sin(np.linspace(first, last, n_values)) ** 2 * slope - start)
+    p2 = np.concatenate(grids).clip(*ends)
     p1 = np.minimum((gap + p2) / factor, 1.0)
-    width = DEVIATIONS * np.sqrt(n2 * p2 * (1.0 - p2)) + 8.0
-    largest = min(n2, (n2 * p2 + width).max())
-    counts = np.arange(int(max(0.0, (n2 * p2 - width).min())), int(largest) + 1.0)
+    mean = n2 * p2
+    width = DEVIATIONS * np.sqrt(mean * (1.0 - p2)) + 8.0
+    least, most = (mean - width).min(), (mean + width).max()
+    counts = np.arange(int(max(least, 0.0)), int(min(most, n2)) + 1.0)
 
     # By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding, so
     # that the observed counts are in the region.
@@ -214,7 +216,7 @@ def pair_p_value(
         is_inside = statistic(middle, counts) <= observed + 1e-12
         most_errors = np.where(is_inside, middle, most_errors)
         above = np.where(is_inside, above, middle)
-    most_errors[counts >= x2] = np.maximum(most_errors[counts >= x2], x1)
+    most_errors = np.where(counts < x2, most_errors, np.maximum(most_errors, x1))
     most_errors = np.maximum.accumulate(most_errors)  # the region becomes monotone
 
     # By p₂ and second count; the first group has at most `most_errors` errors.

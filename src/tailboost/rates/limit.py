@@ -84,7 +84,7 @@ class Expression(Derived):
         """The loosest bound, which each rule keeps: 0 or 1 for fractions, for costs an end of their range."""
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
-        # A deferred row may cost 0.
+        # Of a cost by row no more is known than `ALL_COSTS`, and a deferred row may cost 0.
         costs = np.append(0.0, self.rate.matrix or (ALL_COSTS, -ALL_COSTS))
         return min(self.value(costs), ALL_COSTS)
 
@@ -204,7 +204,7 @@ class Limit(Expression):
         in_percent = False
         numbers = {}
         for name, given in (bound if by_name else {None: bound}).items():
-            number: object = given
+            number = given
             if str(given).endswith("%"):
                 in_percent = True
                 with suppress(ValueError):  # a number, or the next check names the text
@@ -229,8 +229,8 @@ class Limit(Expression):
             raise ValueError(
                 f"{form}({rate!r}): name subgroups to compare, for example by='group'"
             )
-        named = tuple(numbers.items())
-        return cls(form, rate, named if by_name else numbers[None], in_percent=in_percent)
+        stated = tuple(numbers.items()) if by_name else numbers[None]
+        return cls(form, rate, stated, in_percent)
 
     @property
     def bound_of(self) -> dict[Name, float]:
@@ -251,8 +251,7 @@ class Limit(Expression):
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "
                 f"{names[:NAMES_SHOWN]}"
             )
-        rest = bound_of.get(None, np.nan)
-        return np.array([bound_of.get(name, rest) for name in names], float)
+        return np.array([bound_of.get(name, bound_of.get(None, np.nan)) for name in names])
 
     # -- of confusion counts -----------------------------------------------------------------------
 
@@ -307,7 +306,7 @@ class Limit(Expression):
         The rates have the shape (..., m), and the rooms (..., m, m).
         """
         factor, gap = self.factor_and_gap
-        return gap - factor * first[..., :, None] + second[..., None, :]
+        return gap - factor * first[..., None] + second[..., None, :]
 
     def deviations(self, variances: Floats) -> Floats:
         """Return the standard deviation of factor · rᵢ − rⱼ for each two independent rates.
@@ -315,7 +314,7 @@ class Limit(Expression):
         The variances of the rates have the shape (..., m), and the deviations (..., m, m).
         """
         factor, _ = self.factor_and_gap
-        return np.sqrt(factor**2 * variances[..., :, None] + variances[..., None, :])
+        return np.sqrt(factor**2 * variances[..., None] + variances[..., None, :])
 
     # -- of counts and violations ------------------------------------------------------------------
 

@@ -46,10 +46,10 @@ def _pairs(text: str) -> Pairs:
     return tuple((PARTS[pair[0]], PARTS[pair[1]]) for pair in text.split(",") if pair != "·")
 
 
-# What rates count: function that makes the rate, sign of a limit that asks for better answers (· if neither
-# does), pairs that are counted, pairs among which, printed name. L is the label of a rate, or of the row, O
-# another label, R human review and * each of them. The last two are means of the losses of rows in the worst
-# population, and count no pairs.
+# By the function that makes a rate: the sign of a limit that asks for better answers, the pairs (true label,
+# answer) that are counted, those among which, and the printed name. A dot stands for no sign and no pairs. L
+# is the label of the rate, or of the row, O another label, R human review and * each of them. The last two
+# rates are means of the losses of rows in the worst population.
 TABLE = """
 error           ≤  LO     **     error
 miss            ≤  LO     L*     miss rate of {rate.label!r}
@@ -141,12 +141,13 @@ class Rate(Limitable, Derived):
     better: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in (*KINDS, "custom"):
+        kinds = KINDS | {"custom": Kind("", self.counted, self.among, self.name)}
+        if self.kind not in kinds:
             raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
         by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
-        kind = KINDS.get(self.kind, Kind("", self.counted, self.among, self.name))
+        kind = kinds[self.kind]
         if self.complement and kind.better != "≥":
             raise ValueError(f"{self!r} is not understood, but 1 - recall(1), of a gain")
         counts_faults = all(

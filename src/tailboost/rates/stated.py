@@ -134,8 +134,7 @@ def _value(node: Any) -> Any:
                 and "1" in map(repr, bounds)
             ):
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            in_percent = ast.Mult in map(type, ast.walk(right))
-            return replace(limit, in_percent=in_percent)
+            return replace(limit, in_percent=ast.Mult in map(type, ast.walk(right)))
         case ast.Compare(ops=[ast.Lt() | ast.Gt() | ast.Eq()]):
             raise ValueError("the sign of a limit is <= or >=")
         case ast.BinOp(ast.Name(), _, ast.Name()):

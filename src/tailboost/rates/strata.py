@@ -307,7 +307,7 @@ def with_deferrals(
     if np.ndim(answers) == 1:
         marks = {HUMAN_REVIEW}.difference(truth if labels is None else labels)
         entries = np.asarray(answers, object)
-        mask |= np.fromiter(map(marks.__contains__, entries), bool, n)
+        mask |= [entry in marks for entry in entries]
         if mask.any():
             answers = np.where(mask, truth, entries)
     return answers, mask, deferred is not None or bool(mask.any())
