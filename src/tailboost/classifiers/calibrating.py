@@ -203,8 +203,8 @@ def calibrate(
         raise refusal(result, answered, stated, attempts, parts.all_chose)
 
     # 5. Measure what the limits cost.
-    price = prices(selection, answered, result, level)
-    _warn_if_useless(answered, price, selection.problem.objective)
+    priced = prices(selection, answered, result, level)
+    _warn_if_useless(answered, priced, selection.problem.objective)
 
     # 6. State each limit, and nothing tighter.
     bounds = [
@@ -222,7 +222,7 @@ def calibrate(
     if parts.note:
         notes.append(f"{parts.note} {EARLIER_UNKNOWN}" if previous is None else parts.note)
     notes += certificate.notes
-    certificate = replace(certificate, attempts=attempts, price=price, notes=tuple(notes))
+    certificate = replace(certificate, attempts=attempts, price=priced, notes=tuple(notes))
     return parts.classifier._by(result.rule.stated_within(stated), certificate)
 
 
@@ -298,7 +298,7 @@ def refusal(
     )
 
 
-def _warn_if_useless(fresh: Fresh, price: Sequence[Price], objective: Statistic) -> None:
+def _warn_if_useless(fresh: Fresh, priced: Sequence[Price], objective: Statistic) -> None:
     """Warn once of a rule that gives nearly all rows the same answer, or costs many errors."""
     shares = np.bincount(fresh.answered.actions) / len(fresh)
     if shares.max() >= NEARLY_ALL:
@@ -309,7 +309,7 @@ def _warn_if_useless(fresh: Fresh, price: Sequence[Price], objective: Statistic)
             UselessRuleWarning,
         )
         return
-    of_all, *of_each = price
+    of_all, *of_each = priced
     if of_all.error - of_all.without > MOST_PAID and objective == OVERALL_ERROR:
         dearest = min(of_each, key=lambda price: price.without, default=of_all)
         warn_user(

@@ -280,12 +280,12 @@ class TunedClassifier(AnsweringClassifier):
             stated = hash_rows(table, rounded=True)
         trained = np.concatenate([stated, fits.rows])
         inside = [known.records for known in known_within(fits.estimators)]
-        known = [table for each in inside for table in each.tables]
+        read_before = [table for records in inside for table in records.tables]
         # Held-out rows are rows of these fits by intention.
-        not_to_select = stated if split.parts else trained
-        if len(not_to_select):
-            known.append(Seen.of(not_to_select))
-        models, selected_on = noticing_known(models, known)
+        outside = stated if split.parts else trained
+        if len(outside):
+            read_before.append(Seen.of(outside))
+        models, selected_on = noticing_known(models, read_before)
 
         # 3. Record all that they have read. Of frozen models enough stated rows are taken for all.
         enough = FEWEST_TRAINED * (split.selecting.n_given or 0)
@@ -426,7 +426,7 @@ class TunedClassifier(AnsweringClassifier):
         rows = replace(given, X=table).numbered(
             self.classes_, given.names, f"the {len(given):,} rows given to reweight"
         )
-        # Of known rows the first that are repeated are named; the rows of another selection may select again.
+        # The rows of another selection of this classifier may select again.
         known = [] if self.records_.trained is None else [self.records_.trained]
         for each in known_within(models.fitted):
             known += each.records.tables
