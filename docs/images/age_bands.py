@@ -57,10 +57,11 @@ for file, (ground, text, grid, *colours, line) in COLOURS.items():
             at = np.arange(len(parts)) + 0.3 * (k - 1)
             lengths = np.abs(100 * np.array(ends).T.reshape(2, -1) - rates)
             axes.bar(at, rates, 0.285, color=colour, label=name)
-            axes.errorbar(at, rates, lengths, fmt="none", ecolor=text, elinewidth=1.1, capsize=2)
+            for edge, width in ((ground, 3.2), (text, 1.1)):  # visible on bars of the colour of the text
+                axes.errorbar(at, rates, lengths, fmt="none", ecolor=edge, elinewidth=width, capsize=2)
             for place, value in zip(at, rates, strict=True):
                 axes.text(place, 2.5, f"{value:.1f}", ha="center", color=ground, weight="bold", fontsize=7.5)
-    left.axhline(LIMIT, color=line, lw=2, zorder=3)
+    left.axhline(LIMIT, color=line, lw=1.6, zorder=3)
     right.text(-0.55, LIMIT, f"your limit:\n{LIMIT} %", color=line, va="center", weight="bold")
     left.set_title("defaulters missed, % by age", loc="left", fontsize=11)
     right.set_title("overall error, %", loc="left", fontsize=11)

@@ -7,7 +7,7 @@ import pytest
 from conftest import refused
 from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
@@ -66,9 +66,9 @@ def test_names_in_a_mixture_of_models():
     mix = tb.RobustMixtureClassifier(pairs, random_state=0)
     assert clone(mix).get_params()["two"] == "extra"
     mix.fit(X[::2], LABELS[::2])
-    kinds = [RandomForestClassifier, ExtraTreesClassifier, HistBoostClassifier]
-    assert [type(model) for model in mix.estimators_] == kinds
-    assert mix.estimators == pairs
+    kinds = "RandomForest", "ExtraTrees", "BoostedTrees"
+    assert all(map(str.startswith, map(repr, mix.estimators_), kinds))
+    assert mix.estimators == pairs and len(repr(mix.estimators_)) < 500  # without the trees
     assert mix.set_params(one="erm").estimators[0] == ("one", "erm")
 
 

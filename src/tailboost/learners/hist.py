@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from numbers import Integral
@@ -215,7 +215,7 @@ class FittedTrees(FittedModel):
         Largest number of threads.
     """
 
-    model_: bytes
+    model_: bytes = field(repr=False)
     n_jobs: int | None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -175,7 +175,7 @@ class FittedNet(FittedModel):
 
     architecture: Architecture
     batch_size: int
-    weights: dict[str, Array]
+    weights: dict[str, Array] = field(repr=False)
 
     def net(self) -> nn.Module:
         """Return a new module in evaluation mode, on its device."""
