@@ -284,6 +284,7 @@ CURES = {
     "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give its classifier"),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
     "a limit as a rate": (lambda: SCORES.tradeoff("miss(1) <= 30%"), "^miss.*is no objective"),
+    "a limit as the other rate": (lambda: SCORES.tradeoff("miss(1)", "error <= .3"), "^error.*no objective"),
     "groups of two columns": (lambda: BY_GROUP.predict(TABLE, groups={"g": GROUPS[:, None]}, default=True),
         "groups column 'g' must be a 1d array"),
     "a label as answers": (lambda: tb.certify("yes", None, Y), "1 row"),

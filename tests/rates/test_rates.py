@@ -241,7 +241,7 @@ def test_names_that_are_not_there_are_named(rate, words):
         rates.measure(rate, ["no", "yes"], ["no", "no"], groups={"sex": [1, 2]})
 
 
-def test_bounds_name_units():
+def test_bounds_name_subgroups():
     strata = Counts.stratified(np.array([0, 1]), [], np.ones(2), ["no", "yes"]).strata
     limit = rates.error(by="class") <= {"yes": 0.3}
     assert np.isnan(limit.levels(["no", "yes"])[0])

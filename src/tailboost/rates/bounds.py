@@ -286,7 +286,7 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     right = np.nextafter(1.0, 0.0)
     if not len(values) or excess(right) < 0.0:
         return 1.0
-    left = max(float(values @ counts / counts.sum()), 1e-12)
+    left = max(values @ counts / counts.sum(), 1e-12)
     return min(1.0, brentq(excess, left, right, xtol=1e-12) + 1e-12)  # not below the exact root
 
 

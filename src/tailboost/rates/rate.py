@@ -118,12 +118,13 @@ class Rate(Limitable, Derived):
         Of a tail the fraction of the rows, of a shift the divergence.
     counted, among : tuple of pairs (true label, answer), optional
         Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
-        each label or each answer, the answer "human review" for deferral. Known for all but a `custom` rate.
+        each label or each answer, the answer "human review" for deferral. Those of a `custom` rate are given,
+        those of another kind replace given ones.
     name : str, optional
-        Printed name, as the pairs; that of a `custom` rate is text, another one is a format of the fields.
-    better : str, optional
-        Sign of a limit that asks for better answers, as the pairs: "≤" or "≥", empty if neither does. Small
-        values of a `custom` rate are better if it counts wrong answers by name alone.
+        Printed name, given as the pairs are; of a `custom` rate it is text, of others a format of the fields.
+    better : str
+        Sign of a limit that asks for better answers: "≤" or "≥", empty if neither does. It is never given.
+        Small values of a `custom` rate are better if it counts wrong answers by name alone.
     """
 
     kind: str
@@ -191,17 +192,18 @@ class Rate(Limitable, Derived):
         """
         matrix = (self.loss or self).matrix
         answers = {answer for _, answer in self.among} - {None}
-        counts_deferred = HUMAN_REVIEW in [answer for _, answer in self.counted]
-        defers = counts_deferred and self.better != "≥" and not self.complement
         if matrix:  # the last column is the cost of deferral
             defers = len(matrix[0]) > len(matrix)
+        else:
+            is_gain = self.better == "≥" or self.complement
+            defers = HUMAN_REVIEW in [answer for _, answer in self.counted] and not is_gain
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
             "deferral": defers,
             "mask": defers or HUMAN_REVIEW in answers or len(answers) > 1,
         }
-        return tuple(filter(is_needed.get, is_needed))
+        return tuple(name for name in is_needed if is_needed[name])
 
     @cached_property
     def quantity(self) -> str:
