@@ -1,10 +1,10 @@
 """Names in rules: equal labels or groups, and other types, are refused; the empty name is readable."""
 
-import copy
 import json
 
 import numpy as np
 import pytest
+from conftest import refused
 
 pd = pytest.importorskip("pandas")
 
@@ -47,17 +47,20 @@ def test_equal_or_mixed_names_are_refused(documents, name, kind):
     cls, text = documents[kind]
     assert cls.from_dict(json.loads(text)).groups == ["u", "v"]
     field, value = FORGED[name]
-    with pytest.raises(ValueError, match="different"):
-        cls.from_dict(json.loads(text) | {field: value})
+    refused(lambda: cls.from_dict(json.loads(text) | {field: value}), "different")
 
 
 @pytest.mark.parametrize("action", [True, 1.0, "1", None])
 def test_an_action_has_the_type_of_the_labels(documents, action):
     document = json.loads(documents["scores"][1])
-    forged = copy.deepcopy(document)
-    forged["bands"][0][-1][1] = action
-    with pytest.raises(ValueError, match="neither"):
-        tb.ThresholdRule.from_dict(forged)
+    document["bands"][0][-1][1] = action
+    refused(lambda: tb.ThresholdRule.from_dict(document), "neither")
+
+
+def test_a_cost_is_a_number(documents):
+    document = json.loads(documents["models"][1])
+    document["action_costs"][0][0][0] = False
+    refused(lambda: tb.Rule.from_dict(document), "type")
 
 
 def test_the_empty_group_name_is_readable():

@@ -5,6 +5,7 @@ A classifier without a `ThresholdRule` has one: of several models, three or more
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,7 @@ class Rule(StoredRule):
         super()._check()
         K = len(self.classes)
         n_groups, *shape = np.shape(self.action_costs)
-        costs = np.ravel(self.action_costs).tolist()
+        costs = chain(*chain(*self.action_costs))  # an array would have one type for all
         least = self.least_probability
         numbers = [*self.offsets, *self.weights.values(), *costs, least]
         is_valid = [

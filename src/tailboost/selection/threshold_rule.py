@@ -226,6 +226,8 @@ class ThresholdRule(StoredRule):
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
         super()._check()
+        if type(self.column) not in (str, int) or not isinstance(self.model, str | None):
+            raise ValueError("column must be a name or a number, and model a name")
         kind = score_kind(self.kind)
         kind.check_missing(self.missing)
         for (first, _), *higher in self.bands:
@@ -234,13 +236,14 @@ class ThresholdRule(StoredRule):
             if first is not None or not in_range or sorted(set(ends)) != ends:
                 raise ValueError(f"thresholds must ascend from null, and each be a {kind.name}")
         # As text, because 1, 1.0 and True are equal, and different labels.
-        actions = map(repr, self._actions)
-        if {repr(action) for _, action in chain(*self.bands)}.difference(actions):
+        labels = {*map(repr, self.classes)}
+        actions = {repr(action) for _, action in chain(*self.bands)}
+        if not actions <= labels | {repr(HUMAN_REVIEW)}:
             raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")
-        high = set(_high_labels(self.bands, self.classes))
-        if self.label is not None and high - {self.label}:
+        high = {*map(repr, _high_labels(self.bands, self.classes))}
+        if self.label is not None and not high <= {repr(self.label)} <= labels:
             raise ValueError(f"label={self.label!r} is not the label of high scores")
 
     def _ranges(self, label: Name | None) -> tuple[dict[Name, list[Range]], float | None]:
