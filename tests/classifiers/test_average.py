@@ -1,7 +1,5 @@
 """Averages of the models' log-probabilities with learned weights."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -37,8 +35,10 @@ def peer(logs, y, weight, idle=()):
 
 
 def learned(logs, rows):
-    models = Models([f"m{i}" for i in range(len(logs))], logs[0].shape[1], [None] * len(logs), [])
-    return averaging(replace(models, logs=logs, rows=rows))
+    M, K = len(logs), logs[0].shape[1]
+    return averaging(
+        Models([f"m{i}" for i in range(M)], [None] * M, [], rows, np.ones(M) / M, np.zeros(K), logs)
+    )
 
 
 @pytest.mark.parametrize(("strengths", "K"), [((1.0, 2.0), 2), ((0.5, 1.5, 2.0), 4), ((2.0, -1.5), 3)])

@@ -132,6 +132,16 @@ def test_a_column_that_a_user_names_needs_its_label():
     refused(lambda: grades.to_sql("other", label="well"), "'ill'")
 
 
+@pytest.mark.parametrize("labels", [("well", "ill"), (2, 1), (True, False), (0.0, 1.0)], ids=str)
+@pytest.mark.parametrize("model", ["erm", GaussianNB()], ids=str)
+def test_the_score_of_a_trained_model_is_named_by_its_label(model, labels):
+    y = np.where(ILL, *labels)
+    clf = tb.RobustMixtureClassifier([("m", model)], random_state=0).fit(X, y)
+    columns = {f"m_{label}": p for label, p in zip(clf.classes_, clf.predict_proba(X).T, strict=True)}
+    assert in_sqlite(clf.rule_.to_sql(), **columns) == clf.predict(X).tolist()
+    assert f"m_{max(labels)} is P({max(labels)}) of m" in str(clf.rule_)
+
+
 def test_columns_of_three_labels_have_any_stated_order():
     P = RNG.dirichlet([1, 1, 1], 300)
     y = np.array(["a", "b", "c"])[(RNG.random(300)[:, None] > P.cumsum(axis=1)).sum(axis=1)]

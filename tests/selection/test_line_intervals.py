@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta, binomtest
 
 from tailboost import rates
-from tailboost.rates import Counts, as_objective
+from tailboost.rates import Counts
 from tailboost.selection.table import REFIT, RateTable
 
 COST = rates.cost([[0.0, 1.0], [20.0, 0.0]])
@@ -18,16 +18,9 @@ def exact(errors, n):
     return interval.low, interval.high
 
 
-def counted_on(stated, answered):
-    return RateTable.counted(stated, answered.strata, answered.counts(answered.actions), "rows")
-
-
-def selected_table(y, answers, groups, objective, limits, refit):
-    answered = Counts.answered(y, answers, groups=groups)
-    stated = [as_objective(objective).rate, *limits]
-    return RateTable.counted(
-        stated, answered.strata, answered.counts(answered.actions), "rows", spread=lambda _: REFIT * refit
-    )
+def counted_on(stated, answered, refit=False):
+    counts = answered.counts(answered.actions)
+    return RateTable.counted(stated, answered.strata, counts, "rows", spread=lambda _: REFIT * refit)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +43,7 @@ def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit)
     }
     for name, (rate, event, among) in stated.items():
         limits = [rate <= 1.0] if name != "error" else []
-        table = selected_table(y, answers, groups, rates.error(), limits, refit)
+        table = counted_on([rates.error(), *limits], Counts.answered(y, answers, groups=groups), refit)
         unit = name.split()[-1] if " of " in name else None
         (line,) = [
             x for x in table if x.rate == str(rate) and x.subgroup == unit and bool(x.limit) == bool(limits)

@@ -3,13 +3,14 @@
 import numpy as np
 from scipy.special import log_softmax
 
+from tailboost.rows import Rows
 from tailboost.selection.outputs import LogProbabilities, Models
 
 LOGS = np.log(np.random.default_rng(0).dirichlet(np.ones(3), (4, 20)))  # of four models on 20 rows
 
 
 def test_every_model_has_its_own_probabilities():
-    models = Models([*"abcd"], 3, [], [], np.full(4, 0.25), np.zeros(3))
+    models = Models([*"abcd"], [], [], Rows(None, np.ones(0), None, ""), np.full(4, 0.25), np.zeros(3))
     table = LogProbabilities(LOGS.__getitem__, models)
     for model in (2, 0, 3, 1, 2):
         np.testing.assert_array_equal(table.logs(model), LOGS[model])

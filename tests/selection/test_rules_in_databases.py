@@ -25,11 +25,9 @@ NAMES = ["o'hara", 'a"b', "ä ö", "NULL", "x%s", "ß", ";--", "new\nline", " 1"
 G = RNG.choice(NAMES, N)
 LABELS = {"int": [0, 1], "text": ["no's", "yes"], "bool": [False, True], "long": [-5, 2**53 + 1]}
 THREE = {
-    "int": [0, 1, 2],
-    "text": ["no's", 'per"haps', "yes"],
-    "decimals": [0.0, 1.0, 3.0],
+    "int": [0, 1, 2], "text": ["no's", 'per"haps', "yes"], "decimals": [0.0, 1.0, 3.0],
     "long": [-5, 7, 2**53 + 1],
-}
+}  # fmt: skip
 
 
 class Sqlite:

@@ -127,11 +127,6 @@ def test_every_kind_of_rate_has_a_setting():
     assert {kind for kind, entry in KINDS.items() if entry.counted} <= set(SETTINGS)
 
 
-def false_share(missed, stated):
-    """Return the binomial p of so many false statements, of which ``stated`` is the allowed share."""
-    return binomtest(missed, DRAWS, stated, alternative="greater").pvalue
-
-
 def truths(rate, limit, answered):
     """Return the rates on fresh rows by subgroup, and the gap or ratio of a limit."""
     terms = rate.terms(answered.strata)
@@ -158,4 +153,4 @@ def test_intervals(name):
                     outside = not line.low <= truth[line.subgroup] <= line.high
                     missed[line.rate, line.subgroup] += outside and not np.isnan(line.low)
     for what, many in missed.items():
-        assert false_share(many, 0.05) >= LEAST_P, (what, many)
+        assert binomtest(many, DRAWS, 0.05, alternative="greater").pvalue >= LEAST_P, (what, many)

@@ -282,13 +282,16 @@ def scored(split: Split, fits: Fits) -> tuple[Models, Identity]:
     """
     rows = split.selecting
     fitted, columns = zip(*[of_model[-1] for of_model in fits.by_name.values()], strict=True)
-    models = Models([*fits.by_name], len(rows.classes), [*fitted], [*columns])
+    M, K = len(fitted), len(rows.classes)
+    models = Models(
+        [*fits.by_name], [*fitted], [*columns], rows, np.full(M, 1.0 / M), np.zeros(K)
+    )
     identity = identity_of(models.fitted)
     if split.parts:
         logs = []
         for i, (*without_part, _) in enumerate(fits.by_name.values()):
             if without_part:
-                P = np.zeros((len(rows), models.n_classes))
+                P = np.zeros((len(rows), K))
                 for part, fit in zip(split.parts, without_part, strict=True):
                     P[part] = models.probabilities(take(rows.X, part), i, fit)
                 # Models of other folds differ far more than by this step. Zeros behind make files smaller.

@@ -450,9 +450,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         mix.validation_ = "probabilities"
         P = stacked(probabilities, classes)
         check_length(y, "y", len(P), "probabilities")
-        models = Models(list(probabilities), len(classes), [], [], read_stacked=True)
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.given_numbers]).numbered(classes, rows.names, words)
+        equal = np.full(len(probabilities), 1.0 / len(probabilities))
+        offset = np.zeros(len(classes))
+        models = Models([*probabilities], [], [], rows, equal, offset, read_stacked=True)
         models, used = noticing_known(scored_on(models, rows), [])
         mix._select(problem, averaging(models), Records(used=(used,)), NOTHING).warn()
         return mix

@@ -35,12 +35,13 @@ FELL = "on these rows high scores speak against the label that is stated for the
 
 
 def refuse_falling(models: Models, scores: Floats, y: Ints, place: Ints) -> float:
-    """Return A for scores and labels 0 and 1 of rows, shape (n,); without pairs of rows it is 1.
+    """Return A for scores and labels 0 and 1 of rows, shape (n,); without a score or pairs of rows it is 1.
 
     Warn if the score falls with its label, and raise ValueError if it falls beyond chance.
     """
     column = models.score_column
-    assert column is not None  # of another score no label is stated
+    if column is None:  # of an average no label is stated
+        return 1.0
     rising = scores if column.positive_ else -scores
     total, n_pairs = 0.0, 0
     for number in range(place.max(initial=-1) + 1):

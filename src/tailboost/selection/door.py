@@ -223,18 +223,6 @@ class Decided:
     certificate: object = None
     identity: Callable[[], Identity] = Identity
 
-    @property
-    def known_around(self) -> list[Known]:
-        """The known rows, for a model around this one; they are as complete as those of the model itself."""
-        return [
-            replace(
-                known,
-                records=replace(known.records, complete=self.known[0].records.complete),
-                score=known.score or self.score,
-            )
-            for known in self.known
-        ]
-
     def seen(self, scored: Scored, rows: Rows, use: str) -> Seen:
         """Return scored rows, by which they are recognised later."""
         return Seen.of(scored.given(), use, rows, self.known[0].score_labels)
@@ -300,15 +288,25 @@ def answering(model: Model) -> Decided:
 def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
     """Return the rows that are known to each classifier of tailboost inside a model, at any depth.
 
-    An unfitted classifier knows none. A frozen model of another library has records without rows, because its
-    training rows are unknown. ``around`` are the models that hold this one.
+    An unfitted classifier knows none. Those inside a fitted one are as complete as its own. A frozen model of
+    another library has records without rows, because its training rows are unknown. ``around`` are the models
+    that hold this one.
     """
     final, steps = final_model(model)
     inside = (*around, final)
     known: list[Known] = []
     if isinstance(final, Answers):
         with suppress(NotFittedError):
-            return answering(model).known_around
+            decided = answering(model)
+            complete = decided.known[0].records.complete
+            return [
+                replace(
+                    each,
+                    records=replace(each.records, complete=complete),
+                    score=each.score or decided.score,
+                )
+                for each in decided.known
+            ]
     elif not any(final is each for each in around):  # a model may hold itself
         known = [Known(Records())] if isinstance(model, FrozenEstimator) else []
         for part in _parts(final):

@@ -99,9 +99,6 @@ class LogProbabilities:
 class Models:
     """The models, and the logarithms of their average, ``softmax(Σ_i w_i log p_i + b)``.
 
-    They are made in three steps: of fitted models, `with_selection_data`, and by `averaging`. Models of a
-    rule file have no selection data.
-
     Weights learned on the selection data lower the preference-weighted error by .0043 ± .0029 compared with
     equal ones (25 tables, 3 splits).
 
@@ -109,20 +106,18 @@ class Models:
     ----------
     names : list of str
         Names of the M models.
-    n_classes : int
-        K.
     fitted : list of models
         The models; none if only their probabilities are known.
     columns : list of ndarray
         Class number of each column of a model's probabilities.
+    rows : Rows
+        The selection data; models of a rule file know their classes alone.
     weights, offset : ndarray of shape (M,), (K,)
-        w ≥ 0 and b, which `averaging` sets. A sum of weights above 1 sharpens the probabilities of models,
-        a sum below 1 flattens them.
+        w ≥ 0 and b. A sum of weights above 1 sharpens the probabilities of models, a sum below 1 flattens
+        them.
     logs : sequence of ndarray
         Out-of-fold log-probabilities of each model on the selection data, shape (n, K): with the rows all
         that the selection depends on.
-    rows : Rows
-        The selection data.
     scores : ndarray of shape (n,) or None
         The values of `score_column` in these rows, if the counted models answer.
     read_stacked : bool
@@ -130,13 +125,12 @@ class Models:
     """
 
     names: list[str]
-    n_classes: int
     fitted: list[Model]
     columns: list[Ints]
-    weights: Any = ()
-    offset: Any = ()
+    rows: Rows
+    weights: Floats
+    offset: Floats
     logs: Sequence[Floats] = ()
-    rows: Any = None
     scores: Floats | None = None
     read_stacked: bool = False
 
@@ -165,15 +159,12 @@ class Models:
 
         It is a column of scores, or the probability of the second label by a single model.
         """
-        if len(self.fitted) != 1 or self.n_classes != 2:
+        if len(self.fitted) != 1 or len(self.offset) != 2:
             return None
         if self.columns_read:
             (scores,) = self.columns_read
             return scores if len(scores.column_list) == 1 else None
-        # The models of our learners answer class numbers, without a list of them.
-        classes = getattr(self.fitted[0], "classes_", self.columns[0])
-        (label,) = classes[self.columns[0] == 1].tolist()
-        return Scores(f"{self.names[0]}_{label}")
+        return Scores(f"{self.names[0]}_{self.rows.classes[1]}")
 
     @property
     def used(self) -> Ints:
@@ -260,7 +251,7 @@ class Models:
             raise ValueError(f"{name} must have {len(columns)} columns, one for each class")
         check_answers(predicted, X, name)
         # By column: sums over the classes of a row are then several times as fast.
-        P = np.zeros((n_rows_of(predicted), self.n_classes), order="F")
+        P = np.zeros((n_rows_of(predicted), len(self.offset)), order="F")
         P[:, columns] = predicted
         return check_probabilities(P, name, ROUNDED)
 
@@ -269,16 +260,17 @@ class Models:
 def averaging(models: Models) -> Models:
     """Return the models with the average of least log loss on the selection data; the problem is convex.
 
-    `PSEUDO_ROWS` pull the average towards equal weights without offsets. A model gets no weight if the loss
-    hardly rises without this model. The model with the smallest effect on the scores is tried first.
+    The models have equal weights and no offsets, towards which `PSEUDO_ROWS` pull the average. A model gets
+    no weight if the loss hardly rises without this model. The model with the smallest effect on the scores is
+    tried first.
     """
     weight = models.rows.weight
-    M, K = len(models.logs), models.n_classes
+    start = np.append(models.weights, models.offset)
+    M, K = len(models.weights), len(models.offset)
     # Offsets of a row have no effect; centring keeps rounding errors small. By class: sums over the classes
     # of a row are then ten times as fast.
     centred = np.array([logs.T - logs.mean(axis=1) for logs in models.logs])
     truth = (np.arange(K)[:, None] == models.rows.y) * weight
-    start = np.repeat([1.0 / M, 0.0], [M, K])
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
     is_used = np.full(M, True)
     least = np.inf

@@ -121,12 +121,12 @@ class Problem:
     def columns(self, names: Sequence[object], read: int | None = None) -> list[int]:
         """Return the numbers of the columns of groups in the rates, and of that which rules ``read``.
 
-        These are all, if a rate names none: so are "group" and "cell" meant, and of an unknown column the
-        terms of the rate raise the error.
+        "group" and "cell" mean all columns. Of an unknown column the terms of the rate raise the error.
         """
         used = {name for rate in self.rates for name in rate.by_names}
-        every = not used <= {None, "class", *names} - {"group", "cell"}
-        return [j for j, name in enumerate(names) if every or name in used or j == read]
+        if used & {"group", "cell"} or used - {None, "class", *names}:
+            return [*range(len(names))]
+        return [j for j, name in enumerate(names) if name in used or j == read]
 
 
 # -- the candidates ------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def descended(family: Family, charges: Charges, candidate: Array, counts: Floats
     denominators are running sums of the changes.
     """
     moves: Any = family.moves(compares=any(limit.compares for limit in charges.limits))
-    reached: Any = family.reached(candidate)
+    reached = family.reached(candidate)
     sums = np.tensordot(counts, charges.table)  # (2, R)
     least = np.inf
     n_kept = 0  # lines since the last move
@@ -291,7 +291,7 @@ def descended(family: Family, charges: Charges, candidate: Array, counts: Floats
             n_kept = 0
         if n_kept == len(moves):
             break
-    return reached[0]
+    return reached.candidate
 
 
 # -- the program ---------------------------------------------------------------------------------------------

@@ -234,8 +234,8 @@ class RateTable:
                     comparison = [(statistic.form, value, low, high, np.nan, statistic.bound)]
                 else:
                     bounds = statistic.levels(counted.names)
-            numbers = np.array([*counted[1:5], bounds]).tolist()
-            subgroups = zip(counted.names, *numbers, strict=True)
+            numbers = counted.values, counted.low, counted.high, counted.rows, bounds
+            subgroups = zip(counted.names, *map(np.ndarray.tolist, numbers), strict=True)
             for subgroup, value, low, high, n, bound in [*subgroups, *comparison]:
                 met = statistic.keeps(value, bound)
                 lines.append(

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from tailboost.core import Array, Document, Floats, Ints, Name, decimals_between, least_type
 from tailboost.rates import Counts, Strata
-from tailboost.selection.descent import Line
+from tailboost.selection.descent import NO_NUMBERS, Line, Reached
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
 MOST = 2_000
@@ -33,7 +33,6 @@ FIRST, SECOND, DEFERRED = range(3)
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
 # Smaller differences of sums are rounding.
 ROUNDING = 1e-13
-NO_NUMBERS: Any = np.zeros(0)
 
 #: What moves on a line: the place of a cut, and its side, 0 of the first cut and A − 2 of the last one.
 Side = tuple[int, ...]
@@ -234,17 +233,17 @@ class Thresholds:
         ]
         return [*together, *([side] for side in sides)]
 
-    def reached(self, cuts: Ints) -> tuple[Ints]:
-        """Return what a descent keeps of cuts: the cuts."""
-        return (cuts,)
+    def reached(self, cuts: Array) -> Reached:
+        """Return cuts as the first ones of a descent."""
+        return Reached(cuts)
 
-    def line(self, reached: tuple[Ints], move: list[Side]) -> Line:
+    def line(self, reached: Reached, move: list[Side]) -> Line:
         """Return other cuts on a line.
 
         One cut takes all cuts of its place, two together those at some distances from them. The first cut is
         at most the last one.
         """
-        (own,) = reached
+        own = reached.candidate
         taken = []
         for place, side in move:
             cuts = self.cuts[place]
@@ -263,7 +262,7 @@ class Thresholds:
         rows = np.flatnonzero(np.resize(of_places, self.passed[FIRST].shape[1]))
         counts = self.counts(moved, rows).reshape(len(moved), -1)
         changes = np.diff(counts, axis=0, prepend=0.0)
-        return Line(lambda number: (moved[number],), here, rows, changes)
+        return Line(lambda number: Reached(moved[number]), here, rows, changes)
 
     # -- written thresholds ------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -25,7 +25,7 @@ from tailboost.core import (
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
 from tailboost.rows import hash_rows, stratified_turns
-from tailboost.selection.descent import Line
+from tailboost.selection.descent import Line, Reached
 from tailboost.selection.outputs import LogProbabilities
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
@@ -55,15 +55,6 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
     for s, a in zip(*np.nonzero(action_costs), strict=True):
         total[a] += probabilities[s] * action_costs[s, a]
     return total
-
-
-class Answered(NamedTuple):
-    """Action costs on the way of a descent, with their answers to the selection data."""
-
-    candidate: Floats  # shape (S, A)
-    costs: list[Floats]  # expected costs of each action, shape (n,) each
-    actions: Ints  # shape (n,): the action of least expected cost
-    least: Floats  # shape (n,): this cost
 
 
 @dataclass(eq=False)
@@ -132,16 +123,16 @@ class ClassWeights:
         moved = [(all_strata, all_strata @ p)]
         if len(self.data.strata.combinations) > 1:
             moved += zip(np.eye(len(p)), p, strict=True)
-        # Of two actions the cost of one suffices.
-        actions = range(self.data.strata.n_actions == 2, self.data.strata.n_actions)
+        n_actions = self.data.strata.n_actions
+        actions = range(n_actions) if n_actions > 2 else [1]  # of two the cost of one suffices
         return [(action, *strata) for strata, action in product(moved, actions)]
 
-    def reached(self, candidate: Floats) -> Answered:
+    def reached(self, candidate: Array) -> Reached:
         """Return a candidate as the first one of a descent."""
         costs = expected_costs(self.probabilities, candidate)
-        return Answered(candidate, list(costs), costs.argmin(axis=0), costs.min(axis=0))
+        return Reached(candidate, list(costs), costs.argmin(axis=0), costs.min(axis=0))
 
-    def line(self, reached: Answered, move: tuple[int, Floats, Floats]) -> Line:
+    def line(self, reached: Reached, move: tuple[int, Floats, Floats]) -> Line:
         """Return the candidates with other costs of one action in some strata.
 
         A row changes its action once as the cost grows: from this action to the best other one.
@@ -168,14 +159,14 @@ class ClassWeights:
         middles = (ends[1:] + ends[:-1]) / 2.0
         raises = np.sort(np.r_[0.0, ends[:1] - 1.0, middles, ends[-1:] + 1.0])
 
-        def to(number: int) -> Answered:
+        def to(number: int) -> Reached:
             raised = raises[number]
             candidate = reached.candidate.copy()
             candidate[:, action] += raised * in_strata
             costs = list(reached.costs)
             costs[action] = cost + raised * growth
             answers = np.where(leaves_at > raised, action, other)
-            return Answered(candidate, costs, answers, np.minimum(costs[action], other_cost))
+            return Reached(candidate, costs, answers, np.minimum(costs[action], other_cost))
 
         here = int(np.searchsorted(raises, 0.0))
         return Line(to, here, slice(None), self._changes(leaves_at, raises, action, other))
@@ -228,9 +219,9 @@ class ClassWeights:
         """
         stratum, weight = self.data.stratum, table.models.rows.weight
         y = self.data.strata.y[stratum]
-        X = as_pandas(table.X)
+        given = as_pandas(table.X)
         # Another selection on the same rows has no features: these are not kept.
-        by_features = np.ndim(X) == 2 and X.shape[1] <= MOST_FEATURES
+        by_features = np.ndim(given) == 2 and given.shape[1] <= MOST_FEATURES
         X = features(table, by_features=by_features)
 
         def fitted(rows: Mask) -> list[Model]:

@@ -138,12 +138,11 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
     classes = np.asarray(rule.classes)
     models = Models(
         [*weights],
-        len(classes),
         [FrozenEstimator(known)],
         [positions(known.classes_, classes, "labels")],
+        Rows(nothing, nothing, nothing, "no rows", classes=classes, names=names),
         np.array([*weights.values()]),
         np.array(offsets),
-        rows=Rows(nothing, nothing, nothing, "no rows", classes=classes, names=names),
     )
     problem = problem_of(stated["objective"], limits, names, by_group)
     about = content.get("about", {})  # older files have none
