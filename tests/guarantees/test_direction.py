@@ -96,7 +96,7 @@ def test_the_share_is_that_of_all_pairs(grades):
         n = min(len(first), len(second))
         total += n * np.mean(second[:, None] >= first)
         n_pairs += n
-    np.testing.assert_allclose(refuse_falling(ON_A_COLUMN, scores, y, place), total / n_pairs)
+    np.testing.assert_allclose(share_of(scores, y, place), total / n_pairs)
 
 
 @pytest.mark.parametrize("places", [1, 2])
@@ -105,10 +105,17 @@ def test_rows_of_the_rarer_label_decide_in_each_place(places):
     for n, kinds in ((14, []), (15, [UserWarning]), (148, [UserWarning])):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            assert refuse_falling(ON_A_COLUMN, *falling(n, places)) == 0.0
+            assert share_of(*falling(n, places)) == 0.0
         assert [each.category for each in caught] == kinds
     with pytest.raises(ValueError, match="speak against"):
-        refuse_falling(ON_A_COLUMN, *falling(149, places))
+        share_of(*falling(149, places))
+
+
+def share_of(scores, y, place):
+    """Return the share A of rows, each with a stratum of its label."""
+    data = SimpleNamespace(strata=SimpleNamespace(y=np.arange(2)), stratum=y)
+    table = SimpleNamespace(models=ON_A_COLUMN, score=scores, groups=place)
+    return refuse_falling(data, table, slice(None))
 
 
 def falling(n, places):

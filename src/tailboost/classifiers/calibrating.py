@@ -33,7 +33,7 @@ from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
 from tailboost.rates import Limit, Statistic, checked_limits
 from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
-from tailboost.selection.direction import FELL
+from tailboost.selection.direction import FELL, refuse_falling
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
 
@@ -178,7 +178,9 @@ def calibrate(
     if selection.problem.limits != stated:  # of a rule selected within others
         selection = selection.within(stated)
     # The share of pairs in which the score rises with its label; one that falls is an error, and no attempt.
-    rising = selection.engine.refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
+    rising = 1.0
+    if not selection.engine.family.models:
+        rising = refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     case = OneScore.of(selection, fresh)

@@ -452,8 +452,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         check_length(y, "y", len(P), "probabilities")
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.given_numbers]).numbered(classes, rows.names, words)
-        equal = np.full(len(probabilities), 1.0 / len(probabilities))
-        offset = np.zeros(len(classes))
+        M = len(probabilities)
+        equal, offset = np.full(M, 1.0 / M), np.zeros(len(classes))
         models = Models([*probabilities], [], [], rows, equal, offset, read_stacked=True)
         models, used = noticing_known(scored_on(models, rows), [])
         mix._select(problem, averaging(models), Records(used=(used,)), NOTHING).warn()

@@ -29,7 +29,3 @@ class Line(NamedTuple):
     changes: (
         Floats | csr_array
     )  # shape (T, w × A): of these, from the one before to each candidate
-
-
-class RunningRates:
-    """A class that model files of earlier versions name; nothing reads it."""

@@ -25,8 +25,9 @@ never spend a tenth of what is left to them, from which these 10⁻⁸ are paid.
 
 import numpy as np
 
-from tailboost.core import Floats, Ints, warn_user
-from tailboost.selection.outputs import Models
+from tailboost.core import Ints, warn_user
+from tailboost.rates import Counts
+from tailboost.selection.outputs import LogProbabilities
 
 # The t √n of the theorem, and of a warning.
 FALLS = 6.1
@@ -34,14 +35,17 @@ DOUBTFUL = 1.9
 FELL = "on these rows high scores speak against the label that is stated for them"
 
 
-def refuse_falling(models: Models, scores: Floats, y: Ints, place: Ints) -> float:
-    """Return A for scores and labels 0 and 1 of rows, shape (n,); without a score or pairs of rows it is 1.
+def refuse_falling(data: Counts, table: LogProbabilities, among: Ints | slice) -> float:
+    """Return A for some rows with their outputs; it is 1 without a single score, or without pairs of rows.
 
     Warn if the score falls with its label, and raise ValueError if it falls beyond chance.
     """
+    models = table.models
     column = models.score_column
     if column is None:  # of an average no label is stated
         return 1.0
+    scores, place = table.score[among], table.groups[among]
+    y = data.strata.y[data.stratum[among]]
     rising = scores if column.positive_ else -scores
     total, n_pairs = 0.0, 0
     for number in range(place.max(initial=-1) + 1):

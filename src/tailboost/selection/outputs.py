@@ -200,7 +200,7 @@ class Models:
         different rows. Equal weights of any scale become 1.
         """
         hashes, weight = None, rows.weight
-        if self.fitted and not self.columns_read:
+        if not self.score_labels:
             if rows.clusters is None:
                 hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hash_rows(rows.X))
             else:

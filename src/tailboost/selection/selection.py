@@ -168,15 +168,13 @@ class Engine:
             words += ", with groups estimated by models of other rows"
         spread = REFIT if rows.refit or family.models else 0.0
         models = replace(models, rows=replace(rows, X=None))
-        engine = cls(problem, models, column_read, family, spread, words)
-        if not (rows.fitted or rows.refit):
-            engine.refuse_falling(data, table, slice(None))
-        return engine
+        if not (rows.fitted or rows.refit or family.models):
+            refuse_falling(data, table, slice(None))
+        return cls(problem, models, column_read, family, spread, words)
 
     def __setstate__(self, state: Document) -> None:
-        # Earlier versions called the column told, and then group_column.
-        earlier = state.get("group_column", state.get("told"))
-        vars(self).update({"column_read": earlier, **state})
+        # Earlier versions called the column told.
+        vars(self).update({"column_read": state.get("told"), **state})
 
     def outputs(self) -> LogProbabilities:
         """Return the outputs of the models on the selection data."""
@@ -198,18 +196,6 @@ class Engine:
         outputs = hash_rows(np.column_stack(answering), rounded=True)
         about = repr((self.column_read, self.spread, family.data.strata.size.tolist()))
         return digest(np.sort(contents).tobytes(), np.sort(outputs).tobytes(), about.encode())
-
-    def refuse_falling(
-        self, data: Counts, table: LogProbabilities, among: Ints | slice
-    ) -> float:
-        """Return the share A of `refuse_falling` for some rows; 1 without a single score.
-
-        Raise ValueError if the score falls with its label.
-        """
-        if self.family.models:
-            return 1.0
-        y = data.strata.y[data.stratum[among]]
-        return refuse_falling(self.models, table.score[among], y, table.groups[among])
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.

@@ -171,10 +171,9 @@ class Thresholds:
 
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
-        # Files of earlier versions have other sums, and some have scores with the sign.
-        if "passed" not in state:
-            if "scores" in state:
-                self.score = self.rising(state["scores"])
+        # Files of earlier versions have rising scores, and other sums.
+        if "scores" in state:
+            self.score = self.rising(state["scores"])
             self.__post_init__()
 
     def places_of(self, strata: Strata) -> Places:
