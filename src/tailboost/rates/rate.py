@@ -145,12 +145,19 @@ class Rate(Limitable, Derived):
         kinds = KINDS | {"custom": Kind("", self.counted, self.among, self.name)}
         if self.kind not in kinds:
             raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
+        kind = kinds[self.kind]
+        if self.label is None and self.kind in KINDS and "label" in kind.name:
+            raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
+        if self.complement and kind.better != "≥":
+            raise ValueError(f"{self!r} is not understood, but 1 - recall(1), of a gain")
+        names = self.labels
+        if names is not None and (
+            names != tuple(dict.fromkeys(names)) or len(names) != len(self.matrix or ())
+        ):
+            raise ValueError(f"cost: labels must name each row of a matrix once, got {names!r}")
         by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
-        kind = kinds[self.kind]
-        if self.complement and kind.better != "≥":
-            raise ValueError(f"{self!r} is not understood, but 1 - recall(1), of a gain")
         counts_faults = all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in kind.counted
@@ -158,13 +165,6 @@ class Rate(Limitable, Derived):
         better = "≤" if self.complement or counts_faults else kind.better
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
         vars(self).update(vars(kind), better=better, label=checked_label(self.label), by=by)
-        if self.kind != "custom" and self.label is None and "label" in kind.name:
-            raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
-        names = self.labels
-        if names is not None and (
-            names != tuple(dict.fromkeys(names)) or len(names) != len(self.matrix or ())
-        ):
-            raise ValueError(f"cost: labels must name each row of a matrix once, got {names!r}")
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -223,16 +223,6 @@ class Rate(Limitable, Derived):
         """The labels that it names, also in pairs."""
         return {self.label, *chain(*self.counted, *self.among)}.difference(PARTS.values())
 
-    # -- what is counted -----------------------------------------------------------------------------
-
-    def refuse_uncounted(self) -> None:
-        """Raise ValueError for a tail or shift, where a rate of counted answers is needed."""
-        if self.loss:
-            raise ValueError(
-                f"{self!r} is bounded by tailboost.certify alone, because no count of answers shows "
-                f"its rows; here take {self.loss!r}, also by group"
-            )
-
     @property
     def words_of_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
@@ -243,6 +233,14 @@ class Rate(Limitable, Derived):
         return "rows" if None in parts else f"rows with label {' or '.join(labels)}"
 
     # -- counts --------------------------------------------------------------------------------------
+
+    def refuse_uncounted(self) -> None:
+        """Raise ValueError for a tail or shift, where a rate of counted answers is needed."""
+        if self.loss:
+            raise ValueError(
+                f"{self!r} is bounded by tailboost.certify alone, because no count of answers shows "
+                f"its rows; here take {self.loss!r}, also by group"
+            )
 
     def numerator_and_denominator(self, strata: Strata) -> tuple[Floats, Floats]:
         """Return what counts in the numerator and the denominator by class and action, shape (K, A) each.

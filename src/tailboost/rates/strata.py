@@ -272,9 +272,11 @@ class Counts:
         parts = [self.weights]
         if self.costs is not None:
             parts.append(self.weights * self.costs[np.arange(len(cell)), action])
-        shape = n_cells, n_strata
         return np.hstack(
-            [np.bincount(entry, part, n_cells * n_strata).reshape(shape) for part in parts]
+            [
+                np.bincount(entry, part, n_cells * n_strata).reshape(n_cells, n_strata)
+                for part in parts
+            ]
         )
 
     def counts(self, actions: Ints) -> Floats:
