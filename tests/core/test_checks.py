@@ -73,12 +73,9 @@ def test_labels_of_most_rows_are_no_classes():
 def test_label_columns():
     assert core.label_column(np.array(["a", "b"], dtype=object), "y").dtype.kind == "U"
     assert core.label_column(np.array([1, 2.5, True], dtype=object), "y").dtype == np.float64
-    for values, message in [
-        ([], "no rows"),
-        (np.ones((2, 2)), "1d array"),
-        (np.array([1, "a"], dtype=object), "mixes text"),
-        (np.array([1j, 2]), "dtype complex128"),
-    ]:
+    mixed, numbers = np.array([1, "a"], dtype=object), np.array([1j, 2])
+    faults = ([], "no rows"), (np.ones((2, 2)), "1d array"), (mixed, "mixes text"), (numbers, "complex128")
+    for values, message in faults:
         with pytest.raises(ValueError, match=message):
             core.label_column(values, "y")
 

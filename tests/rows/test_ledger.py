@@ -117,10 +117,9 @@ def test_rows_of_scores_stay_used_up_under_other_names_of_the_labels(several):
 
     first = calibrated("yes", "no", 0.5)
     for yes, no in ((1, 0), (0, 1), (True, False), ("a", "b"), ("b", "a"), (1.0, 0.0)):
-        with pytest.raises(tb.LeakageError, match="attempt"):
-            calibrated(yes, no, 0.6, previous=first)
-        with pytest.raises(tb.LeakageError, match="attempt"):
-            calibrated(yes, no, 0.6, order=-1, previous=first)
+        for order in (1, -1):
+            with pytest.raises(tb.LeakageError, match="attempt"):
+                calibrated(yes, no, 0.6, order, previous=first)
 
 
 def test_given_probabilities_stay_used_up_in_another_order_of_the_models():
@@ -170,14 +169,19 @@ def numbered_attempt(k):
     return Attempt(f"call {k}", Seen.of(hashes))
 
 
+def ledger_of(*numbers):
+    ledger = Ledger()
+    for k in numbers:
+        ledger.record(numbered_attempt(k))
+    return ledger
+
+
 def spent(ledger):
     return [attempt.spent for attempt in ledger.attempts]
 
 
 def test_each_of_any_number_of_attempts_spends_nine_tenths_of_what_is_left():
-    ledger = Ledger()
-    for k in range(6):
-        ledger.record(numbered_attempt(k))
+    ledger = ledger_of(*range(6))
     assert spent(ledger) == pytest.approx([0.9, 0.09, 0.009, 0.0009, 0.00009, 0.000009])
     assert sum(spent(ledger)) < 1
 
@@ -194,35 +198,23 @@ def test_attempts_at_several_confidences_together_keep_that_of_the_last_one(firs
 
 
 def test_a_call_in_two_ledgers_has_spent_the_larger_level():
-    ledger, of_copy = Ledger(), Ledger()
-    ledger.record(numbered_attempt(0))
-    for k in (1, 0):
-        of_copy.record(numbered_attempt(k))
+    ledger, of_copy = ledger_of(0), ledger_of(1, 0)
     refused(lambda: ledger.record(numbered_attempt(2), of_copy.attempts), "no error probability is left")
 
 
 def test_the_same_call_again_spends_nothing():
-    ledger = Ledger()
-    for k in (0, 1, 0, 1, 0):
-        ledger.record(numbered_attempt(k))
-    assert spent(ledger) == pytest.approx([0.9, 0.09])
+    assert spent(ledger_of(0, 1, 0, 1, 0)) == pytest.approx([0.9, 0.09])
 
 
 def test_attempts_of_other_models_that_the_caller_names_count():
-    others = Ledger()
-    for k in (0, 1):
-        others.record(numbered_attempt(k))
     ledger = Ledger()
-    recorded = ledger.record(numbered_attempt(2), attempts_of(others))
+    recorded = ledger.record(numbered_attempt(2), attempts_of(ledger_of(0, 1)))
     assert [attempt.key for attempt in recorded] == ["call 0", "call 1", "call 2"]
     assert spent(ledger) == pytest.approx([0.9, 0.09, 0.009])
 
 
 def test_a_ledger_from_a_file_goes_on_where_it_ended():
-    ledger = Ledger()
-    for k in (0, 1):
-        ledger.record(numbered_attempt(k))
-    stored = json.loads(json.dumps([attempt.to_dict() for attempt in ledger.attempts]))
+    stored = json.loads(json.dumps([attempt.to_dict() for attempt in ledger_of(0, 1).attempts]))
     again = Ledger(tuple(map(Attempt.from_dict, stored)))
     again.record(numbered_attempt(2))
     assert spent(again) == pytest.approx([0.9, 0.09, 0.009])

@@ -41,7 +41,7 @@ def new_rows():
 
 
 WORDS = (
-    "site 'N' (2 rows), 'missing' (1 rows): not in the certificate, whose limits by site are certified for "
+    "site 'N' (2 rows), 'missing' (1 row): not in the certificate, whose limits by site are certified for "
     "'a', 'b' alone"
 )
 
@@ -57,26 +57,21 @@ def test_the_certificate_names_the_groups_of_its_limits(certified):
     assert certified.certificate_.groups_named == {"site": ["a", "b"]}
 
 
-def test_a_table_with_rows_of_other_groups_has_one_warning(certified, loaded, new_rows):
+def test_a_table_or_a_dict_with_rows_of_other_groups_has_one_warning(certified, loaded, new_rows):
     assert warned(lambda: loaded.predict(new_rows)) == [WORDS]
     assert warned(lambda: certified.predict(new_rows)) == [WORDS]
-
-
-def test_one_row_as_a_dict(loaded):
     [words] = warned(lambda: loaded.predict({"p": 0.7, "site": "N"}))
-    assert words.startswith("site 'N' (1 rows)")
+    assert words.startswith("site 'N' (1 row)")
 
 
-def test_rows_of_named_groups_or_without_groups_have_no_warning(certified, loaded, new_rows):
+def test_rows_of_named_groups_or_none_and_rules_without_certificate_have_no_warning(
+    certified, loaded, new_rows
+):
     assert not warned(lambda: loaded.predict(new_rows[:1]))
     assert not warned(lambda: loaded.predict(new_rows["p"]))
     assert not warned(lambda: certified.predict(new_rows[:1]))
-
-
-def test_a_rule_without_certificate_says_nothing(loaded, new_rows):
-    assert not warned(
-        lambda: tb.ThresholdRule.from_dict(json.loads(loaded.rule_.to_json())).predict(new_rows)
-    )
+    without_certificate = tb.ThresholdRule.from_dict(json.loads(loaded.rule_.to_json()))
+    assert not warned(lambda: without_certificate.predict(new_rows))
 
 
 def test_numbers_of_which_the_groups_are_made_are_not_compared():

@@ -63,7 +63,7 @@ def coded(
         entry_of_row, values = values.factorize(use_na_sentinel=False)
 
     # One dimension; NumPy would turn 1 beside "a" into "1".
-    array = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    array = np.asarray(values, None if hasattr(values, "dtype") else object)
     if target and array.ndim > 1:
         from sklearn.utils import column_or_1d  # a rule of a file answers without it
 
@@ -77,7 +77,6 @@ def coded(
 
     entries = array
     missing: Any = np.False_
-    n_kinds = 1
     if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
         given = array.tolist()
         try:
@@ -85,13 +84,15 @@ def coded(
             entries = np.array([*number_of])
             if entries.dtype.kind == "f" and {*map(type, number_of)} == {int}:
                 entries = np.array([*number_of], np.uint64)  # whole numbers from 2⁶³ on
-            (_,) = entries.shape  # entries that are tuples make a table
+            if entries.ndim > 1:  # of tuples
+                raise ValueError
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{name} must have a number or text in each row") from None
-        numbers = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))
-        entry_of_row = numbers[entry_of_row]
+        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)[entry_of_row]
         missing = np.array([*map(is_missing, number_of)])
-        n_kinds = len({isinstance(entry, str) for entry in number_of})
+        kinds = {isinstance(entry, str) for entry in number_of if not is_missing(entry)}
+        if len(kinds) > 1:
+            raise ValueError(f"{name} mixes text with other values: give values of one kind")
     if entries.dtype.kind == "f":
         missing = ~np.isfinite(entries)
 
@@ -101,8 +102,6 @@ def coded(
             f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
             f"missing or infinite (first in row {missing.argmax()}, counted from 0); {remedy}"
         )
-    if n_kinds > 1:
-        raise ValueError(f"{name} mixes text with other values: give values of one kind")
     if entries.dtype.kind not in "biufU":
         raise ValueError(
             f"{name} must hold text or numbers, such as years for dates, got dtype "
@@ -154,11 +153,10 @@ def positions(
     unknown = sorted(set(entries) - number_of.keys(), key=str)
     if unknown:
         raise ValueError(
-            f"{name} holds {fault}: {unknown[:5]}; "
-            f"{did_you_mean(str(unknown[0]), map(str, known_values))}known are "
-            f"{joined(list(map(repr, known_values)), NAMES_SHOWN)}"
+            f"{name} holds {fault}: {unknown[:5]}; {did_you_mean(str(unknown[0]), map(str, known_values))}"
+            f"known are {joined(list(map(repr, known_values)), NAMES_SHOWN)}"
         )
-    return np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
+    return np.fromiter(map(number_of.__getitem__, entries), np.intp)
 
 
 def with_interval_names(column: Any) -> Any:

@@ -99,7 +99,7 @@ class ScoreKind:
                 f"{owner}: a row has one score, but the scores have the shape {shape}; give the "
                 "column of the score"
             )
-        values = _as_numbers(np.ravel(scores), owner)
+        values = _as_numbers(np.asarray(scores).ravel(), owner)
         lacks_score = np.isnan(values)
         if missing is not None:
             values[lacks_score] = missing
@@ -134,12 +134,11 @@ def score_kind(name: object) -> ScoreKind:
     return SCORE_KINDS[name]
 
 
-def _as_numbers(scores: Column, owner: object) -> Floats:
+def _as_numbers(array: Array, owner: object) -> Floats:
     """Return scores as a new float64 array, shape (n,), missing values as NaN.
 
     Raise ValueError for text, truth values and dates; ``owner`` begins the message.
     """
-    array = np.asarray(scores)
     if array.dtype.kind == "O":
         # A narrow number is the decimal that it prints, as in a column of its own type.
         entries = [

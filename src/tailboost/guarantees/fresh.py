@@ -253,7 +253,7 @@ class Fresh:
         scored = decided.score(rows.X, rows.columns or None)
         classes = decided.classes
         if classes is None:
-            _, classes = given_answers(scored.answers(), rows)
+            _, classes = given_answers(scored.answers(), rows.classes)
         for rate in rates:
             if "deferral" in rate.needs and not rule.defers:
                 raise ValueError(
@@ -295,7 +295,7 @@ class Fresh:
                 "deferred is needed: an array of answers does not show deferred rows; give "
                 "deferred=, a mask that is True for a deferred row"
             )
-        labels, classes = given_answers(answers, rows)
+        labels, classes = given_answers(answers, rows.classes)
         actions = positions(labels, classes, "model")
         actions[mask] = len(classes)
         draws = voting_numbers(rows.hashes(hash_rows(actions[:, None])), rows.clusters)

@@ -15,8 +15,10 @@ CURE_OF_COPIES = (
 COPIED_BY_CHANCE = 1e-6
 MOST_COPIES = 20  # the largest k
 # Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
-# one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too.
+# one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too,
+# if it is not rare: it has at least this share of the rows of the most frequent label.
 MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
+NOT_RARE = 0.25
 
 
 def refuse_copies(hashes: Hashes, y: Ints) -> float:
@@ -40,7 +42,12 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
                     f"X: {copied:,} of {len(part):,} different rows{'' if part is counts else ' of a label'} "
                     f"occur {k} times, or a multiple of {k}, which is no chance. {CURE_OF_COPIES}"
                 )
-    repeating = [np.mean(each > 1) for each in counts_by_label if len(each) >= LEAST_CONTENTS]
+    fewest = NOT_RARE * np.bincount(y).max()
+    repeating = [
+        np.mean(each > 1)
+        for each in counts_by_label
+        if len(each) >= LEAST_CONTENTS and each.sum() >= fewest
+    ]
     if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
         raise LeakageError(
             f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "
@@ -71,22 +78,31 @@ UNSEEN = 9.0
 SHIFTED = 0.05
 
 
-def is_part(small: Ints, large: Ints, *, in_order: bool) -> bool:
+def equal_by_chance(counts: Ints, *, in_order: bool) -> bool:
+    """Return whether two independent tables may be equal, with so many rows of each content, shape (m,).
+
+    No population makes these counts, or rows in this order, more often than that whose shares are the counts.
+    So two independent tables are equal, and as rare as `SAME_BY_CHANCE`, with at most this probability,
+    whatever the population.
+    """
+    n = counts.sum()
+    log_chance = counts @ np.log(counts / n)  # of the order
+    if not in_order:  # times the number of orders
+        sizes, times = np.unique_counts(counts)
+        log_chance += math.lgamma(n + 1) - times @ [*map(math.lgamma, sizes + 1)]
+    return log_chance >= math.log(SAME_BY_CHANCE)
+
+
+def is_part(small: Ints, large: Ints) -> bool:
     """Return whether a table with rows of another one alone is a part of it, or the same, and not by chance.
 
-    Both are given by the numbers of rows of each content; ``in_order`` says that equal tables have one order.
-
-    A row is in the larger table by chance about as often as rows repeat there. Equal tables have counts, and
-    an order, that no population makes more often than that whose shares are these counts. So two independent
-    tables are equal, and as rare as `SAME_BY_CHANCE`, with at most this probability, whatever the population.
+    Both are given by the numbers of rows of each content. A row is in the larger table by chance about as
+    often as rows repeat there.
     """
     n, n_large = small.sum(), large.sum()
-    if n < n_large:
-        return (max(large[large > 1].sum(), 1) / n_large) ** n < PART_BY_CHANCE
-    log_chance = small @ np.log(small / n)  # of the order
-    if not in_order:  # times the number of orders
-        log_chance += math.lgamma(n + 1) - sum(map(math.lgamma, small + 1))
-    return log_chance < math.log(SAME_BY_CHANCE)
+    if n == n_large:
+        return not equal_by_chance(small, in_order=False)
+    return (max(large[large > 1].sum(), 1) / n_large) ** n < PART_BY_CHANCE
 
 
 def most_in_common(small: Ints, large: Ints) -> float:
@@ -103,13 +119,15 @@ def most_in_common(small: Ints, large: Ints) -> float:
     numbers: a pair of equal rows among those of both tables has its rows in different tables with a
     probability q ≤ 1/2, and k independent pairs all have with qᵏ.
     """
-    n_rows, n_repeated = np.array(
-        [(counts.sum(), counts[counts > 1].sum()) for counts in (small, large)]
-    ).T
-    few = max(A_FEW, SMALL_SHARE * n_rows[0])
-    ratio = n_rows[::-1] / n_rows
-    if not n_repeated.any():
-        return max(few, math.log(APART_BY_CHANCE, 2 / (ratio.sum() + 2)))
-    expected = ratio * (n_repeated + STANDARD_ERRORS * np.sqrt(2 * n_repeated) + UNSEEN)
-    shifted = np.minimum(ratio * n_repeated, SHIFTED * n_rows[0])
-    return max(few, min(expected + STANDARD_ERRORS * np.sqrt(expected) + shifted))
+    # One number for each table, that of the smaller one first.
+    n = np.array([small.sum(), large.sum()])
+    n_repeated = np.array([counts[counts > 1].sum() for counts in (small, large)])
+    if n_repeated.any():
+        ratio = n[::-1] / n  # rows of the other table to one of this
+        expected = ratio * (n_repeated + STANDARD_ERRORS * np.sqrt(2 * n_repeated) + UNSEEN)
+        shifted = np.minimum(ratio * n_repeated, SHIFTED * n[0])
+        most = min(expected + STANDARD_ERRORS * np.sqrt(expected) + shifted)
+    else:
+        q = 2 * n.prod() / n.sum() ** 2
+        most = math.log(APART_BY_CHANCE) / math.log(q)
+    return max(A_FEW, SMALL_SHARE * n[0], most)

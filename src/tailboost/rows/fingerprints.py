@@ -45,9 +45,9 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     """Hash every row of a table by its content, shape (n,).
 
     The table is an array, a sparse matrix, or a data frame, a list or an object array with values of any
-    type. Equal rows have equal hashes at any position, in an array and in a data frame; dates do if they are
-    of one type. Numbers count as float64, so whole ones above 2⁵³ may be equal. Other different rows almost
-    surely have different hashes. The hash of a row depends on the seed.
+    type. Equal rows have equal hashes at any position, in an array and in a data frame; dates and durations
+    do if they are of one type. Numbers count as float64, so whole ones above 2⁵³ may be equal. Other
+    different rows almost surely have different hashes. The hash of a row depends on the seed.
 
     The hash is of the sum of the scrambled words of each row, one word for each column (`_words`). Zeros add
     nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
@@ -60,9 +60,12 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     X = as_table(X)
     if X.ndim != 2:  # a column alone, such as texts, or images
         X = np.asarray(X).reshape(len(X), math.prod(X.shape[1:]))
-    kept_bits = rounded and (KEPT_BITS_ALONE if X.shape[1] == 1 else KEPT_BITS)
-    factors = _mix(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _ODD) | 1
-    sums = np.zeros(X.shape[0], np.uint64)
+    n_rows, n_columns = X.shape
+    kept_bits = 0
+    if rounded:
+        kept_bits = KEPT_BITS_ALONE if n_columns == 1 else KEPT_BITS
+    factors = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * _ODD) | 1
+    sums = np.zeros(n_rows, np.uint64)
     if hasattr(X, "tocsr"):
         entries = X.tocoo()  # one for each row and column
         words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
@@ -71,7 +74,7 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
         for j, factor in enumerate(factors):
             column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
             sums += _mix(_words(column, kept_bits)) * factor
-    return _mix(sums + _mix(np.full(1, seed, np.uint64)))
+    return _mix(sums + _mix(np.array([seed], np.uint64)))
 
 
 def hashes_of_pairs(first: Hashes, second: Hashes) -> Hashes:
@@ -86,13 +89,13 @@ def _words(column: Column, kept_bits: int) -> Hashes:
     """
     if getattr(column.dtype, "kind", "O") in "fiub":
         if hasattr(column, "iloc"):
-            column = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            column = column.to_numpy(np.float64, na_value=np.nan)
         return _words_of_numbers(column, kept_bits)
-    if isinstance(column, np.ndarray) and column.dtype == "M8[ns]":  # its list has integers
+    if column.dtype == "M8[ns]":  # an array's list has integers
         column = column.astype("M8[us]")
     values = column.tolist()
     word_of_value = {value: _word(value, kept_bits) for value in set(values)}
-    return np.fromiter(map(word_of_value.__getitem__, values), np.uint64, len(values))
+    return np.fromiter(map(word_of_value.__getitem__, values), np.uint64)
 
 
 def _words_of_numbers(column: Column, kept_bits: int) -> Hashes:
@@ -135,8 +138,8 @@ def digest(*contents: bytes) -> str:
 
 def digest_of(document: Mapping[str, Any], *about: Any) -> str:
     """Return the digest of a document, also read from JSON, without its own one, and of what it is about."""
-    document = {**document, "digest": None}
-    return digest(json.dumps([document, *about], sort_keys=True, allow_nan=False).encode())
+    contents = {**document, "digest": None}, *about
+    return digest(json.dumps(contents, sort_keys=True, allow_nan=False).encode())
 
 
 # -- draws ---------------------------------------------------------------------------------------------------
@@ -145,11 +148,13 @@ def digest_of(document: Mapping[str, Any], *about: Any) -> str:
 def random_numbers(hashes: Hashes) -> Floats:
     """Return an independent uniform number in [0, 1) for each hash, shape (n,).
 
-    A number depends on the hash, on its rank among equal ones, and on the sum of all hashes. Proofs take the
-    hash function as ideal: given the rows in any order, numbers are independent and uniform, and so
-    independent of the draw of the rows. This holds for few different rows, too, since a table with other
-    counts of equal rows has another sum. Two calls on the same rows, in any order, have the same numbers, so
-    nobody can choose among draws.
+    A number depends on the hash, on its rank among equal ones, and on the sum of all hashes. Two calls on the
+    same rows, in any order, have the same numbers, so nobody can choose among draws.
+
+    Proofs take the hash function as ideal: on average over hash functions, the numbers are independent,
+    uniform, and independent of the draw of the rows. This function has one set of numbers for each table. So
+    with few different rows, of which a population makes few tables, a probability by it may lie above the
+    average, or below.
 
     Examples
     --------

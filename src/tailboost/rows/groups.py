@@ -15,6 +15,7 @@ from tailboost.core import (
     Ints,
     Mask,
     Name,
+    Names,
     Table,
     UncertifiedGroupsWarning,
     as_pandas,
@@ -25,6 +26,7 @@ from tailboost.core import (
     did_you_mean,
     distinct_and_numbers,
     frozen_object,
+    how_many,
     is_missing,
     joined,
     listed,
@@ -53,7 +55,7 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     columns; such a name of a Series does not count. Raise it also if the groups have another index than X.
     """
     check_indexes(X=X, **{argument: groups})
-    if groups is None or (isinstance(groups, Mapping) and not groups):
+    if groups is None:
         return {}
     known = columns_of(X)
     if isinstance(groups, str):
@@ -62,16 +64,16 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
                 f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
                 f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
             )
-        groups = {groups: X[groups]}
+        groups = [groups]
     # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
-    elif isinstance(groups, (list, tuple)):
+    if isinstance(groups, (list, tuple)):
         named = {title for title in groups if isinstance(title, str) and title in known}
         if len(named) == len(groups):
             groups = {title: X[title] for title in groups}
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # columns with names
         titles = list(groups)
-        if not titles or len(set(titles)) < len(titles):
+        if len(set(titles)) < len(titles):
             raise ValueError(f"{argument} must have columns with different names, got {titles}")
         for title in titles:
             if title in ("class", "cell") or (title == "group" and len(titles) > 1):
@@ -194,14 +196,18 @@ class GroupNames:
         among_known = np.empty_like(numbers)
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
             given = titles.index(title)
-            words = column_words(argument, title)
-            number_of = positions(self.values[given], values, words, "groups not seen in fit")
+            number_of = positions(
+                self.values[given],
+                values,
+                column_words(argument, title),
+                "groups not seen in fit",
+            )
             among_known[:, j] = number_of[numbers[:, given]]
         return among_known
 
     def beside(
-        self, of_fit: Mapping[Any, Sequence[Any]], combinations: Iterable[tuple[Name, ...]]
-    ) -> tuple[Self, tuple[tuple[Name, ...], ...]]:
+        self, of_fit: Mapping[Any, Sequence[Any]], combinations: Iterable[Names]
+    ) -> tuple[Self, tuple[Names, ...]]:
         """Return the names with those of a fit, and the combinations that exist also without rows.
 
         A column is one of the fit if a row has a group of that column: then all groups of the fit are values.
@@ -360,5 +366,5 @@ def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
     names = [name_of[value] for value in entries]
     is_other = np.array([name not in known for name in names], bool)
     counts = Counter(compress(names, is_other))
-    words = [f"{group!r} ({n:,} rows)" for group, n in sorted(counts.items())]
+    words = [f"{group!r} ({how_many(n, 'row')})" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)

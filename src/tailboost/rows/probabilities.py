@@ -17,7 +17,6 @@ from tailboost.core import (
     label_column,
     n_rows_of,
 )
-from tailboost.rows.rows import Rows
 
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
 LEAST_PROBABILITY = 1e-6
@@ -52,8 +51,9 @@ def stacked(
     check_indexes(probabilities=probabilities)
     P = np.full((n_rows_of(probabilities), len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
-        argument = f"probabilities[{name!r}]"
-        P[:, names.index(name)] = check_probabilities(given, argument, ROUNDED, classes)
+        P[:, names.index(name)] = check_probabilities(
+            given, f"probabilities[{name!r}]", ROUNDED, classes
+        )
     return P
 
 
@@ -63,12 +63,11 @@ def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Float
     return np.log(np.maximum(P / P.sum(axis=-1, keepdims=True), smallest))
 
 
-def given_answers(answers: Column, given: Rows) -> tuple[Labels, Labels]:
-    """Return the labels of an array of answers, given in the place of a model, and all labels.
+def given_answers(answers: Column, classes: Labels) -> tuple[Labels, Labels]:
+    """Return the labels of an array of answers, given in the place of a model, and these with the classes.
 
     Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
     """
-    classes = given.classes
     if np.ndim(answers) == 2:
         numbers = check_probabilities(answers, "model", classes=classes).argmax(axis=1)
         return classes[numbers], classes

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core import Document, Hashes, LeakageError, frozen_object
-from tailboost.rows.equal_rows import is_part, most_in_common
+from tailboost.rows.equal_rows import equal_by_chance, is_part, most_in_common
 from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
 
 Digests = NDArray[np.uint32]
@@ -53,8 +53,9 @@ class Seen:
         of earlier versions: its name.
     named : Seen or None
         Of scores the same rows with the names of the labels, to compare with files of earlier versions.
-    order : int or None
-        Digest of all rows of the table in their order; None in files of earlier versions.
+    whole : int or None
+        Digest of all rows of the table, in their order if another table may have as many of each by chance.
+        None if also their order may be chance (`equal_by_chance`), and in files of earlier versions.
     """
 
     digests: Digests
@@ -62,7 +63,7 @@ class Seen:
     use: str = ""
     of_scores: Literal[False, "columns", True] = False
     named: Seen | None = None
-    order: int | None = None
+    whole: int | None = None
 
     @classmethod
     def of(
@@ -73,16 +74,23 @@ class Seen:
         Of scores ``score_labels`` are the labels of the columns, and ``rows``, as of `Rows.read`, have those
         of the rows: other names of them make no other rows.
         """
+        of_scores: Literal[False, "columns"] = False
+        named = None
         if len(score_labels) and len(hashes):
             by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
-            named = replace(cls.of(by_name, use), of_scores=True)
+            named = replace(cls.of(by_name), of_scores=True)
             is_other = [name not in score_labels for name in rows.classes.tolist()]
-            by_column = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
-            return replace(cls.of(by_column, use), of_scores="columns", named=named)
-        order = hashes_of_pairs(hashes, np.arange(len(hashes), dtype=np.uint64)).sum()
+            hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
+            of_scores = "columns"
         digests = np.sort((hashes >> 32).astype(np.uint32))
+        counts = np.unique_counts(digests).counts
         limit = int(digests[MOST_DIGESTS - 1]) if len(digests) > MOST_DIGESTS else cls.limit
-        return cls(digests[digests <= limit], limit, use, order=int(order >> 32))
+        whole = None
+        if not equal_by_chance(counts, in_order=True):
+            if equal_by_chance(counts, in_order=False):
+                hashes = hashes_of_pairs(hashes, np.arange(len(hashes), dtype=np.uint64))
+            whole = int(hashes.sum() >> 32)
+        return cls(digests[digests <= limit], limit, use, of_scores, named, whole)
 
     def beside(self, known: Seen) -> tuple[Digests, Digests]:
         """Return the digests of these and of known rows, up to the limit of both; none in other forms."""
@@ -101,6 +109,8 @@ class Seen:
         If equal rows are "copies", the tables repeat if they have more rows in common than `most_in_common`.
         For either reason they repeat if one is a part of the other, or the same table (`is_part`).
         """
+        if self.whole is not None and self.whole == known.whole:
+            return True
         small, large = sorted(self.beside(known), key=len)
         if not small.size:
             return False
@@ -108,8 +118,7 @@ class Seen:
         in_large = np.searchsorted(large, contents, "right") - np.searchsorted(large, contents)
         n_common = np.minimum(counts, in_large).sum()
         counts_of_large = np.unique_counts(large).counts
-        in_order = self.order == known.order is not None
-        if n_common == len(small) and is_part(counts, counts_of_large, in_order=in_order):
+        if n_common == len(small) and is_part(counts, counts_of_large):
             return True
         return equal_rows == "copies" and n_common > most_in_common(counts, counts_of_large)
 
@@ -121,8 +130,7 @@ class Seen:
     @classmethod
     def from_dict(cls, state: Document) -> Self:
         """Return the rows written by `to_dict`; raise KeyError, TypeError or ValueError for another state."""
-        content = base64.b64decode(state["digests"], validate=True)
-        digests = np.frombuffer(content, "<u4")
+        digests = np.frombuffer(base64.b64decode(state["digests"], validate=True), "<u4")
         if (digests[1:] < digests[:-1]).any():
             raise ValueError("digests of rows are damaged")
         return cls(
@@ -130,7 +138,7 @@ class Seen:
             int(state["limit"]),
             str(state["use"]),
             state["of_scores"],
-            order=state.get("order"),
+            whole=state.get("whole"),
         )
 
 
@@ -149,9 +157,7 @@ def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -
     cure = ""
     if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
         cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"
-    share = rows.share_in(known)
     raise LeakageError(
-        f"X: {known.use} {round(share * rows.digests.size):,} of these rows ({100 * share:.3g} %), or rows "
-        "equal to them, so errors are smaller than on new rows. Give rows that no fit, selection "
-        f"or calibration had{cure}"
+        f"X: {known.use} {100 * rows.share_in(known):.3g} % of these rows, or rows equal to them, so errors "
+        f"are smaller than on new rows. Give rows that no fit, selection or calibration had{cure}"
     )

@@ -30,11 +30,7 @@ from tailboost.core import (
     take,
     unpack,
 )
-from tailboost.rows.fingerprints import (
-    hash_rows,
-    hashes_of_names,
-    hashes_of_pairs,
-)
+from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
 from tailboost.rows.groups import NO_GROUPS, GroupNames, column_words, group_columns
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
@@ -266,8 +262,8 @@ class Rows:
         """
         of_content: Any = self.weight
         if self.row_hashes is not None:
-            pairs = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
-            _, content = np.unique(pairs, return_inverse=True)
+            contents = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
+            _, content = np.unique(contents, return_inverse=True)
             of_content = np.bincount(content, self.weight)[content]
         return effective_sizes(stratum, self.weight, of_content, n_strata).round(SIZE_DECIMALS)
 
@@ -294,8 +290,7 @@ class Votes:
         Cluster of each row; None if each row has a vote.
     draws : ndarray of shape (n,)
         A random number of each row (`voting_numbers`); that with the smallest one has the vote of its
-        cluster. The numbers are an ideal hash of all rows in any order, so votes are independent draws within
-        the clusters.
+        cluster. Under an ideal hash function votes are independent draws within the clusters.
     same_everywhere : bool
         Whether only one row of a cluster may ever have its vote. Otherwise it is drawn anew in each subgroup.
         If rules may defer, rows with votes are then independent for limits on errors and deferral together.
