@@ -215,8 +215,8 @@ def as_objective(objective: Stated) -> Statistic:
     rate = objective.rate
     rate.refuse_uncounted()
     is_gain = rate.better == "≥"
-    has_form = not is_gain if objective.worst else rate.by is None
-    if not has_form or (rate.is_ratio and rate.kind not in LOWERED_RATIOS):
+    can_be_lowered = not is_gain if objective.worst else rate.by is None
+    if not can_be_lowered or (rate.is_ratio and rate.kind not in LOWERED_RATIOS):
         raise ValueError(
             f"{objective!r} is no objective, which must be a rate of all rows, or the "
             "largest(...) of a family, whose small values are better also where few rows have "
