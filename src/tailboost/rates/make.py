@@ -298,10 +298,7 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     >>> print(rates.f_score("toxic", beta=2) >= 0.6)
     F score of 'toxic', β = 2: at least 0.6
     """
-    from tailboost.core.ranges import (
-        POSITIVE,
-        check_number,
-    )  # loads scikit-learn: not for rule files
+    from tailboost.core.ranges import POSITIVE, check_number  # loads scikit-learn
 
     return Rate("f_score", label, by, beta=check_number(beta, "beta", POSITIVE))
 
@@ -476,7 +473,7 @@ def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> rates.parse("tail(10%, cost())")
     tail(0.1, cost())
     """
-    from tailboost.core.ranges import check_alpha  # loads scikit-learn: not for rule files
+    from tailboost.core.ranges import check_alpha  # loads scikit-learn
 
     return _worst("tail", check_alpha(alpha), loss, by)
 
@@ -505,10 +502,7 @@ def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> print(rates.shift(kl=0.05) <= 0.4)
     expected error within a KL divergence of 0.05: at most 0.4
     """
-    from tailboost.core.ranges import (
-        POSITIVE,
-        check_number,
-    )  # loads scikit-learn: not for rule files
+    from tailboost.core.ranges import POSITIVE, check_number  # loads scikit-learn
 
     return _worst("shift", check_number(kl, "kl", POSITIVE), loss, by)
 
