@@ -6,7 +6,7 @@ read these alone.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache, partial
@@ -315,7 +315,7 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
 
 
 def _with_steps(
-    known: Iterable[Known], steps: Sequence[Model], around: Sequence[Model] = ()
+    known: Sequence[Known], steps: Sequence[Model], around: Sequence[Model] = ()
 ) -> list[Known]:
     """Return the rows that are known to a model behind steps, and to models inside each step."""
     found = [each.behind(steps) for each in known]
@@ -394,10 +394,8 @@ def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:
     while True:
         if isinstance(model, FrozenEstimator):
             model = model.estimator
-        elif isinstance(
-            model, MethodType
-        ):  # as clf.predict_proba; other functions show no model
-            model = model.__self__
+        elif isinstance(model, MethodType):
+            model = model.__self__  # of clf.predict_proba; other functions show no model
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         elif isinstance(model, Pipeline):
@@ -407,7 +405,7 @@ def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:
             return model, tuple(steps)
 
 
-def transformed(X: Table, steps: Iterable[Model]) -> Table:
+def transformed(X: Table, steps: Sequence[Model]) -> Table:
     """Return the rows after some steps; one without `transform`, as a sampler, passes rows on."""
     for step in steps:
         if hasattr(step, "transform"):

@@ -6,7 +6,7 @@ A selection is a rule for a problem, with its rates and warnings. A family is al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -395,7 +395,7 @@ class Selection:
 
     # -- rates on the selection data ---------------------------------------------------------------------
 
-    def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
+    def rates(self, stated: Sequence[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
         engine = self.engine
         # A rate has no interval where the selection finds favourable rows: a ratio, whose denominator depends
@@ -496,7 +496,7 @@ class StoredSelection:
     models: Models
     problem: Problem
     groups_read: GroupsRead
-    notes: Mapping[str, Any] | None = None
+    notes: Mapping[str, Any]
 
     @property
     def defers(self) -> bool:

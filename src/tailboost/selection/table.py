@@ -1,6 +1,6 @@
 """Counted rates with intervals for new rows, and their tables."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -55,9 +55,7 @@ class CountedRate(NamedTuple):
     errors: Floats  # standard errors about the rates of new rows
 
 
-def counted_rate(
-    rate: Rate, strata: Strata, counts: Floats, spread: float = 0.0
-) -> CountedRate:
+def counted_rate(rate: Rate, strata: Strata, counts: Floats, spread: float) -> CountedRate:
     """Return rates of one rule by subgroup with 95 % intervals for new rows.
 
     The interval is that of Clopper and Pearson for a share of n rows with values at the ends of the range.
@@ -72,7 +70,7 @@ def counted_rate(
     counts : ndarray of shape (W, A)
         The confusion counts of the rule by stratum and action. A is the number of actions. W is S, or 2 S if
         the rows have costs, which then follow the counts.
-    spread : float, default=0.0
+    spread : float
         Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models answer.
         The overall error and the overall cost do not vary. The arms of Clopper–Pearson intervals are
         lengthened by it in quadrature. NaN if no interval is right; so is none of a mean of given costs.
@@ -194,7 +192,7 @@ class RateTable:
     @classmethod
     def counted(
         cls,
-        stated: Iterable[Rate | Limit],
+        stated: Sequence[Rate | Limit],
         strata: Strata,
         counts: Floats,
         words: str,
@@ -205,7 +203,7 @@ class RateTable:
 
         Parameters
         ----------
-        stated : iterable of Rate or Limit
+        stated : list of Rate or Limit
             Rates without a limit, and limits.
         strata, counts
             As in `counted_rate`.

@@ -246,7 +246,7 @@ class ClassWeights:
             self,
             probabilities=joint(table, outside),
             by_features=by_features,
-            models=fitted(fold >= 0),
+            models=fitted(fold < GROUP_FOLDS),
         )
 
     def predict(self, table: LogProbabilities) -> Floats32:
