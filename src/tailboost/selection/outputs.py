@@ -169,8 +169,8 @@ class Models:
     @property
     def used(self) -> Ints:
         """Numbers of the models with positive weight; all models if no weight is positive."""
-        is_used = np.greater(self.weights, 0.0)
-        return np.flatnonzero(is_used | ~is_used.any())
+        positive = np.flatnonzero(self.weights > 0.0)
+        return positive if len(positive) else np.arange(len(self.weights))
 
     # -- outputs -----------------------------------------------------------------------------------------
 
