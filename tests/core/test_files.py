@@ -17,7 +17,8 @@ def test_what_is_open_is_written_to_at_its_position(tmp_path, capfd):
     path = tmp_path / "all.csv"
     path.write_text("kept, ")
     with path.open("a") as file:
-        for folder in filter(os.path.isdir, ("/dev/fd", "/proc/self/fd")):
+        (tmp_path / str(file.fileno())).symlink_to(f"/dev/fd/{file.fileno()}")
+        for folder in filter(os.path.isdir, ("/dev/fd", "/proc/self/fd", tmp_path)):
             write_output(f"{folder}/{file.fileno()}", "added, ")
         file.write("last")
     assert path.read_text().replace("added, ", "") == "kept, last"

@@ -25,14 +25,12 @@ def write_output(path: FilePath, content: str | bytes) -> None:
     """
     if isinstance(content, str):
         content = content.encode()
-    name = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(str(path), str(path))
-    folder, number = os.path.split(name)  # of a descriptor
     target = Path(os.path.realpath(path))
     unfinished = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     place: int | FilePath = unfinished
     try:
-        if number.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
-            place = os.dup(int(number))
+        if (descriptor := _descriptor_of(path)) is not None:
+            place = os.dup(descriptor)
         elif os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe
             place = path
         with open(place, "wb") as out:
@@ -53,6 +51,16 @@ def write_output(path: FilePath, content: str | bytes) -> None:
         raise OSError(
             error.errno, f"the file cannot be written ({reason})", str(path)
         ) from error
+
+
+def _descriptor_of(path: FilePath) -> int | None:
+    """Return the descriptor that a path names, itself or by links as /dev/stdout; None if none."""
+    folder, name = os.path.split(path)
+    if name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
+        return int(name)
+    if os.path.islink(path) and os.path.exists(path):  # a loop of links leads to nothing
+        return _descriptor_of(os.path.join(folder, os.readlink(path)))
+    return None
 
 
 def versions() -> dict[str, str]:
