@@ -34,10 +34,8 @@ def made(by_group, folder):
     s = rng.random(2_000)
     table = pd.DataFrame({"s": s, "g": rng.choice(["a", "b"], len(s))})
     y = np.where(rng.random(len(s)) < s, "ill", "well")
-    rule = tb.calibrate(
-        tb.Scores("s", ["ill"]), table[["s"]], y, groups=table[["g"]], by_group=by_group,
-        limits=["miss(ill, by=g) <= 30%"],
-    )  # fmt: skip
+    given = {"groups": table[["g"]], "by_group": by_group, "limits": ["miss(ill, by=g) <= 30%"]}
+    rule = tb.calibrate(tb.Scores("s", ["ill"]), table[["s"]], y, **given)
     path = folder / "rule.json"
     tb.save_rule(rule, path)
     return path, rule
@@ -144,7 +142,7 @@ def test_edited_records_are_refused_and_earlier_files_have_no_digest(tmp_path, e
     path.write_text(json.dumps(content | edit))
     with pytest.raises(ValueError, match="were edited"):
         tb.load_rule(path)
-    del content["records"]
+    del content["digest"]
     path.write_text(json.dumps(content))
     assert tb.load_rule(path).certificate_.certified
 
@@ -206,10 +204,8 @@ def test_certificates_and_monitors_take_the_groups_from_the_table_as_the_rule_do
     table = pd.DataFrame({"s": s, "g": names, "note": "text"})
     y = np.where(rng.random(len(s)) < s, "ill", "well")
     old, new = slice(0, 5_000), slice(5_000, None)
-    rule = tb.calibrate(
-        tb.Scores("s", "ill"), table[["s"]][old], y[old], groups=table[["g"]][old], by_group=by_group,
-        limits=["miss(ill, by=g) <= 30%"],
-    )  # fmt: skip
+    given = {"groups": table[["g"]][old], "by_group": by_group, "limits": ["miss(ill, by=g) <= 30%"]}
+    rule = tb.calibrate(tb.Scores("s", "ill"), table[["s"]][old], y[old], **given)
     tb.save_rule(rule, tmp_path / "rule.json")
     rule = tb.load_rule(tmp_path / "rule.json")
     expected = tb.certify(rule, table[["s"]][new], y[new], groups=names[new]).bounds
@@ -236,10 +232,8 @@ def test_a_rule_takes_groups_and_the_default_alike(tmp_path):
     tb.save_rule(clf, tmp_path / "rule.json")
     rule = tb.load_rule(tmp_path / "rule.json")
     new = pd.DataFrame({"p": [0.1, 0.9, 0.5, 0.5, 0.9], "site": ["a", "b", "zz", None, "a"]})
-    lowest = {
-        group: min(lower for lower, _ in band if lower)
-        for group, band in zip(rule.rule_.groups, rule.rule_.bands, strict=True)
-    }
+    bands = zip(rule.rule_.groups, rule.rule_.bands, strict=True)
+    lowest = {group: min(lower for lower, _ in band if lower) for group, band in bands}
     for default in ("well", "human review", None):
         expected = [
             default if site not in lowest else "ill" if p >= lowest[site] else "well"
@@ -325,6 +319,12 @@ def test_sql_of_several_scores_reads_their_columns(kind, tmp_path):
     limits = ["miss(b, by=site) <= .5"]
     tb.save_rule(tb.tune(scores, table, y, groups=site, by_group="site", limits=limits), tmp_path / "r.json")
     rule = tb.load_rule(tmp_path / "r.json")
+    content = json.loads((tmp_path / "r.json").read_text())
+    for part in ("by_group", "labels", "kind"):
+        edited = content | {"selection": content["selection"] | {part: "other"}}
+        (tmp_path / "edited.json").write_text(json.dumps(edited))
+        with pytest.raises(ValueError, match="edited"):
+            tb.load_rule(tmp_path / "edited.json")
     stored = Stored.read(tmp_path / "r.json")
     if kind == "percent":
         with pytest.raises(ValueError, match="probabilities"):
@@ -345,10 +345,8 @@ def test_a_monitor_leaves_out_rows_without_a_score(by_group):
     y = np.where(rng.random(n) < table["p"], "ill", "well")
     old = np.arange(n) < 3000
     groups = table[["site"]]
-    rule = tb.calibrate(
-        tb.Scores("p", "ill"), table[old], y[old], groups=groups[old], by_group=by_group,
-        limits=["miss(ill, by=site) <= .3"],
-    )  # fmt: skip
+    given = {"groups": groups[old], "by_group": by_group, "limits": ["miss(ill, by=site) <= .3"]}
+    rule = tb.calibrate(tb.Scores("p", "ill"), table[old], y[old], **given)
     new, y_new, site = table[~old].copy(), y[~old], groups[~old]
     new.iloc[::9, 0] = np.nan
     scored = new["p"].notna().to_numpy()
@@ -420,9 +418,7 @@ def test_numbers_and_names_of_numpy_are_plain_in_every_form(missing, tmp_path):
     new = table[:9].assign(p=[*p[:8], None])
     answers = rule.predict(new.assign(p=new.p.fillna(float(missing)))).tolist()
     assert rule.predict(new).tolist() == tb.load_rule(tmp_path / "r.json").predict(new).tolist() == answers
-    assert [
-        space["decide"](score, group) for score, group in zip([*p[:8], None], new.sex, strict=True)
-    ] == answers
+    assert [*map(space["decide"], [*p[:8], None], new.sex)] == answers
     assert "np." not in rule.rule_.to_sql()
 
 

@@ -60,7 +60,7 @@ from tailboost.selection.door import known_within
 from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Problem
-from tailboost.selection.selection import Engine, Selection
+from tailboost.selection.selection import Engine, Selection, StoredSelection
 
 
 def tune(
@@ -336,6 +336,27 @@ class TunedClassifier(AnsweringClassifier):
             raise
         self.evidence_ = replace(self.evidence_, selection=selection)
         return selection
+
+    @classmethod
+    def of_stored(
+        cls,
+        selection: StoredSelection,
+        by_group: str | None,
+        records: Records,
+        certificate: Certificate | None,
+    ) -> Self:
+        """Return the classifier of a rule of a file; raise `ChangedError` for another's certificate."""
+        problem = selection.problem
+        classifier = cls(
+            selection.models.columns_read,
+            objective=problem.objective,
+            limits=[*problem.limits],
+            by_group=by_group or False,
+        )
+        classifier.classes_ = selection.models.rows.classes
+        classifier.evidence_ = Evidence(selection, records, certificate)
+        classifier.evidence_.refuse_changed()
+        return classifier
 
     # -- other selections ------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from tailboost.core import (
     warn_user,
     write_output,
 )
-from tailboost.rows import digest, digest_of
+from tailboost.rows import digest
 
 RECORD_FILE = "tailboost.json"  # its name in the archive of a model file
 # Classes of other libraries that hold plain numbers.
@@ -119,8 +119,9 @@ def save_model(
     except Exception as error:
         raise TypeError(f"load_model would refuse the file of this model: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
-        record = {"versions": versions(), "notes": dict(notes or {})}
-        archive.writestr(RECORD_FILE, json.dumps(record | _digests(archive, record)))
+        record: Document = {"versions": versions(), "notes": dict(notes or {})}
+        record["digest"] = _digest_of(archive, record)
+        archive.writestr(RECORD_FILE, json.dumps(record))
     write_output(path, content.getvalue())
 
 
@@ -134,14 +135,19 @@ def read_notes(path: FilePath) -> Document:
     ValueError
         If the file is no model file, or was edited.
     """
+    return _opened(path)[1]
+
+
+def _opened(path: FilePath) -> tuple[bytes, Document]:
+    """Return a model file and its record; raise as `read_notes`."""
     content = Path(path).read_bytes()
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             record: Document = json.loads(archive.read(RECORD_FILE))
-            digests = _digests(archive, record)
-        if digests | record != record | digests:  # older files lack some
+            now = _digest_of(archive, record)
+        if record.get("digest", now) != now:  # older files have none
             raise ValueError
-        return record
+        return content, record
     except Exception:  # zipfile raises what a damaged file meets
         raise ValueError(
             f"{str(path)!r} is no model file of tailboost, or was changed after it was written"
@@ -181,9 +187,9 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     ModelVersionWarning
         If another version of tailboost, scikit-learn, XGBoost or LightGBM wrote the file.
     """
-    record = read_notes(path)
+    content, record = _opened(path)
     try:
-        model = _model_of(Path(path).read_bytes(), trusted)
+        model = _model_of(content, trusted)
     except Exception as error:  # skops raises what a damaged file meets
         raise ValueError(f"{str(path)!r} is refused: {error}") from error
     now = {name.removesuffix("-cpu"): version for name, version in versions().items()}
@@ -206,7 +212,7 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
 
     names = skops.io.get_untrusted_types(data=content)
     known = filter(_is_known_class, names)
-    refused = sorted(set(names).difference(TRUSTED, trusted, known))
+    refused = sorted({*names}.difference(TRUSTED, trusted, known))
     if refused:
         raise ValueError(
             "it has types that are not trusted. If modules define them and you trust them, save "
@@ -215,12 +221,11 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
     return skops.io.loads(content, trusted=names)
 
 
-def _digests(archive: zipfile.ZipFile, record: Document) -> Document:
-    """Return the digests of a model file: of its parts by their checksums, and of what its record states."""
+def _digest_of(archive: zipfile.ZipFile, record: Document) -> str:
+    """Return the digest of a model file: of the checksums of its parts, and of what its record states."""
     parts = {part.filename: part.CRC for part in archive.infolist()}
     parts.pop(RECORD_FILE, None)
-    stated = json.dumps([record["versions"], record["notes"]])
-    return {"content": digest_of(parts), "stated": digest(stated.encode())}
+    return digest(json.dumps([parts, record["versions"], record["notes"]]).encode())
 
 
 def _is_known_class(name: str) -> bool:

@@ -15,6 +15,7 @@ from tailboost.core import (
     Document,
     FilePath,
     Model,
+    Name,
     migrated,
     plain,
     positions,
@@ -85,58 +86,67 @@ def load_rule(path: FilePath) -> Any:
 
 def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
     """Return the classifier of a rule with the other content of its file, which `write_rule` has written."""
-    from sklearn.frozen import FrozenEstimator
-
     from tailboost.classifiers.problems import problem_of
     from tailboost.classifiers.selected_models import TunedClassifier
     from tailboost.guarantees.certificates import Certificate
-    from tailboost.guarantees.evidence import Evidence
-    from tailboost.learners.scores import Scores
-    from tailboost.selection.outputs import Models
     from tailboost.selection.selection import StoredSelection
 
-    # What the rule reads: columns of scores, and one of groups.
-    stated = content["selection"]
-    columns, labels, by_group = stated["scores"], stated["labels"], stated["by_group"]
-    if len(columns) == 1:
-        columns, labels = columns[0], labels[0]
-    scores = Scores(columns, labels, kind=stated["kind"], missing=stated["missing"])
-    weights, offsets = {str(columns): 1.0}, [0.0] * len(rule.classes)
-    if isinstance(rule, Rule):
-        weights, offsets = rule.weights, rule.offsets
-    else:
-        label = labels if rule.label is None else rule.label  # earlier versions may not know it
-        read = rule.column, label, rule.kind, rule.missing, rule.group_column
-        if read != (columns, labels, scores.kind, scores.missing, by_group):
-            raise ValueError(
-                "scores, labels, kind, missing or by_group in it are not those that its rule reads"
-            )
-    titles = tuple(dict(content["groups"]))
-    groups = [[group for of, group in content["groups"] if of == title] for title in titles]
-    names = GroupNames(tuple(map(np.array, groups)), titles)
+    now = _digest_of(content)
+    if content.get("digest", now) != now:  # older files have none
+        raise ValueError("its scores, groups or used rows were edited: restore the file")
+    groups: dict[str, list[Name]] = {}
+    for title, group in content["groups"]:
+        groups.setdefault(title, []).append(group)
+    names = GroupNames(tuple(map(np.array, groups.values())), tuple(groups))
 
-    # The certificate, and the attempts up to it; the ledger may have later ones.
-    now = _records_digest(content)
-    if content.get("records", now) != now:  # older files have none
-        raise ValueError("its groups or used rows were edited: restore the file")
     ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
-    attempts = ledger.attempts[: content["attempts"]]
-    limits, certificate = stated["limits"], None
-    if content["certificate"] is not None:
-        limits = content["certificate"].get("limits", limits)  # earlier versions have no others
-        certificate = replace(
-            Certificate.from_dict(content["certificate"]),
-            attempts=attempts,
-            columns=titles,
-        )
+    attempts = ledger.attempts[: content["attempts"]]  # those up to the certificate
     selected_on = map(Seen.from_dict, content["selected_on"])
     records = Records(used=(*selected_on, *(each.rows for each in attempts)), ledger=ledger)
+    stated = content["selection"]
+    limits, certificate = stated["limits"], content["certificate"]
+    if certificate is not None:
+        limits = certificate.get("limits", limits)  # earlier versions have no others
+        certificate = replace(
+            Certificate.from_dict(certificate), attempts=attempts, columns=names.titles
+        )
 
-    # The selection, without rows.
+    by_group = stated["by_group"] if isinstance(rule, Rule) else rule.group_column
+    notes = {
+        "target": stated["target"],
+        "cluster": stated["cluster"],
+        "about": content.get("about", {}),  # older files have none
+    }
+    selection = StoredSelection(
+        rule,
+        _models_of(rule, stated, names),
+        problem_of(stated["objective"], limits, names, by_group),
+        (rule.groups, by_group),
+        notes,
+    )
+    return TunedClassifier.of_stored(selection, by_group, records, certificate)
+
+
+def _models_of(rule: ThresholdRule | Rule, stated: Document, names: GroupNames) -> Any:
+    """Return the columns of scores that a rule reads as models without rows."""
+    from sklearn.frozen import FrozenEstimator
+
+    from tailboost.learners.scores import Scores
+    from tailboost.selection.outputs import Models
+
+    if isinstance(rule, ThresholdRule):
+        (label,) = stated["labels"]  # which rules of earlier versions may not know
+        scores = Scores(rule.column, label, kind=rule.kind, missing=rule.missing)
+        weights, offsets = {str(rule.column): 1.0}, [0.0, 0.0]
+    else:
+        scores = Scores(
+            stated["scores"], stated["labels"], kind=stated["kind"], missing=stated["missing"]
+        )
+        weights, offsets = rule.weights, rule.offsets
     nothing = np.zeros((0, 0), int)
     known = scores.known(rule.classes)
     classes = np.asarray(rule.classes)
-    models = Models(
+    return Models(
         [*weights],
         [FrozenEstimator(known)],
         [positions(known.classes_, classes, "labels")],
@@ -144,26 +154,14 @@ def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
         np.array([*weights.values()]),
         np.array(offsets),
     )
-    problem = problem_of(stated["objective"], limits, names, by_group)
-    about = content.get("about", {})  # older files have none
-    notes = {"target": stated["target"], "cluster": stated["cluster"], "about": about}
-    selection = StoredSelection(rule, models, problem, (rule.groups, by_group), notes)
-    classifier = TunedClassifier(
-        [(str(columns), scores)],
-        objective=stated["objective"],
-        limits=list(problem.limits),
-        by_group=by_group or False,
-    )
-    classifier.classes_ = classes
-    classifier.evidence_ = Evidence(selection, records, certificate)
-    classifier.evidence_.refuse_changed()
-    return classifier
 
 
-def _records_digest(content: Document) -> str:
-    """Return the digest of the groups and used rows of a rule file; its ledger may have later attempts."""
+def _digest_of(content: Document) -> str:
+    """Return the digest of what a rule reads and of the used rows; a ledger may have later attempts."""
+    stated = content["selection"]
+    read = {part: stated[part] for part in ("scores", "labels", "kind", "missing", "by_group")}
     attempts = content["ledger"]["attempts"][: content["attempts"]]
-    return digest_of({}, content["groups"], content["selected_on"], attempts)
+    return digest_of(read, content["groups"], content["selected_on"], attempts)
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
@@ -246,5 +244,5 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
         "attempts": len(certificate.attempts) if certificate else 0,
         "ledger": {"attempts": [each.to_dict() for each in classifier.ledger_.attempts]},
     }
-    content["records"] = _records_digest(content)
+    content["digest"] = _digest_of(content)
     write_output(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
