@@ -4,6 +4,7 @@ import re
 from itertools import chain
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("jinja2")
@@ -64,13 +65,9 @@ def test_a_card_says_what_is_stated_and_what_nobody_has_stated(rule):
     card = tb.ModelCard.of(rule, **rows(4000, 6000), purpose="To triage.", about=about)
     assert card.title == "Model card of Triage"
     facts = dict(line.split(": ", 1) for line in card.sections["Model"].splitlines())
-    stated = {
-        "Class": "TunedClassifier",
-        "Owner": "Ward <3>",
-        "Purpose": "To triage.",
-        "Period": "May to June",
-    }
+    stated = {"Class": "TunedClassifier", "Owner": "Ward <3>", "Purpose": "To triage."}
     stated |= {"Certified on": "3,000 visits", "Version": "not stated", "Training data": "not stated"}
+    stated |= {"Period": "May to June"}
     assert facts | stated == facts
     assert rule.certificate_.to_dict()["digest"] in facts["Certificate"]
     assert rule.certificate_.date in facts["Certificate"]
@@ -79,6 +76,11 @@ def test_a_card_says_what_is_stated_and_what_nobody_has_stated(rule):
     assert "Ward &lt;3&gt;" in card.to_html()
     of_these_rows = tb.ModelCard.of(rule, **rows(4000, 6000), rates=["error"], about=about)
     assert "3,000 visits" not in str(of_these_rows)
+    assert "Groups of rows" in of_these_rows.sections["Not tested"]
+    table = pd.DataFrame({"s": P[:, 0], **SITE})  # which has the groups itself
+    scores = tb.Scores("s", "<ill>")
+    by_site = tb.calibrate(scores, table[:3000], Y[:3000], groups=table[["site"]][:3000], limits=LIMITS)
+    assert "Groups" not in tb.ModelCard.of(by_site, table[4000:], Y[4000:]).sections["Not tested"]
 
 
 def test_all_tables_of_a_page_are_tables_that_wrap(rule):

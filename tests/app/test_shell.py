@@ -109,7 +109,7 @@ def test_commands_on_a_model_answer_as_python(folder, tables):
     assert pd.read_csv("answers.csv")["prediction"].tolist() == expected.tolist()
     shell("calibrate m.model b.csv --out certified.model")
     assert tb.load_model("certified.model").certificate_.certified
-    assert "miss" in shell("tradeoff m.model --out curve.svg")
+    assert "miss" in shell("tradeoff m.model --objective error --out curve.svg")
     shell("tradeoff m.model --pick 20% --out picked.model")
     assert "1 - recall" in shell("tradeoff m.model --limited 'recall(yes)' --pick 80% --out no.model", 2)
     assert {"curve.svg", "picked.model"} <= {path.name for path in folder.iterdir()}
@@ -396,6 +396,7 @@ def whole(tables, tmp_path_factory):
         ("certify tuned.json a.csv --confidence 2", "confidence"),
         ("certify tuned.json a.csv --limit 'cost() <= 5'", "Python"),
         ("predict tuned.json a.csv --out a.csv", "a.csv"), ("card tuned.json b.csv --out card.md", "card.md"),
+        ("predict tuned.json a.csv --out p.csv.gz", ".gz"), ("predict tuned.json a.csv --out p.xlsx", "end"),
         ("monitor tuned.json b.csv", "certificate= (in Python)"),
         ("card tuned.json b.csv --out card.html --monitor a.csv", "'a.csv' is no state"),
         ("predict tuned.json a.csv --id prediction", "--id prediction"),

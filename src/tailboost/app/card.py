@@ -4,7 +4,6 @@ import io
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any, Self
 
 from tailboost.core import (
@@ -127,21 +126,13 @@ class ModelCard:
         name = stated.pop("name", type(model).__name__)
         if further is None:  # the rows of a certificate that the model no longer has
             stated.pop("certified on", None)
-        sections = {
-            "Model": _facts(model, certificate, stated),
-            "Certificate": "",
-            "Rule": str(getattr(model, "rule_", "")),
-        }
-        verdicts = []
-        tables = {}
-        tests = ("Certificate", certificate), (rows_are, further), ("Monitor", monitor)
-        for heading, tested in tests:
+        verdicts, texts, tables = [], {}, {}
+        tests = {"Certificate": certificate, rows_are: further, "Monitor": monitor}
+        for heading, tested in tests.items():
             if tested is not None:
-                headline, _, sections[heading] = str(tested).partition("\n\n")
-                verdicts.append(f"{heading}: {headline}")
+                verdict, _, texts[heading] = str(tested).partition("\n\n")
+                verdicts.append(verdict if tested is certificate else f"{heading}: {verdict}")
                 tables[heading] = html_table(*tested.cells())
-        verdicts[0] = verdicts[0].removeprefix("Certificate: ")
-        sections["Assumptions"] = certificate.assumptions
         not_tested = [
             "Whether the recorded rows and labels are correct.",
             "Rows unlike the measured ones.",
@@ -149,13 +140,20 @@ class ModelCard:
         ]
         if monitor is None:
             not_tested.append("Later rows: the card has no monitor.")
-        if groups is None:
-            not_tested.append("Groups of rows: the rows have none.")
+        if not certificate.groups_named:
+            not_tested.append("Groups of rows: no limit is by group.")
         if "purpose" not in stated:
             not_tested.append("Fitness for a purpose: none was stated.")
-        sections["Not tested"] = "\n".join(not_tested)
-        sections["If rows change"] = DRIFT
-        present = {heading: content for heading, content in sections.items() if content}
+        sections = {
+            "Model": _facts(model, certificate, stated),
+            "Certificate": texts.pop("Certificate"),
+            "Rule": str(getattr(model, "rule_", "")),
+            **texts,
+            "Assumptions": certificate.assumptions,
+            "Not tested": "\n".join(not_tested),
+            "If rows change": DRIFT,
+        }
+        present = {heading: text for heading, text in sections.items() if text}
         title = title or f"Model card of {name}"
         return cls(title, verdicts, present, tables, _picture(certificate))
 
@@ -166,12 +164,16 @@ class ModelCard:
     def to_html(self) -> str:
         """Return the card as a page without scripts and requests."""
         try:
-            from jinja2 import Environment
+            from jinja2 import Environment, PackageLoader
         except ImportError as error:
             raise ImportError("a card needs jinja2: pip install 'tailboost[app]'") from error
-        source = (files("tailboost.app") / "card.html.j2").read_text(encoding="utf-8")
-        page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        return page.from_string(source).render(card=self)
+        pages = Environment(
+            loader=PackageLoader("tailboost", "app"),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        return pages.get_template("card.html.j2").render(card=self)
 
     def save(self, path: FilePath) -> None:
         """Write the card as an HTML page, completely or not at all.
@@ -211,7 +213,11 @@ def _picture(certificate: Any) -> str:
         figure = Figure(figsize=(5.4, 0.55 * len(lines) + 0.6), layout="constrained")
         LimitsDisplay(lines).plot(figure.subplots())
         text = io.StringIO()
-        no_metadata = dict.fromkeys(["Creator", "Date", "Format", "Type"])
-        figure.savefig(text, format="svg", transparent=True, metadata=no_metadata)
+        figure.savefig(
+            text,
+            format="svg",
+            transparent=True,
+            metadata=dict.fromkeys(["Creator", "Date", "Format", "Type"]),
+        )
     svg = text.getvalue()
     return svg[svg.index("<svg") :].replace("#000000", "currentColor")

@@ -14,7 +14,7 @@ import typer
 import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, held, write
-from tailboost.app.cli.tables import Reader, Roles, Rows, check_output, option, several
+from tailboost.app.cli.tables import TABLES, Reader, Roles, Rows, check_output, option, several
 from tailboost.core import frozen_value, positions, write_output
 from tailboost.rows import HUMAN_REVIEW
 
@@ -27,9 +27,7 @@ def _number(given: Any) -> float:
     """Return a number, which may be written in percent."""
     text = str(given)
     try:
-        if text.endswith("%"):
-            return float(text[:-1]) / 100
-        return float(text)
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a number such as .3 or 30%") from None
 
@@ -58,25 +56,25 @@ Model = Annotated[Path, file("MODEL", "Model file (.model) or rule file (.json).
 Target = Annotated[str | None, option("Column of the labels; by default that of the model.")]
 Limits = Annotated[
     list[str],
-    several("Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated.", metavar="LIMIT"),
+    several("LIMIT", "Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated."),
 ]
-Groups = Annotated[list[str], several("Column of groups; may be repeated.", metavar="COL")]
+Groups = Annotated[list[str], several("COL", "Column of groups; may be repeated.")]
 Cluster = Annotated[str | None, option("Column of persons or sites, whose rows stay together.")]
 Objective = Annotated[str | None, option("Rate to minimise; by default the overall error.")]
 Confidence = Annotated[
-    float, option("Probability that all statements hold together.", parser=_number, metavar="P")
+    float, option("Probability that all statements hold together.", parser=_number)
 ]
 About = Annotated[
     list[Any],
     several(
+        "KEY=VALUE",
         "Fact for the card, such as owner=Risk or version=2, kept in the file; may be repeated.",
-        metavar="KEY=VALUE",
         parser=_fact,
     ),
 ]
 Out = Annotated[Path, option("File to write.")]
 #: `command` reads it.
-Json = Annotated[bool, option("Print JSON.", "--json")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @frozen_value
@@ -108,8 +106,8 @@ class Meaning:
     positive: Annotated[
         list[str],
         several(
+            "LABEL",
             "Label of high scores, once for each --score; by default the end of its name.",
-            metavar="LABEL",
         ),
     ]
     kind: Annotated[
@@ -128,10 +126,8 @@ class Meaning:
         known = rows.labels.dropna().unique().tolist()
         fault = f"no label of {rows.roles.target!r}, and is the label of high scores"
         places = positions(positive, [*map(str, known)], "--positive", fault)
-        stated: Any = names, [known[place] for place in places]
-        if len(names) == 1:
-            stated = [part[0] for part in stated]
-        return tb.Scores(*stated, kind=self.kind, missing=self.missing)
+        labels = [known[place] for place in places]
+        return tb.Scores(names, labels, kind=self.kind, missing=self.missing)
 
 
 @command
@@ -163,9 +159,7 @@ def fit(
     target: Annotated[str, option("Column to predict.")],
     out: Out,
     aims: Aims,
-    drop: Annotated[
-        list[str], several("Column that is no feature; may be repeated.", metavar="COL")
-    ],
+    drop: Annotated[list[str], several("COL", "Column that is no feature; may be repeated.")],
     cluster: Cluster = None,
     seed: Annotated[int, option("Seed of all random numbers.", min=0)] = 0,
     about: About,
@@ -218,7 +212,7 @@ def calibrate(
     model: Annotated[Path, file("MODEL", "Model or rule file; with --score the table.")],
     data: Annotated[Path | None, file("[DATA]", "Table of fresh rows.")] = None,
     out: Out,
-    score: Annotated[list[str], several(SCORE, metavar="COL")],
+    score: Annotated[list[str], several("COL", SCORE)],
     target: Target = None,
     meaning: Meaning,
     aims: Aims,
@@ -252,8 +246,13 @@ def calibrate(
         check_output(out, [model.suffix], model, data)
         rows = stored.rows(reader, data, **columns)
     tuned = stored.scores and stored.classifier  # of a rule file
-    settings = aims.settings(tuned) | {"confidence": confidence}
-    rule = calibrated(stored.scores or stored.classifier, rows, tuned, **settings)
+    rule = calibrated(
+        stored.scores or stored.classifier,
+        rows,
+        tuned,
+        confidence=confidence,
+        **aims.settings(tuned),
+    )
     write(rule, out, rows.roles.given(about=[("certified on", rows.words), *about]))
     yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
@@ -297,7 +296,7 @@ def predict(
     out: Annotated[
         Path | None, option("CSV or Parquet file to write; by default printed.")
     ] = None,
-    id: Annotated[list[str], several("Column to repeat; may be repeated.", metavar="COL")],
+    id: Annotated[list[str], several("COL", "Column to repeat; may be repeated.")],
     default: Annotated[
         str | None, option("Answer to rows without a score or of an unknown group.")
     ] = None,
@@ -306,12 +305,13 @@ def predict(
     """Answer new rows."""
     import pandas as pd
 
-    check_output(out, [], model, data)
+    check_output(out, TABLES, model, data)
     stored = Stored.read(model)
     classifier = stored.classifier
     of_models = stored.scores is None
-    has_names = of_models and hasattr(classifier, "predict_proba")
-    names = [f"probability_{label}" for label in classifier.classes_ if has_names]
+    names = []
+    if of_models and hasattr(classifier, "predict_proba"):
+        names = [f"probability_{label}" for label in classifier.classes_]
     columns = ["row", "prediction", "deferred", *names, *id]
     if len({*columns}) < len(columns):
         raise ValueError(
@@ -331,7 +331,7 @@ def predict(
         options["default"] = rows.known_labels.get(default, default)
     answers = pd.DataFrame({"row": range(len(features))})
     if id:
-        answers[id] = reader.words(data, rows.columns(id))
+        answers[id] = reader.words(data, rows.columns(id))[id]
     # A rule file also reads groups, to name those without a certificate.
     answers["prediction"] = classifier.predict(features if of_models else rows.table, **options)
     if defers:
@@ -401,7 +401,7 @@ def monitor(
     if id is None or rows.roles.target in rows.table:
         labels = rows.labels
     ids = None if id is None else reader.words(data, rows.columns([id]))[id]
-    with held(state):
+    with held(state, 20):
         after = _monitor_of(stored.classifier, state).add(
             rows.features, labels, **rows.beside, id=ids, name=data.stem
         )
@@ -430,14 +430,19 @@ def card(
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, cluster=cluster)
-    file = f"sha256sum {model.name} gives {hashlib.sha256(model.read_bytes()).hexdigest()}"
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
     tb.ModelCard.of(
         stored.classifier,
         rows.features,
         rows.labels,
         **rows.beside,
         purpose=purpose,
-        about={"name": model.stem, **stored.roles.about, **dict(about), "file": file},
+        about={
+            "name": model.stem,
+            **stored.roles.about,
+            **dict(about),
+            "file": f"sha256sum {model.name} gives {digest}",
+        },
         rows_are=data.name,
         monitor=None if monitor is None else _monitor_of(stored.classifier, monitor),
     ).save(out)
@@ -455,11 +460,7 @@ def tradeoff(
     objective: Objective = None,
     pick: Annotated[
         float | None,
-        option(
-            "Limit of the point whose model --out stores, such as 5%.",
-            parser=_number,
-            metavar="X",
-        ),
+        option("Limit of the point whose model --out stores, such as 5%.", parser=_number),
     ] = None,
     out: Annotated[
         Path | None, option("Picture, or CSV file of the curve; with --pick the model file.")
@@ -470,16 +471,13 @@ def tradeoff(
     """Print the trade-off of two rates on the rows that selected the rule; nothing is trained."""
     if pick is not None and out is None:
         raise ValueError("--pick needs --out, the model file to write")
-    if objective is not None and limited is None:
-        raise ValueError("--objective needs --limited, the other rate of the curve")
     check_output(out, [".png", ".svg", ".pdf", ".csv"] if pick is None else [MODEL], model)
     stored = Stored.read(model)
-    if stored.scores is not None or not hasattr(type(stored.classifier), "rates_"):
+    if stored.scores is not None or not hasattr(stored.classifier, "tradeoff"):
         raise ValueError(
             f"{str(model)!r} has no trade-off curve: the command needs a model of fit"
         )
-    rates = [tb.rates.parse(text) for text in (limited, objective) if text is not None]
-    curve = stored.classifier.tradeoff(*rates)
+    curve = stored.classifier.tradeoff(limited, objective)
     if out is None:
         pass
     elif pick is not None:

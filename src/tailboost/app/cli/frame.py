@@ -10,7 +10,7 @@ from functools import partial, wraps
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 
 from tailboost.core import FitInterruptedWarning, NotCertifiedError
 
@@ -60,11 +60,11 @@ class _Command(TyperCommand):
         """Return the arguments of no option."""
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         for each in given:
-            adds_up = getattr(each, "multiple", True) or getattr(each, "is_flag", False)
-            if not adds_up and given.count(each) > 1:
+            if not isinstance(each, TyperOption) or each.multiple or each.is_flag:
+                continue
+            if given.count(each) > 1:
                 raise typer.BadParameter(
-                    f"{each.opts[0]} takes one value, and was given {given.count(each)}: "
-                    f"{each.help}"  # type: ignore[attr-defined]
+                    f"{each.opts[0]} takes one value, and was given {given.count(each)}: {each.help}"
                 )
         return super().parse_args(ctx, args)
 
@@ -123,7 +123,7 @@ def command(function: Command) -> Command:
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [each.replace(kind=each.KEYWORD_ONLY) for each in parameters.values()]
     )
-    app.command(function.__name__.replace("_", "-"), cls=_Command)(run)
+    app.command(cls=_Command)(run)
     return function
 
 

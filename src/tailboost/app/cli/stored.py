@@ -3,11 +3,13 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 import tailboost as tb
 from tailboost.app.cli.tables import Reader, Roles, Rows
@@ -20,9 +22,6 @@ except ImportError:  # on Windows there are no locks
     fcntl = None  # type: ignore[assignment]
 
 RULE, MODEL = ".json", ".model"
-LEDGER = "tailboost-attempts.json"
-# Seconds to wait for another process that calibrates on a table of the same folder, or writes a state.
-_PATIENCE = 600.0
 
 
 @frozen_value
@@ -46,9 +45,9 @@ class Stored:
             roles = Roles(**read_notes(path)["notes"].get("roles", {}))
             kinds = getattr(model, "_columns", None)  # of a mixture that Python trained
             if kinds is not None and not roles.features:
-                names = model.feature_names_in_.tolist()
-                texts = [name for place, name in enumerate(names) if place not in kinds.numbers]
-                roles = roles.given(features=tuple(names), text=tuple(texts))
+                names = model.feature_names_in_
+                texts = tuple(np.delete(names, kinds.numbers))
+                roles = roles.given(features=tuple(names), text=texts)
             return cls(model, roles)
         rule = tb.load_rule(path)
         if isinstance(rule, tb.ThresholdRule | tb.Rule):
@@ -76,8 +75,8 @@ class Stored:
         groups = getattr(self.classifier, "groups_", [])
         named = [each for each in groups if isinstance(each, tuple)]
         roles = self.roles.given(groups=[title for title, _ in named]).given(**stated)
-        groups = [group for _, group in named]
-        rows = reader.read(path, roles, (self.classifier.classes_, groups))
+        known = self.classifier.classes_, [group for _, group in named]
+        rows = reader.read(path, roles, known)
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())
         return replace(rows, roles=rows.roles.given(features=tuple(names)))
 
@@ -111,10 +110,10 @@ def calibrated(model: Any, rows: Rows, tuned: Any, **options: Any) -> Any:
     """
     from tailboost.selection.door import answering
 
-    path = rows.path.resolve().parent / LEDGER
+    path = rows.path.resolve().parent / "tailboost-attempts.json"
     target = rows.roles.target
     X = rows.features
-    with held(path):
+    with held(path, 600):  # as long as another calibration on a table of the folder may take
         entries = _read_ledger(path)
         opened = answering(model)
         given = opened.seen(opened.score(X), GivenRows.read(y=rows.labels), "")
@@ -122,31 +121,29 @@ def calibrated(model: Any, rows: Rows, tuned: Any, **options: Any) -> Any:
             raise ValueError(
                 f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
             )
-        earlier = _counting([*entries.values()], target, given)
+        earlier = _counting(entries.values(), target, given)
         if earlier:
             options["previous"] = Ledger(tuple(earlier))
-        attempts: Sequence[Attempt] = ()
-        certified = False
+        refusal = None
         try:
             rule: Any = tb.calibrate(model, X, rows.labels, **rows.beside, **options)
             attempts = rule.certificate_.attempts
-            certified = True
         except tb.NotCertifiedError as error:
-            attempts = error.attempts
-            raise
-        finally:
-            for each in attempts:
-                entries.setdefault(each.key, _Entry(target, certified, each))
-            if attempts:
-                documents = [
-                    entry._asdict() | {"attempt": entry.attempt.to_dict()}
-                    for entry in entries.values()
-                ]
-                write_output(path, json.dumps(documents))
+            refusal, attempts = error, error.attempts
+        for each in attempts:
+            entries.setdefault(each.key, _Entry(target, refusal is None, each))
+        if attempts:
+            documents = [
+                entry._asdict() | {"attempt": entry.attempt.to_dict()}
+                for entry in entries.values()
+            ]
+            write_output(path, json.dumps(documents))
+    if refusal:
+        raise refusal
     return rule
 
 
-def _counting(entries: Sequence[_Entry], target: str | None, given: Seen) -> list[Attempt]:
+def _counting(entries: Collection[_Entry], target: str | None, given: Seen) -> list[Attempt]:
     """Return the attempts that count for a call on these rows.
 
     An attempt counts if it had rows of the call, whatever the name of its file, or if it certified nothing
@@ -174,13 +171,13 @@ def _read_ledger(path: Path) -> dict[str, _Entry]:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path, patience: float) -> Iterator[None]:
     """Lock a file while the block reads and replaces it, for other processes and threads.
 
-    Wait for another holder; then raise BlockingIOError.
+    Wait ``patience`` seconds for another holder; then raise BlockingIOError.
     """
     lock_path = Path(f"{path.resolve()}.lock")
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + patience
     while True:
         file = lock_path.open("a")
         with suppress(BlockingIOError, FileNotFoundError):

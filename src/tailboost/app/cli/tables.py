@@ -21,11 +21,10 @@ from tailboost.core import did_you_mean, frozen_value, write_output
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"
 _PARQUET = (".parquet", ".pq")
+# Endings of tables to write: those without one are CSV, such as /dev/stdout.
+TABLES = (".csv", ".tsv", ".txt", *_PARQUET, "")
 # The first bytes of files that are no CSV: .xlsx and .ods are zip archives.
-_OTHER_FORMS = {
-    "a workbook or an archive": re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0"),
-    "JSON or a web page": re.compile(rb"\s*([\[{]\s*[\"\[{]|<[!?a-zA-Z])"),
-}
+_OTHER_FORMS = re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0|\s*([\[{]\s*[\"\[{]|<[!?a-zA-Z])")
 # A word that may be a number or a code: 7, 007, 1E5.
 _CODE = r"\d+([eE]\d+)?"
 # A whole number as Python writes it, so 007 is text; or a fraction.
@@ -33,14 +32,14 @@ _NUMBER = re.compile(r"0|-?[1-9]\d{0,17}|-?\d+\.\d+(e[+-]?\d+)?")
 _TRUTH = {"True": True, "False": False}
 
 
-def option(text: str, *names: str, **more: Any) -> Any:
-    """Return an option of a command; without names it has the name of its parameter."""
-    return typer.Option(*names, help=text, **more)
+def option(text: str, **more: Any) -> Any:
+    """Return an option of a command, which has the name of its parameter."""
+    return typer.Option(help=text, **more)
 
 
-def several(text: str, **more: Any) -> Any:
+def several(metavar: str, text: str, **more: Any) -> Any:
     """Return an option that may be repeated; by default its list is empty."""
-    return option(text, default_factory=list, show_default=False, **more)
+    return option(text, metavar=metavar, default_factory=list, show_default=False, **more)
 
 
 @frozen_value
@@ -73,13 +72,13 @@ class Reader:
     """How the tables of a command are written, by its options."""
 
     na: Annotated[
-        list[str], several("Text that means a missing value; may be repeated.", metavar="TEXT")
+        list[str], several("TEXT", "Text that means a missing value; may be repeated.")
     ]
     text: Annotated[
         list[str],
         several(
+            "COL",
             "Column that is text, though its values may be numbers; may be repeated.",
-            metavar="COL",
         ),
     ]
     sep: Annotated[str, option("Separator of CSV files, such as ; or tab.")] = ","
@@ -118,15 +117,14 @@ class Reader:
 
         if path.suffix in _PARQUET:
             return columns
-        names = list(columns)
         return pd.read_csv(
             path,
-            usecols=names,
+            usecols=list(columns),
             dtype=str,
             keep_default_na=False,
             na_values=["", *self.na],
             **self._form,
-        )[names]
+        )
 
     def _table(self, path: Path, texts: set[Any], known: bool) -> tuple[Any, set[str]]:
         """Return a table, and its columns of text: these ``texts`` and, of no ``known`` kind, those found.
@@ -146,9 +144,10 @@ class Reader:
             raise ValueError("it is a pipe, and is read repeatedly; write its rows to a file")
         with path.open("rb") as file:
             begin = file.read(100)
-        for form, bytes_of_form in _OTHER_FORMS.items():
-            if bytes_of_form.match(begin) and path.suffix != ".zip":
-                raise ValueError(f"it is {form}; save its table as CSV")
+        if _OTHER_FORMS.match(begin) and path.suffix != ".zip":
+            raise ValueError(
+                "it is a workbook, an archive, JSON or a web page; save its table as CSV"
+            )
         header = (
             pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form).loc[0].dropna()
         )
@@ -316,8 +315,10 @@ def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None)
     """Raise ValueError if a file is to be written and cannot be, before any work."""
     if out is None:
         return
-    if endings and out.suffix not in endings:
-        raise ValueError(f"--out: {str(out)!r} must end in {' or '.join(endings)}")
+    if out.suffix not in endings:
+        raise ValueError(
+            f"--out: {str(out)!r} must end in {' or '.join(filter(None, endings))}"
+        )
     if not out.parent.is_dir():
         raise ValueError(f"--out: there is no folder {str(out.parent)!r}")
     if out.is_dir():
