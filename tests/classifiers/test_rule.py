@@ -65,6 +65,9 @@ def test_every_way_out_answers_alike(case, models, K):
     rule = mix.rule_
     marked = {"deferred": "human review"} if case == "passed on" else {}
     wanted = mix.predict(P, **({"groups": groups} if told else {}), **marked).tolist()
+    none = {name: P[name][:0] for name in P}  # no row has no answer
+    assert mix.predict(none, **({"groups": groups[:0]} if told else {})).size == 0
+    assert mix.predict_proba(none).shape == (0, K)
     document = json.loads(json.dumps(rule.to_dict(), allow_nan=False))
     assert Rule.from_dict(document).predict(P, groups if told else None).tolist() == wanted
     assert rule.predict(P, groups if told else None).tolist() == wanted

@@ -73,7 +73,7 @@ class LogProbabilities:
         # By column: maxima and sums of the classes of a row are then several times as fast.
         pooled = np.asfortranarray(total)
         pooled += models.offset
-        for rows in gen_batches(len(pooled), BLOCK):
+        for rows in gen_batches(max(len(pooled), 1), BLOCK):
             pooled[rows] = log_softmax(pooled[rows], axis=1)
         return pooled
 

@@ -254,7 +254,8 @@ class ClassWeights:
         if self.models:
             X = features(table, by_features=self.by_features)
             return joint(table, self._groups(self.models, X))
-        return joint(table, self.shares[:, :, None] * (table.groups == self.places[:, None]))
+        groups = self.shares[:, :, None] * (table.groups == self.places[:, None])
+        return joint(table, groups.reshape(self.shares.size, -1))
 
     def _groups(self, models: Sequence[Model], X: Table) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
@@ -272,8 +273,8 @@ def features(table: LogProbabilities, *, by_features: bool) -> Table:
 
 
 def joint(table: LogProbabilities, groups: Floats) -> Floats32:
-    """Return p(s | x) by p(combination | x, y), shape (S, n) or (K, G, n)."""
+    """Return p(s | x) by p(combination | x, y), both of shape (S, n)."""
     by_class = softmax(table.pooled, axis=1).T[:, None]
     n_classes, _, n_rows = by_class.shape
-    product = by_class * groups.reshape(n_classes, -1, n_rows)
-    return product.reshape(-1, n_rows).astype(np.float32)
+    product = by_class * groups.reshape(n_classes, len(groups) // n_classes, n_rows)
+    return product.reshape(groups.shape).astype(np.float32)
