@@ -539,18 +539,19 @@ class AnsweringClassifier(OfAnyTable):
         models = selection.models
         names = self._group_names
         groups_read, title = selection.groups_read
-        rule = Decision(
-            written=selection.written,
-            defers=selection.defers,
-            by_group=title if isinstance(title, str) else groups_read is not None,
-            groups=dict(zip(names.titles, map(np.ndarray.tolist, names.values), strict=True)),
-            combinations=self.group_combinations_,
-            models=models,
-        )
         own = Known(evidence.records, score_labels=models.score_labels)
         return Decided(
             classes=self.classes_,
-            rule=rule,
+            rule=Decision(
+                written=selection.written,
+                defers=selection.defers,
+                by_group=title if isinstance(title, str) else groups_read is not None,
+                groups=dict(
+                    zip(names.titles, map(np.ndarray.tolist, names.values), strict=True)
+                ),
+                combinations=self.group_combinations_,
+                models=models,
+            ),
             limits=selection.problem.limits,
             known=(own, *known_within(models.fitted)),
             score=self._scored,

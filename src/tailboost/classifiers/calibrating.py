@@ -256,19 +256,18 @@ def recorded(
     lacking = few_rows.lacking(stated, fresh, level)
     if not lacking:
         return ledger.record(attempt, earlier)
-    too_few = (
-        f"limits: too few rows to certify: {'; '.join(lacking)}. Bring more rows, or "
-        "leave the limit out."
-    )
     if fresh.n_units < max(lacking.values()) or few_rows.may_read_numbers(stated, fresh):
-        raise NotCertifiedError(
-            f"{too_few} Rows were counted and no limit was tested, so no attempt is spent.",
-            attempts=earlier,
+        words = "Rows were counted and no limit was tested, so no attempt is spent."
+    else:
+        earlier = ledger.record(attempt, earlier)
+        words = (
+            "Some limits are about parts of the rows of others, so these numbers say something "
+            f"about their rates, and this was an attempt. {USED_UP}"
         )
     raise NotCertifiedError(
-        f"{too_few} Some limits are about parts of the rows of others, so these numbers say "
-        f"something about their rates, and this was an attempt. {USED_UP}",
-        attempts=ledger.record(attempt, earlier),
+        f"limits: too few rows to certify: {'; '.join(lacking)}. Bring more rows, or leave the "
+        f"limit out. {words}",
+        attempts=earlier,
     )
 
 

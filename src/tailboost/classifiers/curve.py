@@ -282,16 +282,15 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
     limited, minimised = as_statistics([a, b])
     if isinstance(minimised, Statistic) and minimised.compares:  # a gap or ratio is limited
         limited, minimised = minimised, limited
+    if minimised is None:
+        minimised = problem.objective if limited is None else OVERALL_ERROR
     if limited is None:
-        minimised = problem.objective if minimised is None else minimised
         of_limits = (
             Statistic(EACH if limit.rate.by is None else FORMS[limit.form], limit.rate)
             for limit in problem.limits
             if limit.form in FORMS
         )
         limited = next((stated for stated in of_limits if stated != minimised), OVERALL_ERROR)
-    if minimised is None:
-        minimised = OVERALL_ERROR
     if limited == minimised:
         minimised = NAMED["worst_class"]
     objective = as_objective(minimised)

@@ -9,7 +9,6 @@ import numpy as np
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Floats,
-    Groups,
     InfeasibleLimitsError,
     Labels,
     Mask,
@@ -22,7 +21,7 @@ from tailboost.guarantees.exact_tests import n_answers_for_ranks
 from tailboost.guarantees.one_score import CountTable
 from tailboost.rates import Limit
 from tailboost.rows import Rows, reads_groups, refuse_copies, selecting_numbers
-from tailboost.selection.door import Decided, Scored, hashes_of_table
+from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
 
 # Fractions of the selecting rows: where tests certify, where ranks do, and where they do beside human review.
@@ -120,17 +119,18 @@ class Batch:
         needed = [rows.y, *rows.groups[:, columns].T]
         selects = drawn_part(selecting_numbers(hashes, rows.clusters), share, needed=needed)
         selecting = rows.part(selects).occurring()
-        certifying = rows.part(~selects)
         self.refuse_absent(selecting)
-        note = (
-            f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
-            "selected the rules. The others certify. All of them are used up."
-        )
         try:
             classifier, decided = self.selected(selecting, self.limits)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
             classifier, decided = self.selected(selecting, self.loosest)
-        return Parts(classifier, certifying, decided, note)
+        return Parts(
+            classifier,
+            rows.part(~selects),
+            decided,
+            f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
+            "selected the rules. The others certify. All of them are used up.",
+        )
 
     @property
     def loosest(self) -> list[Limit]:
@@ -149,14 +149,17 @@ class Batch:
         table = CountTable.selecting(selection)
         if table is None or not all(test.has_ranks for test in table.tests):
             return None
-
-        def scored(X: Table, groups: Groups = None) -> Scored:
-            """Return the certifying rows with the outputs of the selection: no model scores them again."""
-            return replace(decided.score(X, groups), outputs=selection.engine.outputs)
-
-        note = "All rows of the batch certify: they only place thresholds on the score."
+        # The outputs of the selection serve again: no model scores these rows twice.
+        outputs = selection.engine.outputs
         return Parts(
-            classifier, self.rows, replace(decided, score=scored), note, all_chose=True
+            classifier,
+            self.rows,
+            replace(
+                decided,
+                score=lambda X, groups=None: replace(decided.score(X, groups), outputs=outputs),
+            ),
+            "All rows of the batch certify: they only place thresholds on the score.",
+            all_chose=True,
         )
 
     def selected(
