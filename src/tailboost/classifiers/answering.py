@@ -199,11 +199,14 @@ class AnsweringClassifier(OfAnyTable):
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
-        """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
+        """Error of the rule on each class, group or cell, on the selection data; NaN without rows.
+
+        A deferred row is no error.
+        """
         selection = self.selection_
         kinds = (rate.by for rate in selection.problem.rates if rate.by is not None)
-        lines = selection.rates([error(by=next(kinds, "class"))])
-        return {line.subgroup: line.value for line in lines}
+        of_subgroups = selection.rates([error(by=next(kinds, "class"))])
+        return {line.subgroup: line.value for line in of_subgroups}
 
     # -- in print ---------------------------------------------------------------------------------------
 

@@ -178,8 +178,9 @@ def calibrate(
     if selection.problem.limits != stated:  # of a rule selected within others
         selection = selection.within(stated)
     # The share of pairs in which the score rises with its label; one that falls is an error, and no attempt.
-    rising = 1.0
-    if not selection.engine.family.models:
+    if selection.engine.family.models:  # of groups: no single score answers
+        rising = 1.0
+    else:
         rising = refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
@@ -194,8 +195,7 @@ def calibrate(
         result, answered = first_result(selection, case, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
         raise NotCertifiedError(
-            f"no rule is certified. The selecting rows contradict the limits: {failure}. "
-            f"{USED_UP}",
+            f"no rule is certified. The selecting rows contradict the limits: {failure}. {USED_UP}",
             attempts=attempts,
         ) from None
     # A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.

@@ -283,9 +283,7 @@ def scored(split: Split, fits: Fits) -> tuple[Models, Identity]:
     rows = split.selecting
     fitted, columns = zip(*[of_model[-1] for of_model in fits.by_name.values()], strict=True)
     M, K = len(fitted), len(rows.classes)
-    models = Models(
-        [*fits.by_name], [*fitted], [*columns], rows, np.full(M, 1.0 / M), np.zeros(K)
-    )
+    models = Models([*fits.by_name], [*fitted], [*columns], rows, np.ones(M) / M, np.zeros(K))
     identity = identity_of(models.fitted)
     if split.parts:
         logs = []

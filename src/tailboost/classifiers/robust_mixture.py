@@ -128,8 +128,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         limits leave little room, or with thresholds of more than three groups, none has one.
         `tailboost.certify` gives a guarantee.
     subgroup_errors_ : dict
-        Error of `predict` on each class, group or cell that the objective or a limit is about, on the
-        selection data.
+        Error of the rule on each class, group or cell that the objective or a limit is about, on the
+        selection data; a deferred row is no error.
     limits_met_ : bool or None
         Whether all limits are certified, or without a certificate kept on the selection data; None without
         limits.
@@ -453,7 +453,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.given_numbers]).numbered(classes, rows.names, words)
         M = len(probabilities)
-        equal, offset = np.full(M, 1.0 / M), np.zeros(len(classes))
+        equal, offset = np.ones(M) / M, np.zeros(len(classes))
         models = Models([*probabilities], [], [], rows, equal, offset, read_stacked=True)
         models, used = noticing_known(scored_on(models, rows), [])
         mix._select(problem, averaging(models), Records(used=(used,)), NOTHING).warn()

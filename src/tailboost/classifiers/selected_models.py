@@ -517,8 +517,7 @@ def noticing_known(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]
         given = Seen.of(hash_rows(rows.X, rounded=True) if models.columns_read else hashes)
         repeated = first_repeated(given, known)
         if repeated is not None:
-            share = given.share_in(repeated)
-            words = f"{rows.words}, {100 * share:.3g}% of which equal training rows"
+            words = f"{rows.words}, {100 * given.share_in(repeated):.3g}% of which equal training rows"
             warn_user(
                 f"{words}, where models have smaller errors than on fresh rows: give rows that "
                 "were not given to fit (if features take so few values that fresh rows equal "

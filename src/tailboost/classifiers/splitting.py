@@ -102,11 +102,10 @@ class Split:
         ValueError
             If the rows cannot be split this way, or a cluster would be separated.
         """
-        # The numbers of the rows, as the splits count them among n.
-        numbers, n = rows.given_numbers, rows.n_given or len(rows)
+        numbers = rows.given_numbers  # of the rows, as the splits count them
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
             cv = cv.split(rows.X, rows.y, rows.clusters)
-            numbers, n = np.arange(len(rows)), len(rows)
+            numbers = np.arange(len(rows))
         splits = list(cv)
         if not 1 <= len(splits) <= MOST_FOLDS:
             raise ValueError(
@@ -117,7 +116,7 @@ class Split:
         fold = np.full(len(rows), -1)
         fitted = []
         for j, (train, test) in enumerate(splits):
-            masks = np.zeros((2, n), bool)
+            masks = np.zeros((2, rows.n_given or len(rows)), bool)
             try:  # a split may also be a mask, or count from the end
                 masks[0, np.asarray(train)] = masks[1, np.asarray(test)] = True
             except IndexError as error:
