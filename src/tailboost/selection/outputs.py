@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -179,11 +179,14 @@ class Models:
 
         ``groups`` are the numbers of their groups, as a rule reads them.
         """
-        probabilities = cache(partial(self.probabilities, X))
-        logs = cache(lambda i: logs_of(probabilities(i)))
-        scores, column = None, self.score_column
-        if column is not None:  # not exp(log(p)), which a threshold may tell from p
-            scores = column.values(X)[:, 0] if self.columns_read else probabilities(0)[:, 1]
+        column = self.score_column
+        if column is None or self.columns_read:
+            scores = None if column is None else column.values(X)[:, 0]
+            logs = cache(lambda i: logs_of(self.probabilities(X, i)))
+        else:  # the score is p, and not exp(log(p)), which a threshold may tell from p
+            P = self.probabilities(X, 0)
+            scores = P[:, 1]
+            logs = cache(lambda i: logs_of(P))
         return LogProbabilities(logs, self, groups, X, scores)
 
     def selection_outputs(self, data: Counts, column: int | None) -> LogProbabilities:
