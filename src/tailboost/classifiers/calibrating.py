@@ -372,10 +372,11 @@ def prices(
                     others.append((str(limit), actions, result.chose or looser.chose))
 
     # 2. Their errors.
-    own = counts.wrong(counts.actions)[fresh.voters]
+    votes = fresh.voters
+    own = counts.wrong(counts.actions)[votes]
     priced = []
     for limit_left_out, actions, chose in others:
-        without = counts.wrong(actions)[fresh.voters]
+        without = counts.wrong(actions)[votes]
         # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
         squares = (own * 1.0 - without).var() * len(own) + 2.0
         noise = None if chose else float(np.sqrt(squares) / len(own))

@@ -43,7 +43,7 @@ def default_estimators(n_rows: int, n_columns: int) -> Named:
     Parameters
     ----------
     n_rows : int
-        Number of distinct rows. Of more than 5,000 held-out rows give the number of boosted trees.
+        Number of distinct rows. Of more than 5,000, held-out rows give the number of boosted trees.
     n_columns : int
         Number of columns. Tables of more than 300 get logistic regression alone.
     """
