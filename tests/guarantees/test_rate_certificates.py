@@ -19,7 +19,7 @@ from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
 from tailboost.rows import Votes
 from tailboost.rows.ledger import Records
-from tailboost.selection.door import Decided, Decision, Known, answering, read_answers
+from tailboost.selection.door import Decided, Decision, Identity, Known, answering, read_answers
 from tailboost.selection.rule import ThresholdRule
 
 SELECTED = rates.selected("yes", by="sex")
@@ -97,7 +97,7 @@ def test_groups_of_the_fit_count_also_where_another_column_is_new():
         def __tailboost__(self):
             rule = Decision(RULE, False, groups={"sex": ["f", "m"], "city": ["Rome"]})
             known = (Known(Records()),)
-            return Decided(NAMES, rule, (), known, partial(read_answers, self), None)
+            return Decided(NAMES, rule, (), known, partial(read_answers, self), Identity)
 
         def predict(self, X):
             return NAMES[(X[:, 0] > 0).astype(int)]

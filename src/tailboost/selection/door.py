@@ -209,10 +209,10 @@ class Decided:
         The rows that the model itself has read, then those that models inside it have read.
     score : callable
         Returns a table, with groups, as `Scored`; nothing is computed yet.
-    certificate : object, optional
-        The certificate of the rule.
     identity : callable
         Returns the content now of what is fitted and no digest of the rule covers: steps before the rule.
+    certificate : object, optional
+        The certificate of the rule.
     """
 
     classes: Labels | None
@@ -220,8 +220,8 @@ class Decided:
     limits: tuple[Limit, ...]
     known: Sequence[Known]
     score: Callable[..., Scored]
+    identity: Callable[[], Identity]
     certificate: object = None
-    identity: Callable[[], Identity] = Identity
 
     def seen(self, scored: Scored, rows: Rows, use: str) -> Seen:
         """Return scored rows, by which they are recognised later."""
@@ -281,7 +281,7 @@ def answering(model: Model) -> Decided:
         (),
         (own, *known_within(model)),
         partial(read_answers, model),
-        identity=partial(identity_of, model),
+        partial(identity_of, model),
     )
 
 
