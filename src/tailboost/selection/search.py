@@ -469,7 +469,6 @@ def select(pool: Pool, charges: Charges) -> int:
     the best first one within limits on the overall error.
     """
     objective, program = charges.objective, Program(charges)
-    is_best = True
     if objective.worst:
         # A search is no better on fresh rows. Within budgets of the error it raises the error of the most
         # accurate rule by .003 ± .0025; the largest error of a class changes by .003 ± .009, and the
@@ -477,6 +476,7 @@ def select(pool: Pool, charges: Charges) -> int:
         # −.0005 ± .0020, by group by +.010 ± .012 (11 tables).
         on_error = [each for each in charges.limits if each.rate == OVERALL_ERROR.rate]
         number = replace(charges, limits=on_error).best(pool.counts)
+        is_best = True
     else:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
         # The best rule for a ratio depends on its level; the stratum does not tell the cost of a row.

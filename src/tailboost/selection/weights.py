@@ -236,11 +236,8 @@ class ClassWeights:
             own = fold == number
             outside[:, own] = self._groups(fitted(~own), take(X, own))
         # Of the group alone, given the class: that of the class is the same in both.
-        ratio = (
-            outside[stratum, np.arange(len(stratum))].clip(LEAST_JUDGED)
-            / self.shares.ravel()[stratum]
-        )
-        if weight @ np.log(ratio) <= 0.0:
+        estimated = outside[stratum, np.arange(len(stratum))].clip(LEAST_JUDGED)
+        if weight @ np.log(estimated / self.shares.ravel()[stratum]) <= 0.0:
             return self
         return replace(
             self,
@@ -260,8 +257,9 @@ class ClassWeights:
     def _groups(self, models: Sequence[Model], X: Table) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
         groups = np.zeros((len(self.data.strata.mass), n_rows_of(X)))
-        for model in models if n_rows_of(X) else ():  # models refuse a table without rows
-            groups[model.classes_] = model.predict_proba(X).T
+        if groups.size:  # models refuse a table without rows
+            for model in models:
+                groups[model.classes_] = model.predict_proba(X).T
         return groups
 
 
