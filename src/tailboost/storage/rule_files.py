@@ -76,12 +76,12 @@ def load_rule(path: FilePath) -> Any:
             "rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
-        document = content  # of a rule alone, by to_json
+        document, stored = content, None  # of a rule alone, by to_json
         if "rule" in content:
-            content = migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
-            document = content["rule"]
+            stored = migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
+            document = stored["rule"]
         rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
-        return rule if document is content else _classifier_of(rule, content)
+        return rule if stored is None else _classifier_of(rule, stored)
 
 
 def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:

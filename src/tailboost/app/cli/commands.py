@@ -236,7 +236,7 @@ def calibrate(
             raise ValueError("--score: give one table and no model")
         check_output(out, [RULE], model)
         rows = reader.read(model, Roles().given(**columns, features=score))
-        stored = Stored(None, rows.roles, meaning.scores(score, rows))
+        source, tuned = meaning.scores(score, rows), None
     else:
         if data is None:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
@@ -245,14 +245,10 @@ def calibrate(
         stored = Stored.read(model)
         check_output(out, [model.suffix], model, data)
         rows = stored.rows(reader, data, **columns)
-    tuned = stored.scores and stored.classifier  # of a rule file
-    rule = calibrated(
-        stored.scores or stored.classifier,
-        rows,
-        tuned,
-        confidence=confidence,
-        **aims.settings(tuned),
-    )
+        source, tuned = stored.classifier, None
+        if stored.scores is not None:  # of a rule file, whose rule gives way to another one
+            source, tuned = stored.scores, stored.classifier
+    rule = calibrated(source, rows, tuned, confidence=confidence, **aims.settings(tuned))
     write(rule, out, rows.roles.given(about=[("certified on", rows.words), *about]))
     yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
@@ -397,9 +393,7 @@ def monitor(
     check_output(state, [RULE], model, data)
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, cluster=cluster)
-    labels = None
-    if id is None or rows.roles.target in rows.table:
-        labels = rows.labels
+    labels = rows.labels if id is None or rows.roles.target in rows.table else None
     ids = None if id is None else reader.words(data, rows.columns([id]))[id]
     with held(state, 20):
         after = _monitor_of(stored.classifier, state).add(

@@ -126,8 +126,8 @@ class Reader:
             **self._form,
         )
 
-    def _table(self, path: Path, texts: set[Any], known: bool) -> tuple[Any, set[str]]:
-        """Return a table, and its columns of text: these ``texts`` and, of no ``known`` kind, those found.
+    def _table(self, path: Path, texts: set[Any], kinds_known: bool) -> tuple[Any, set[str]]:
+        """Return a table, and its columns of text: these ``texts`` and, unless ``kinds_known``, those found.
 
         A column of numbers has a number, no other words than those of missing values, such as NA, and no two
         words for one number, such as 7 and 007. In text only an empty cell is missing: NA is a word.
@@ -167,7 +167,7 @@ class Reader:
         )
         texts &= {*table}
         codes = set[str]()
-        if not known:
+        if not kinds_known:
             columns = table.drop(columns=[*texts])
             numbers = columns.select_dtypes(["number", "bool"]).dropna(axis=1, how="all")
             texts |= {*columns} - {*numbers}
@@ -308,7 +308,8 @@ class Rows:
     def beside(self) -> dict[str, Any]:
         """Groups and clusters of the rows, as arguments of the library."""
         name = self.roles.cluster
-        return {"groups": self.groups, "clusters": name and self.columns([name])[name]}
+        clusters = None if name is None else self.columns([name])[name]
+        return {"groups": self.groups, "clusters": clusters}
 
 
 def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None) -> None:
