@@ -25,9 +25,9 @@ from scipy.stats import binom
 
 from tailboost.core import Floats, Ints, Labels, Mask, frozen_object
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Counts, Limit, Strata, groups_in
+from tailboost.rates import CELL, CLASS, Counts, Limit, Strata, groups_in
 from tailboost.rates.bounds import pair_p_value
-from tailboost.selection.thresholds import Places
+from tailboost.selection.thresholds import DEFERRED, Places
 
 # A test with a predicted probit from this one on is taken to pass, and one of its negative to fail.
 SURE = 9.0
@@ -320,22 +320,21 @@ class PairTests(LimitTests):
 def n_answers_for_ranks(limits: Sequence[Limit], classes: Labels) -> int:
     """Return how many answers limits keep rare among fixed rows, which ranks can do; 0 if one needs a test.
 
-    Limits on deferral may be beside others.
+    Limits on deferral have tests, and may be beside others.
     """
-    on_deferral = ["mask" in limit.rate.needs for limit in limits]
-    if all(on_deferral):
-        return 0
     # The rates alone decide. So one row of each class, one place and one bound stand for all of them.
     y = np.arange(len(classes))
-    strata = Counts.stratified(y, [], np.ones(len(y)), classes, defers=any(on_deferral)).strata
+    defers = any("mask" in limit.rate.needs for limit in limits)
+    strata = Counts.stratified(y, [], np.ones(len(y)), classes, defers=defers).strata
     answers = set()
     for limit in limits:
-        overall = replace(limit, rate=replace(limit.rate, by=None), bound=0.5)
+        by = None if {CLASS, CELL}.isdisjoint(limit.rate.by_names) else CLASS
+        overall = replace(limit, rate=replace(limit.rate, by=by), bound=0.5)
         tests = LimitTests.of(overall, strata, Places(strata.place(None)))
         if tests is None or not tests.has_ranks:
             return 0
-        answers.add(tests.shares[0].answer)
-    return len(answers)
+        answers |= {share.answer for share in tests.shares}
+    return len(answers - {DEFERRED})
 
 
 def _sums(of_rules: Floats, of_tests: Floats) -> Floats:

@@ -12,7 +12,7 @@ from tailboost.core import Document, Floats, Ints, Name, Stated, frozen_value
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
 from tailboost.guarantees.chain import PART_FOR_DEFERRAL, PART_FOR_TESTS, ROWS_FOR_DEFERRAL
 from tailboost.guarantees.exact_tests import all_pairs_pass, most_reached, n_answers_for_ranks
-from tailboost.rates import Limit, checked_limits
+from tailboost.rates import Limit, checked_limits, groups_in
 from tailboost.rows import SPENT_EACH, unit_name
 
 # A larger number of rows is not named.
@@ -138,36 +138,39 @@ def rows_needed(
         raise ValueError(
             f"rates: give one for each of the {len(stated)} limits, in their order"
         )
-    expected_by_limit = [*map(Expected.of, stated, rates, shares_by_limit)]
-    # The groups of each limit that may have thresholds of their own.
-    named = [
-        each.names if by_group and not each.limit.compares else [None]
-        for each in expected_by_limit
+    expected_by_limit = [
+        Expected.of(*given, by_group=by_group)
+        for given in zip(stated, rates, shares_by_limit, strict=True)
     ]
-    groups = {name for names in named for name in names} - {None} or {None}
+    groups = {group for each in expected_by_limit for group in each.groups}
     labels = set().union(*(limit.rate.named_labels for limit in stated))
     classes = np.array([*labels, "one", "another"][: max(2, len(labels))], object)
     n_answers = n_answers_for_ranks(stated, classes)
-    defers = any("mask" in limit.rate.needs for limit in stated)
+    defers = any(each.on_deferral for each in expected_by_limit)
+    # Of a chain that defers: for each answer in each group, and for subgroups of several groups.
+    n_stops = n_answers * max(1, len(groups)) + sum(
+        len(each.names)
+        for each in expected_by_limit
+        if each.groups != groups and not each.on_deferral
+    )
     rows_by_limit = []
     totals = []
-    for expected, names in zip(expected_by_limit, named, strict=True):
+    for expected in expected_by_limit:
         # Parts of the level and of the rows that `calibrate` gives to each test or rank, or less.
-        part = rows = 1.0
-        n_tests = 1 if names == [None] else len(groups)
-        if n_answers and defers:
-            part = PART_FOR_DEFERRAL
+        part = 1.0 / len(groups) if expected.groups else 1.0
+        rows = 1.0
+        if n_answers and expected.on_deferral:
+            part *= PART_FOR_DEFERRAL
             rows = ROWS_FOR_DEFERRAL
-            if "mask" not in expected.limit.rate.needs:
-                part = (1.0 - part) / (n_answers - 1)
-                rows = 1.0 - rows
-                n_tests = len(groups)
+        elif n_answers and defers:
+            part = (1.0 - PART_FOR_DEFERRAL) / n_stops
+            rows = 1.0 - ROWS_FOR_DEFERRAL
         elif n_answers:
             # A chain tests limits on all groups beside ranks of each one.
-            part = PART_FOR_TESTS if n_tests < len(groups) else 1.0 / n_answers
+            part *= PART_FOR_TESTS if expected.groups != groups else 1.0 / n_answers
         read = expected._replace(shares=rows * expected.shares)
         # All certificates together have the power, as if those of the limits were independent.
-        totals.append(rows_of_table(read, part * level / n_tests, power ** (1.0 / len(stated))))
+        totals.append(rows_of_table(read, part * level, power ** (1.0 / len(stated))))
         sizes = np.floor(expected.shares * totals[-1] + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
     return RowsNeeded(stated, rows_by_limit, None if shares is None else max(totals), power)
@@ -186,15 +189,18 @@ class Expected(NamedTuple):
         Their true rates under the certified rule.
     shares : ndarray of shape (m,)
         Their counted rows, as shares of the rows of the table.
+    groups : set
+        Their groups, with the column, that have thresholds of their own.
     """
 
     limit: Limit
     names: list[Name]
     rates: Floats
     shares: Floats
+    groups: set[tuple[Name, Name]]
 
     @classmethod
-    def of(cls, limit: Limit, rate: Stated, share: Stated) -> Self:
+    def of(cls, limit: Limit, rate: Stated, share: Stated, *, by_group: bool) -> Self:
         """Return stated rates and shares by subgroup; raise ValueError for missing or impossible ones."""
         if limit.rate.quantity != "share":
             raise ValueError(
@@ -209,7 +215,17 @@ class Expected(NamedTuple):
         share_by_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
         rates = [check_number(each, "rates", UNIT) for each in rate_by_name.values()]
         shares = [check_number(share_by_name.get(name), "shares", TO_ONE) for name in names]
-        return cls(limit, names, np.array(rates), np.array(shares))
+        groups = {
+            group
+            for name in (names if by_group and not limit.compares else ())
+            for group in groups_in(name, limit.rate.by, [])
+        }
+        return cls(limit, names, np.array(rates), np.array(shares), groups)
+
+    @property
+    def on_deferral(self) -> bool:
+        """Whether the limit is on deferral."""
+        return "mask" in self.limit.rate.needs
 
 
 def rows_of_table(expected: Expected, level: float, power: float) -> int:
@@ -218,7 +234,7 @@ def rows_of_table(expected: Expected, level: float, power: float) -> int:
     Pairs are simulated: this begins where the room of each pair has place
     for the margin of its test and for the noise of its rates, both by normal deviations.
     """
-    limit, names, rates, shares = expected
+    limit, names, rates, shares, _ = expected
     allowed = limit.allowed(names)
     errors = rates if limit.sense == "≤" else 1.0 - rates
     is_tested = ~np.isnan(allowed)
