@@ -45,14 +45,15 @@ The page "How it works" shows why the same rows cannot do both.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tailboost.core import Ints, Mask
 from tailboost.guarantees.exact_tests import LimitTests, most_reached
 from tailboost.guarantees.fresh import Fresh
-from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
-from tailboost.guarantees.ranks import AT_RANKS, n_stops, refused, stops_of
+from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused
+from tailboost.guarantees.ranks import AT_RANKS, n_stops, refused, shares_of, stops_of
 from tailboost.rows import random_numbers
 from tailboost.selection.thresholds import DEFERRED
 
@@ -77,8 +78,12 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     tests = case.certifying.tests
     if any(test.limit.compares or not test.shares for test in tests):
         return None
-    with_tests = [test for test in tests if is_tested(test, defers)]
-    with_stops = [test for test in tests if test not in with_tests]
+    # With deferral the limits on it have tests, without it those that have no ranks.
+    with_tests: list[LimitTests] = []
+    with_stops: list[LimitTests] = []
+    for test in tests:
+        is_tested = test.shares[0].answer == DEFERRED if defers else not test.has_ranks
+        (with_tests if is_tested else with_stops).append(test)
     if not with_stops or not (defers or are_apart(case, with_tests, with_stops)):
         return None
     # 1. The free chain.
@@ -94,6 +99,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         testing = case.counted(is_testing)
     chain = stopped(free, with_ranks, with_stops, (1.0 - part) * level)
     # 3. The tests: (b) of the proof.
+    testing = replace(testing, tests=with_tests)
     parts = case.certifying.parts
     level_of_test = part * level / len(parts)
     chosen = np.zeros_like(free[0])
@@ -108,22 +114,17 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     return Certified(case.rule(chosen), METHOD, words)
 
 
-def is_tested(test: LimitTests, defers: bool) -> bool:
-    """Return whether a limit has tests: it is on deferral, or without deferral it has no ranks."""
-    return test.shares[0].answer == DEFERRED if defers else not test.has_ranks
-
-
 def are_apart(
     case: OneScore, with_tests: Sequence[LimitTests], with_stops: Sequence[LimitTests]
 ) -> bool:
     """Return whether tests are of one answer, and read other rows than stops: a cluster may have both."""
-    answers = {share.answer for test in with_tests for share in test.shares}
+    tested = shares_of(with_tests)
     read, by_stops = (
-        np.array([test.strata.any(axis=0) for test in some]).any(axis=0)
-        for some in (with_tests, with_stops)
+        np.any([share.strata for share in shares], axis=0)
+        for shares in (tested, shares_of(with_stops))
     )
     is_apart = not (read & by_stops).any() and case.fresh.votes.clusters is None
-    return is_apart and len(answers) == 1
+    return is_apart and len({share.answer for share in tested}) == 1
 
 
 def drawn_to_test(fresh: Fresh, fraction: float) -> Mask:
@@ -133,12 +134,11 @@ def drawn_to_test(fresh: Fresh, fraction: float) -> Mask:
 
 def chain_of(selecting: CountTable) -> Ints:
     """Return the chain without stops, (K, m, 2)."""
+    # With deferral all rows are deferred at first, and at last each bin has got both answers.
     chances = selecting.chances.ravel()
-    if not selecting.defers:
-        return one_cut(selecting.at_prices(np.unique([*chances, 0.0, 2.0])))
-    # At first all rows are deferred, at last each bin has got both answers.
     prices = np.unique([*chances, *(1.0 - chances), -1.0, 2.0])
-    return np.stack([selecting.at_prices(each) for each in (prices, 1.0 - prices)], axis=2)
+    of_second = 1.0 - prices if selecting.defers else prices
+    return np.stack([selecting.at_prices(each) for each in (prices, of_second)], axis=2)
 
 
 def stopped(
@@ -148,8 +148,8 @@ def stopped(
 
     Each stop has an even part of the level. Without deferral there may be no rule within the stops.
     """
-    alone = [share for test in with_stops if test.has_ranks for share in test.shares]
-    together = [share for test in with_stops if not test.has_ranks for share in test.shares]
+    alone = shares_of(test for test in with_stops if test.has_ranks)
+    together = shares_of(test for test in with_stops if not test.has_ranks)
     level_of_stop = level / (n_stops(alone) + len(together))
     answered = table.answered(free)
     chain = free.copy()
@@ -160,9 +160,8 @@ def stopped(
         n_passing = (rows[:, share.answer] <= most).sum()
         last = max(n_passing - 1, 0)
         chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]
-    largest, least = stops_of(
-        alone, table.below(alone), table.n_places, table.end, level_of_stop
-    ).T
+    below = (table.below[share.strata].sum(axis=0) for share in alone)
+    largest, least = stops_of(alone, below, table.n_places, table.end, level_of_stop).T
     if not table.defers:
         chain = chain.clip(least[:, None], largest[:, None])
         return chain if (least <= largest).all() else chain[:0]
@@ -173,6 +172,5 @@ def stopped(
 
 def passing(chain: Ints, certifying: CountTable, testing: CountTable, level: float) -> Mask:
     """Return which rules are about within limits on all fresh rows, and pass the tests, (K,)."""
-    tested = [test for test in testing.tests if is_tested(test, testing.defers)]
-    are_within = certifying.passes(certifying.tests, chain, LEVEL_OF_ESTIMATE)
-    return are_within & testing.passes(tested, chain, level)
+    are_within = certifying.passes(chain, LEVEL_OF_ESTIMATE)
+    return are_within & testing.passes(chain, level)

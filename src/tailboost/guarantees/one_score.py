@@ -9,7 +9,6 @@ Axes of arrays: K rules, m places, S strata, V bins of the score, 3 answers, 2 c
 (K, m, 2), and the rows that rules answer (K, S, 3).
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Self
@@ -17,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from tailboost.core import Floats, Ints, Mask, frozen_object
-from tailboost.guarantees.exact_tests import LimitedShare, LimitTests
+from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import Strata
 from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
@@ -106,11 +105,6 @@ class CountTable:
                 return [places]
         return list(places[:, None])
 
-    def below(self, shares: Sequence[LimitedShare]) -> Ints:
-        """Return the rows of shares below each cut, shape (len(shares), V + 1)."""
-        strata = np.reshape([share.strata for share in shares], (-1, len(self.place)))
-        return np.asarray(strata @ self._below, np.intp)
-
     def at(self, places: Ints) -> Self:
         """Return the rows of some places alone, with the tests that read them."""
         here = np.isin(self.place, places)
@@ -125,7 +119,7 @@ class CountTable:
     # -- rules -----------------------------------------------------------------------------------------
 
     @cached_property
-    def _below(self) -> Floats:
+    def below(self) -> Floats:
         """Rows of each stratum below each cut, shape (S, V + 1)."""
         return np.pad(self.rows.cumsum(axis=1), ((0, 0), (1, 0)))
 
@@ -136,9 +130,9 @@ class CountTable:
     def answered(self, cuts: Ints) -> Floats:
         """Return the rows by stratum and answer, shape (K, S, 3)."""
         strata = np.arange(len(self.place))
-        low = self._below[strata, cuts[:, self.place, 0]]
-        high = self._below[strata, cuts[:, self.place, 1]]
-        return np.stack([low, self._below[:, -1] - high, high - low], axis=2)
+        low = self.below[strata, cuts[:, self.place, 0]]
+        high = self.below[strata, cuts[:, self.place, 1]]
+        return np.stack([low, self.below[:, -1] - high, high - low], axis=2)
 
     def possible(self, cuts: Ints) -> Floats:
         """Return 1 for the answers that rows can get in each place, whatever their score, (K, m, 3)."""
@@ -146,12 +140,12 @@ class CountTable:
         high = cuts[..., 1]
         return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
 
-    def passes(self, tests: Iterable[LimitTests], cuts: Ints, level: float) -> Mask:
-        """Return which rules pass some tests at a level, shape (K,)."""
+    def passes(self, cuts: Ints, level: float) -> Mask:
+        """Return which rules pass all tests at a level, shape (K,)."""
         answered = self.answered(cuts)
         possible = self.possible(cuts)
         passes = np.ones(len(cuts), bool)
-        for test in tests:
+        for test in self.tests:
             passes &= test.passes(*test.counts(answered), possible, level)
         return passes
 

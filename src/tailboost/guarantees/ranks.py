@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Floats, Ints
-from tailboost.guarantees.exact_tests import LimitedShare, most_reached
+from tailboost.guarantees.exact_tests import LimitedShare, LimitTests, most_reached
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.sequence import sequence_of
 from tailboost.selection.thresholds import FIRST
@@ -55,7 +55,7 @@ def level_of_each(case: OneScore, level: float) -> float | None:
     tests = case.certifying.tests
     if case.selecting.defers or not all(test.has_ranks for test in tests):
         return None
-    return level / n_stops([share for test in tests for share in test.shares])
+    return level / n_stops(shares_of(tests))
 
 
 def cheapest_within(case: OneScore, level: float) -> Floats | None:
@@ -68,7 +68,7 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
     # 1. The stops.
     stratum = case.fresh.answered.stratum
     ends = ends_between(case.scores)
-    shares = [share for test in case.certifying.tests for share in test.shares]
+    shares = shares_of(case.certifying.tests)
     votes = case.fresh.votes
     below = (
         n_below(case.scores[votes.among(np.flatnonzero(share.strata[stratum]))], ends)
@@ -90,6 +90,11 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
 
 
 # -- stops ------------------------------------------------------------------------------------------------
+
+
+def shares_of(tests: Iterable[LimitTests]) -> list[LimitedShare]:
+    """Return the limited shares of some limits."""
+    return [share for test in tests for share in test.shares]
 
 
 def n_stops(shares: Sequence[LimitedShare]) -> int:
