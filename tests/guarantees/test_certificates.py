@@ -133,22 +133,18 @@ def test_each_end_of_an_interval_fails_with_at_most_half_of_the_rest():
 
 
 def test_answers_that_do_not_fit():
-    with pytest.raises(ValueError, match="probabilities"):
-        tb.certify(np.full((3, 2), 0.5), None, [0, 1, 2])
-    with pytest.raises(ValueError, match="model"):
-        tb.certify([0, 1], None, [0, 1, 2])
-    with pytest.raises(ValueError, match="model"):
-        tb.certify(np.zeros((3, 2, 2)), None, [0, 1, 2])
+    three = {"probabilities": np.full((3, 2), 0.5), "model": [0, 1], "^model": np.zeros((3, 2, 2))}
+    for words, answers in three.items():
+        with pytest.raises(ValueError, match=words):
+            tb.certify(answers, None, [0, 1, 2])
 
 
 @pytest.mark.parametrize(
     ("asked", "part"),
-    [
-        ({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%"]}, 0.05 / 2),
-        ({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%", "error <= 50%"]}, 0.05 / 3),
-        ({"rates": ["miss(1)", "false_alarm(1)"]}, 0.05 / 4),
-    ],
-)
+    [({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%"]}, 0.05 / 2),
+     ({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%", "error <= 50%"]}, 0.05 / 3),
+     ({"rates": ["miss(1)", "false_alarm(1)"]}, 0.05 / 4)],
+)  # fmt: skip
 def test_bounds_divide_the_level_evenly(asked, part):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
@@ -219,6 +215,22 @@ def test_planned_rows_without_an_error_are_the_fewest_with_which_ranks_certify(s
         scores = np.linspace(0.1, 0.4, len(y)) + 0.5 * y
         with nullcontext() if size == fewest else pytest.raises(tb.NotCertifiedError, match="no attempt"):
             tb.calibrate(tb.Scores(0, 1), scores[:, None], y, limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("limits", "parts"),
+    [(["error(by=class)", "deferred()"], [(0.25, 0.7), (0.5, 0.3)]), (["error(by=class)"], [(0.5, 1.0)]),
+     (["miss(1, by=g)", "miss(1)", "deferred()"], [(0.5 / 3, 0.7), (0.5 / 3, 0.7), (0.5, 0.3)]),
+     (["miss(1, by=g)", "miss(0, by=g)", "deferred(by=g)"], [(0.125, 0.7), (0.125, 0.7), (0.25, 0.3)])],
+)  # fmt: skip
+def test_a_plan_has_the_part_of_the_level_and_of_the_rows_of_each_test_and_stop(limits, parts):
+    """Without an error .95, to the power of these rows, is at most this part, and with one row less above."""
+    names = [[0, 1] if "class" in limit else list("ab") if "=g" in limit else [None] for limit in limits]
+    stated, rates = [f"{limit} <= 5%" for limit in limits], [dict.fromkeys(each, 0.0) for each in names]
+    for rows, (part, share) in zip(tb.rows_needed(stated, rates).rows, parts, strict=True):
+        (n,) = {*rows.values()}
+        assert np.floor(share * n + 1e-9) == np.ceil(np.log(0.045 * part) / np.log(0.95))
+        assert np.floor(share * (n - 1) + 1e-9) < np.floor(share * n + 1e-9)
 
 
 @pytest.mark.parametrize(("estimate", "target"), [(0.1 + 0.2, 0.3), (0.3, 0.1 + 0.2), (0.7, 1 - 0.3 + 1e-16)])

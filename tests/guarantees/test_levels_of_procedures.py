@@ -38,11 +38,9 @@ def p_values(certificate, kind):
 
 @pytest.mark.parametrize(
     ("bounds", "objective", "kind", "level"),
-    [
-        ((0.2, 0.9), "selected(1)", "miss", 0.8 * LEVEL / 2),  # as few answers as the ranks allow
-        ((0.6, 0.3), "miss(1)", "false_alarm", 0.2 * LEVEL),  # as many as the test allows
-    ],
-)
+    [((0.2, 0.9), "selected(1)", "miss", 0.8 * LEVEL / 2),  # as few answers as the ranks allow
+     ((0.6, 0.3), "miss(1)", "false_alarm", 0.2 * LEVEL)],  # as many as the test allows
+)  # fmt: skip
 def test_ranks_and_a_test_divide_the_level(bounds, objective, kind, level):
     limits = [f"miss(1, by=g) <= {bounds[0]}", f"false_alarm(1) <= {bounds[1]}"]
     found = []
@@ -113,10 +111,9 @@ def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
 
 def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(monkeypatch):
     """Misses of all rows are counted at the thresholds without stops, of each group up to its own stop."""
-    cases = []
+    cases, chains = [], []
     own, own_passing = chain.certified, chain.passing
     monkeypatch.setattr(chain, "certified", lambda *given: cases.append(given[0]) or own(*given))
-    chains = []
     monkeypatch.setattr(chain, "passing", lambda *given: chains.append(given[0]) or own_passing(*given))
     n_stopped_together = 0
     for seed in range(6):

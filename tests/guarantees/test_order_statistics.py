@@ -25,7 +25,7 @@ def test_the_counts_of_many_sizes_are_the_largest_in_the_binomial_tail():
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 4])
-@pytest.mark.parametrize("limit", ["selected(1) <= 60%", "false_alarm(1) <= 60%", "selected(1) >= 10%"])
+@pytest.mark.parametrize("limit", ["selected(1) <= 60%", "error(by=class) <= 90%", "selected(1) >= 10%"])
 def test_ranks_are_of_two_labels_and_otherwise_three_tenths_of_the_rows_select(limit, n_labels):
     rng = np.random.default_rng(0)
     P = rng.dirichlet(np.ones(n_labels), 1500)

@@ -66,16 +66,9 @@ def test_every_population_within_the_divergence_is_below_the_shift_and_one_reach
     for q in rng.dirichlet(np.full(6, 0.5), 300):
         mixed = [t * q + (1 - t) * p for t in np.linspace(0, 1, 20)]
         assert max(q @ losses for q in mixed if distance(q) <= kl) <= value + 1e-9
-    best = minimize(
-        lambda q: -(q @ losses),
-        p,
-        bounds=[(1e-12, 1)] * 6,
-        options={"ftol": 1e-12},
-        constraints=[
-            {"type": "eq", "fun": lambda q: q.sum() - 1},
-            {"type": "ineq", "fun": lambda q: kl - distance(q)},
-        ],
-    )
+    kept = {"type": "eq", "fun": lambda q: q.sum() - 1}, {"type": "ineq", "fun": lambda q: kl - distance(q)}
+    options = {"bounds": [(1e-12, 1)] * 6, "options": {"ftol": 1e-12}}
+    best = minimize(lambda q: -(q @ losses), p, constraints=kept, **options)
     assert value == pytest.approx(-best.fun, abs=1e-5)
     # A group of p is a population with divergence −log P(group) and with losses of the group alone.
     for size in range(1, 6):
