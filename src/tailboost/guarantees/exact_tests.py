@@ -46,7 +46,7 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     Parameters
     ----------
     n : int, or array-like
-        Numbers of rows.
+        Whole numbers of rows.
     bound : float in [0, 1]
         The largest rate allowed.
     level : float in (0, 1)
@@ -67,7 +67,8 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     """
     if bound >= 1.0:
         return np.asarray(n)
-    sizes, size_number = np.unique(n, return_inverse=True)  # many rules have the same number
+    # Many rules have the same number.
+    sizes, size_number = np.unique(np.asarray(n, np.intp), return_inverse=True)
     counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
     return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
 
@@ -246,9 +247,9 @@ class LimitTests:
 
     def by_numbers(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
         """Return which tests rules pass by their numbers of rows, (K, T)."""
-        return (n_rows > 0) & (n_wrong <= self.most_wrong(n_rows.astype(np.intp), level))
+        return (n_rows > 0) & (n_wrong <= self.most_wrong(n_rows, level))
 
-    def most_wrong(self, n_rows: Ints, level: float) -> Ints:
+    def most_wrong(self, n_rows: Floats, level: float) -> Floats:
         """Return the largest numbers of wrong rows with which tests pass, −1 for none, (..., T)."""
         most = np.zeros_like(n_rows)
         for share in np.unique(self.allowed).tolist():  # many subgroups have the same
