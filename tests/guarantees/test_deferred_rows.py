@@ -11,8 +11,6 @@ R = np.random.default_rng(0)
 Y = R.integers(0, 2, 400)
 ANSWERS = np.where(R.random(400) < 0.2, 1 - Y, Y)
 DEFERRED = R.random(400) < 0.165
-
-
 ASKED = ["deferred()", "answered_error(by=class)", "cost([[0, 1, .2], [5, 0, .2]])", "deferred() <= .5"]
 
 
