@@ -214,8 +214,7 @@ class ThresholdRule(StoredRule):
             Number of each row's group, 0 for a group-blind rule; −1 of a row without an answer.
         """
         actions = self._actions  # a class "human review" replaces deferral
-        # The type has room for `Selection.label_numbers`, which adds the label of each deferred row in place.
-        numbers = np.full(len(values), -1, least_type(2 * len(actions)))
+        numbers = np.full(len(values), -1, least_type(len(actions)))
         for group, band in enumerate(self.bands):
             rows = np.flatnonzero(groups == group)
             for lower, action in band:  # a higher range replaces the answer of a lower one
