@@ -305,6 +305,8 @@ def predict(
     stored = Stored.read(model)
     classifier = stored.classifier
     of_models = stored.scores is None
+    if of_models and default is not None:
+        raise ValueError("--default: only a rule file (.json) answers such rows")
     names = []
     if of_models and hasattr(classifier, "predict_proba"):
         names = [f"probability_{label}" for label in classifier.classes_]
@@ -322,8 +324,6 @@ def predict(
     if defers and of_models:  # the rule of a file answers so by itself
         options["deferred"] = HUMAN_REVIEW
     if default is not None:
-        if of_models:
-            raise ValueError("--default: only a rule file (.json) answers such rows")
         options["default"] = rows.known_labels.get(default, default)
     answers = pd.DataFrame({"row": range(len(features))})
     if id:
