@@ -37,19 +37,14 @@ def refused(call, match, error=ValueError):
 
 
 TABLES = {
-    "no rows": (X[:0], Y[:0], "0 sample"),
-    "no rows, frame": (FRAME[:0], Y[:0], "no rows"),
-    "no columns": (X[:, :0], Y, "0 feature"),
-    "no columns, frame": (FRAME[[]], Y, "no columns"),
-    "one-dimensional": (X[:, 0], Y, "2D array"),
-    "three-dimensional": (X[:, :, None], Y, "dim"),
+    "no rows": (X[:0], Y[:0], "0 sample"), "no rows, frame": (FRAME[:0], Y[:0], "no rows"),
+    "no columns": (X[:, :0], Y, "0 feature"), "no columns, frame": (FRAME[[]], Y, "no columns"),
+    "one-dimensional": (X[:, 0], Y, "2D array"), "three-dimensional": (X[:, :, None], Y, "dim"),
     "X with NaN": (np.where(X > 1, np.nan, X), Y, "X contains NaN"),
     "X with infinity": (np.where(X > 1, np.inf, X), Y, "X contains infinity"),
     "X of text": (X.astype(str).astype(object) + "x", Y, "could not convert string to float"),
-    "X complex": (X + 1j, Y, "[Cc]omplex"),
-    "short y": (X, Y[:-1], "59"),
-    "short y, frame": (FRAME, Y[:-1], r"59.* 60|60.* 59"),
-    "wide y": (X, np.c_[Y, Y], "1d array"),
+    "X complex": (X + 1j, Y, "[Cc]omplex"), "short y": (X, Y[:-1], "59"),
+    "short y, frame": (FRAME, Y[:-1], r"59.* 60|60.* 59"), "wide y": (X, np.c_[Y, Y], "1d array"),
     "no y": (X, None, "requires y|^y "),
     "y with NaN": (X, np.where(np.arange(60) == 3, np.nan, Y), "y contains NaN"),
     "y with None": (X, put(Y, 3, None), "y contains NaN or None: 1 of 60"),
@@ -57,13 +52,12 @@ TABLES = {
     "y with pandas' NA": (X, pd.Series(put(Y, 3, pd.NA)), "y contains NaN or None"),
     "text y with NaN": (X, put(np.where(Y, "a", "b"), 3, np.nan), "y contains NaN or None"),
     "y with infinity": (X, np.where(np.arange(60) == 3, np.inf, Y), "y"),
-    "continuous y": (X, X[:, 0], "continuous"),
-    "continuous y, frame": (FRAME, X[:, 0], "continuous"),
+    "continuous y": (X, X[:, 0], "continuous"), "continuous y, frame": (FRAME, X[:, 0], "continuous"),
     "mixed y": (X, put(Y, 3, "a"), "y mixes text"),
     "list of mixed y": (X, [1, "1", 2, "a"] * 15, "y mixes text"),
     "one class": (X, np.zeros(60), "one class only"),
     "one class, frame": (FRAME, np.full(60, "yes"), "one class only"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -191,12 +185,10 @@ def _tuples():
 
 N_NESTED = 40
 NESTED = {
-    "dicts": [{"a": 1}] * N_NESTED,
-    "tuples": _tuples(),
-    "ragged": [[1] * (1 + i % 2) for i in range(N_NESTED)],
-    "sets": [{1}] * N_NESTED,
+    "dicts": [{"a": 1}] * N_NESTED, "tuples": _tuples(),
+    "ragged": [[1] * (1 + i % 2) for i in range(N_NESTED)], "sets": [{1}] * N_NESTED,
     "mixed": [{"a": 1}] + [1] * (N_NESTED - 1),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("column", NESTED.values(), ids=NESTED)

@@ -40,11 +40,9 @@ def given(X, y, **params):
 KINDS = {"robust": robust, "tune": tuned, "from_probabilities": given}
 VACUOUS = {"limits": [rates.error() <= 1.0]}
 PROBLEMS = {
-    "nothing": {},
-    "vacuous limit": {"objective": "worst_class", **VACUOUS},
-    "error budget": {"error_budget": 0.02},
-    "limit": {"limits": [rates.miss(1) <= 0.3]},
-}
+    "nothing": {}, "vacuous limit": {"objective": "worst_class", **VACUOUS},
+    "error budget": {"error_budget": 0.02}, "limit": {"limits": [rates.miss(1) <= 0.3]},
+}  # fmt: skip
 
 
 def data(name):

@@ -73,13 +73,11 @@ def test_a_rule_on_scores_answers_with_the_labels_in_every_form(form, tmp_path):
         assert set(map(type, from_sql)) == {int}  # SQLite has no booleans
         from_sql = [bool(value) for value in from_sql]
     answers = {
-        "predict": clf.predict(TABLE).tolist(),
-        "rule file": stored.predict(TABLE).tolist(),
+        "predict": clf.predict(TABLE).tolist(), "rule file": stored.predict(TABLE).tolist(),
         "json": tb.ThresholdRule.from_dict(json.loads(json.dumps(clf.rule_.to_dict()))).predict(TABLE["s"]),
-        "python": [names["decide"](s) for s in TABLE["s"]],
-        "sql": from_sql,
+        "python": [names["decide"](s) for s in TABLE["s"]], "sql": from_sql,
         "file": tb.load_model(tmp_path / "rule.model").predict(TABLE).tolist(),
-    }
+    }  # fmt: skip
     for name, found in answers.items():
         assert exactly(np.asarray(found).tolist() if name == "json" else found, form), name
 

@@ -259,11 +259,9 @@ def model(data):
 
 
 FORMS = {
-    "pipeline": lambda model: model,
-    "function": lambda model: lambda X: model.predict_proba(X),
-    "list": lambda model: [model, model],
-    "dict": lambda model: {"one": model},
-}
+    "pipeline": lambda model: model, "function": lambda model: lambda X: model.predict_proba(X),
+    "list": lambda model: [model, model], "dict": lambda model: {"one": model},
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")

@@ -81,16 +81,12 @@ NAMES = {
     "large": [2**53 - 1, 2**53], "numpy": [np.int8(1), np.int8(2)],
 }  # fmt: skip
 HOLDERS = {
-    "list": list,
-    "tuple": tuple,
-    "array": np.array,
-    "object": lambda v: np.array([*v, None], dtype=object)[:-1],
-    "column": lambda v: np.array(v)[:, None],
-    "series": pd.Series,
-    "series, index": lambda v: pd.Series(v, index=range(len(v), 0, -1)),
+    "list": list, "tuple": tuple, "array": np.array,
+    "object": lambda v: np.array([*v, None], dtype=object)[:-1], "column": lambda v: np.array(v)[:, None],
+    "series": pd.Series, "series, index": lambda v: pd.Series(v, index=range(len(v), 0, -1)),
     "categorical": lambda v: pd.Series(pd.Categorical(v)),
     "nullable": lambda v: pd.Series(v).convert_dtypes(),
-}
+}  # fmt: skip
 MIXED = ([1, "1"], ["1", 1.0], [True, "True"], [0, "a"], [b"a", "a"], [1, None], ["a", np.nan], [1, np.inf])
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from conftest import refused
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -119,6 +120,8 @@ def test_a_certificate_is_of_its_rule_alone():
     for model in (turned, LogisticRegression().fit(X, Y), other):
         with pytest.raises(ValueError, match="another rule"):
             tb.Monitor(model, rule.certificate_)
+    of_answers = tb.certify(LABELS, None, LABELS, limits=["error() <= 10%"])
+    refused(lambda: tb.Monitor(rule, of_answers), "another rule")
     refused(lambda: tb.Monitor(turned), "no certificate")
     refused(lambda: tb.ModelCard.of(rule, LATER, LATER_LABELS, monitor=tb.Monitor(other)), "monitor")
 
@@ -215,6 +218,30 @@ def test_edited_numbers_of_a_model_file_are_refused(tmp_path):
 class Parts:
     def __init__(self, **parts):
         vars(self).update(parts)
+
+
+GRID = {"max_depth": [1, 2], "criterion": ["gini", "entropy"]}
+COPIED = [
+    RandomForestClassifier(5, random_state=0), HistGradientBoostingClassifier(max_iter=5),
+    GridSearchCV(DecisionTreeClassifier(), GRID),
+    VotingClassifier([("a", LogisticRegression())], voting="soft"),
+]  # fmt: skip
+COPIED = [*(model.fit(X, Y) for model in COPIED), make_pipeline(StandardScaler().fit(X), calibrated())]
+
+
+@pytest.mark.parametrize("model", COPIED, ids=lambda model: type(model).__name__)
+def test_copies_are_the_model_and_a_later_fit_of_them_is_not(model):
+    certificate = tb.certify(model, FRESH[:400], LABELS[:400], limits=["error() <= 90%"], training_rows=X)
+    pair = pickle.loads(pickle.dumps((model, certificate)))
+    for own, its in [
+        pair,
+        (copy.deepcopy(model), certificate),
+        (pickle.loads(pickle.dumps(model)), certificate),
+    ]:
+        assert tb.Monitor(own, its).add(LATER, LATER_LABELS).alarms == []
+        getattr(own, "steps", [(0, own)])[0][1].fit(X[:200] * 2, 1 - Y[:200])
+        with pytest.raises(ValueError, match="fitted again"):
+            tb.Monitor(own, its)
 
 
 def test_the_identity_is_that_of_the_content():

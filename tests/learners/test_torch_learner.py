@@ -108,12 +108,9 @@ def test_scikit_learns_checks(estimator, check):
 def test_the_same_seed_gives_the_same_net_and_leaves_pytorchs_generator_alone(optimizer):
     before = torch.get_rng_state()
     params = {
-        "module": Dropout,
-        "augment": jitter,
-        "warmup_steps": 7,
-        "optimizer": optimizer,
+        "module": Dropout, "augment": jitter, "warmup_steps": 7, "optimizer": optimizer,
         "learning_rate": 0.01,
-    }
+    }  # fmt: skip
     one = learner(**params).fit(X, Y)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(99)

@@ -49,27 +49,20 @@ ROW = {
     **{"error": error, "miss": missed, "recall": found, "false_alarm": false_alarm, "specificity": rejected},
     "selected": lambda y, a, k: (a == k, 1),
     "cost": lambda y, a, k: (0.0 if a == DEFERRED else float(3 * y + a) / 8, 1),
-    "deferred": lambda y, a, k: (a == DEFERRED, 1),
-    "precision": lambda y, a, k: (y == k and a == k, a == k),
+    "deferred": lambda y, a, k: (a == DEFERRED, 1), "precision": lambda y, a, k: (y == k and a == k, a == k),
     "npv": lambda y, a, k: (y != k and a not in (k, DEFERRED), a not in (k, DEFERRED)),
-    "jaccard": lambda y, a, k: (y == k and a == k, k in (y, a)),
-    "f_score": f_score,
+    "jaccard": lambda y, a, k: (y == k and a == k, k in (y, a)), "f_score": f_score,
     "answered_error": lambda y, a, k: (a not in (y, DEFERRED), a != DEFERRED),
-    "representation": lambda y, a, k: (a == k, a == k),
-    "told 0": lambda y, a, k: (y == 1 and a == 0, y == 1),
+    "representation": lambda y, a, k: (a == k, a == k), "told 0": lambda y, a, k: (y == 1 and a == 0, y == 1),
     "told 0 or reviewed": lambda y, a, k: (y == 1 and a in (0, DEFERRED), y == 1),
     "confused": lambda y, a, k: ((y, a) in ((0, 1), (1, 0)), 1),
-    "right of 1": lambda y, a, k: (y == 1 and a == 1, a == 1),
-    "answered 0": lambda y, a, k: (a == 0, 1),
-}
+    "right of 1": lambda y, a, k: (y == 1 and a == 1, a == 1), "answered 0": lambda y, a, k: (a == 0, 1),
+}  # fmt: skip
 #: Arguments of rates made by `custom`.
 CUSTOM = {
-    "told 0": ([(1, 0)], [(1, None)]),
-    "told 0 or reviewed": ([(1, 0), (1, "human review")], [(1, None)]),
-    "confused": ([(0, 1), (1, 0)],),
-    "right of 1": ([(1, 1)], [(None, 1)]),
-    "answered 0": ([(None, 0)],),
-}
+    "told 0": ([(1, 0)], [(1, None)]), "told 0 or reviewed": ([(1, 0), (1, "human review")], [(1, None)]),
+    "confused": ([(0, 1), (1, 0)],), "right of 1": ([(1, 1)], [(None, 1)]), "answered 0": ([(None, 0)],),
+}  # fmt: skip
 #: Kinds with deferred rows in the numerator.
 OF_DEFERRAL = ("deferred", "told 0 or reviewed")
 #: Kinds with the rows of all subgroups in the denominator.

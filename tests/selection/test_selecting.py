@@ -137,8 +137,7 @@ def one_rule(table, objective, limits, error_budget=None):
 
 
 PROGRAMS = {
-    "error": (rates.error(), []),
-    "worst class": (rates.largest(rates.error(by="class")), []),
+    "error": (rates.error(), []), "worst class": (rates.largest(rates.error(by="class")), []),
     "worst cell": (rates.largest(rates.error(by="cell")), []),
     "equal misses": (rates.error(), [rates.gap(rates.miss("b", by="sex")) <= 0.02]),
     "equalised odds": (rates.error(), ODDS),
@@ -148,13 +147,12 @@ PROGRAMS = {
     "precision in each": (rates.miss("b"), [rates.precision("b", by="sex") >= 0.6]),
     "ceiling": (rates.largest(rates.error(by="sex")), [rates.selected("a") <= 0.35]),
     "floor": (rates.error(), [rates.selected("a", by="sex") >= 0.45]),
-    "target": (rates.error(), [rates.error(by="class") <= 0.4]),
-    "cost of rows": (rates.cost(), []),
+    "target": (rates.error(), [rates.error(by="class") <= 0.4]), "cost of rows": (rates.cost(), []),
     "cost of rows, limited": (rates.error(), [rates.cost(by="sex") <= 2.7]),
     "pass on": (rates.error(), [rates.deferred(by="sex") <= 0.2]),
     "pass on, answered": (rates.deferred(), [rates.answered_error(by="class") <= 0.3]),
     "pass on, worst": (rates.largest(rates.error(by="class")), [rates.deferred() <= 0.15]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -214,11 +212,9 @@ def test_the_master_is_the_linear_program_of_its_columns():
 def test_limits_that_contradict_each_other_are_named():
     table, _ = atoms(0, 2, 2, 8)
     limits = [
-        rates.selected("a") <= 0.9,
-        rates.miss("a") <= 0.01,
-        rates.gap(rates.selected("b", by="sex")) <= 1.0,
+        rates.selected("a") <= 0.9, rates.miss("a") <= 0.01, rates.gap(rates.selected("b", by="sex")) <= 1.0,
         rates.false_alarm("a") <= 0.01,
-    ]
+    ]  # fmt: skip
     _, _, counted = grown(table, rates.error(), limits)
     assert not counted.feasible
     assert search.contradiction(counted, "rows").limits == (limits[1], limits[3])

@@ -30,12 +30,10 @@ TABLE = pd.DataFrame(
 )  # fmt: skip
 A, B = slice(0, 1000), slice(1000, None)
 SCORES = {
-    "probability": tb.Scores("p", "toxic"),
-    "percent": tb.Scores("percent", "toxic", kind="percent"),
-    "logit": tb.Scores("logit", "toxic", kind="logit"),
-    "number": tb.Scores("logit", "toxic", kind="number"),
+    "probability": tb.Scores("p", "toxic"), "percent": tb.Scores("percent", "toxic", kind="percent"),
+    "logit": tb.Scores("logit", "toxic", kind="logit"), "number": tb.Scores("logit", "toxic", kind="number"),
     "grade": tb.Scores("grade", "toxic", kind="number"),
-}
+}  # fmt: skip
 PROBLEMS = {
     "worst class": {},
     "limit": {"limits": "miss(toxic) <= .1"},

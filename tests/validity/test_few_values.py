@@ -21,12 +21,10 @@ from tailboost.rows.rows import Rows
 
 # Values of the score, and the names of both labels.
 SUPPORTS = {
-    "two": ([0.1, 0.7], [0, 1]),
-    "two grades": ([1.0, 2.0], ["no", "yes"]),
-    "three": ([0.25, 0.5, 0.75], ["bad", "good"]),
-    "five grades": ([1.0, 2.0, 3.0, 4.0, 5.0], [0, 1]),
+    "two": ([0.1, 0.7], [0, 1]), "two grades": ([1.0, 2.0], ["no", "yes"]),
+    "three": ([0.25, 0.5, 0.75], ["bad", "good"]), "five grades": ([1.0, 2.0, 3.0, 4.0, 5.0], [0, 1]),
     "seven": ([0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0], ["b", "a"]),
-}
+}  # fmt: skip
 # Rate of the label among the largest scores, number of groups, rows of a cluster, and number of clusters.
 SETTINGS = {"all rows": (0.7, 1, 1, 1000), "by group": (0.6, 3, 1, 1200), "clusters of two": (0.7, 1, 2, 600)}
 

@@ -107,7 +107,7 @@ class Certificate:
     used : Seen or None
         The fresh rows, to recognise them later; None after reading from a file.
     identity : str
-        Digest of a model of another library, in this process alone: its bytes differ in others.
+        Digest of a model of another library; empty for a rule, an array, and after reading from a file.
     columns : tuple
         The columns of groups that the rule knows.
     """
@@ -271,7 +271,7 @@ class Certificate:
     # -- JSON ------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> Document:
-        return {**vars(self), "identity": "", "digest": self.to_dict()["digest"]}
+        return {**vars(self), "digest": self.to_dict()["digest"]}
 
     def __setstate__(self, state: Document) -> None:
         parts = dict(state)

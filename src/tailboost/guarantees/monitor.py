@@ -211,13 +211,14 @@ class Monitor:
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of `certify` as certificate="
             )
-        is_other_rule = certificate.rule not in (None, decided.rule.digest)
         is_other_model = certificate.identity != decided.identity().digest
-        # One from a file about a model of another library has no digest to compare.
-        if is_other_rule or (is_other_model and (certificate.identity or certificate.rule)):
+        # A document about a model of another library has no digest to compare.
+        is_other_model &= bool(certificate.identity or certificate.rule)
+        if is_other_model or certificate.rule != decided.rule.digest:
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
-                f"{type(self.rule).__name__} was fitted again: certify it from fresh rows"
+                f"{type(self.rule).__name__} was fitted again, or has steps of which a document holds no "
+                "content: certify it from fresh rows"
             )
         if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")

@@ -3,13 +3,15 @@
 import copyreg
 import pickle
 from collections.abc import Iterable
-from functools import cached_property
+from contextlib import suppress
+from functools import cache, cached_property
 from operator import methodcaller
 from types import FunctionType
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
+from numpy.lib.recfunctions import repack_fields
 
 from tailboost.core import Model
 
@@ -43,16 +45,18 @@ NOTHING = Identity()
 def identity_of(models: Model) -> Identity:
     """Return the content of fitted models in memory: the same until somebody changes them, as by a fit.
 
-    It is that of a pickle. Values that are computed when they are first read, and the states of random draws,
-    do not count. A function may read anything, such as another model, so it counts by its name, and so does
-    what has no pickle, such as a client of a server.
+    It is that of a pickle, where arrays count by their values, and empty dicts do not: so copies have the
+    same. Values that are computed when they are first read, and the states of random draws, do not count. A
+    function may read anything, such as another model, so it counts by its name, and so does what has no
+    pickle, such as a client of a server.
     """
-    writer = _Writer()
-    try:
-        writer.dump(models)
-    except RecursionError:
-        return Identity("", (type(models).__qualname__,))
-    return Identity(repr(writer.sums), tuple(writer.unknown))
+    for fast in True, False:  # in fast mode nothing is shared, as copies share other parts
+        writer = _Writer()
+        writer.fast = fast
+        with suppress(RecursionError, ValueError):  # a part that holds itself has no fast mode
+            writer.dump(models)
+            return Identity(repr(writer.sums), tuple(writer.unknown))
+    return Identity("", (type(models).__qualname__,))
 
 
 class _Writer(pickle.Pickler):
@@ -75,6 +79,12 @@ class _Writer(pickle.Pickler):
         if value is _part:
             return NotImplemented  # as pickle writes a function
         kind = type(value)
+        if isinstance(
+            value, np.ndarray
+        ):  # its memory may have another order, and gaps between fields
+            values = value.astype(_without_gaps(value.dtype), copy=False)
+            content = values.tolist() if value.dtype.hasobject else values.tobytes()
+            return _part, (value.dtype.str, value.shape, content)
         name = reduced = getattr(value, "__qualname__", kind.__qualname__)
         is_known = True
         if isinstance(value, FunctionType):
@@ -96,8 +106,12 @@ class _Writer(pickle.Pickler):
                 attribute: part
                 for attribute, part in state.items()
                 if not isinstance(getattr(kind, str(attribute), None), cached_property)
-            }
+                and (not isinstance(part, dict) or part)
+            } or None
         return _part, (make.__qualname__, given), state, *entries
+
+
+_without_gaps = cache(repack_fields)
 
 
 def _part(*content: object) -> None:
