@@ -134,10 +134,12 @@ def drawn_to_test(fresh: Fresh, fraction: float) -> Mask:
 
 def chain_of(selecting: CountTable) -> Ints:
     """Return the chain without stops, (K, m, 2)."""
+    prices = np.unique([*selecting.chances.ravel(), -1.0, 2.0])
+    of_second = prices
     # With deferral all rows are deferred at first, and at last each bin has got both answers.
-    chances = selecting.chances.ravel()
-    prices = np.unique([*chances, *(1.0 - chances), -1.0, 2.0])
-    of_second = 1.0 - prices if selecting.defers else prices
+    if selecting.defers:
+        prices = np.union1d(prices, 1.0 - prices)
+        of_second = 1.0 - prices
     return np.stack([selecting.at_prices(each) for each in (prices, of_second)], axis=2)
 
 
