@@ -22,6 +22,7 @@ def test_the_counts_of_many_sizes_are_the_largest_in_the_binomial_tail():
         level = float(10 ** rng.uniform(-9, -0.01))
         expected = [int((binom.cdf(np.arange(n), n, bound) <= level).sum()) - 1 for n in sizes]
         assert most_reached(sizes, bound, level).tolist() == expected
+        assert most_reached(1.0 * sizes, bound, level).tolist() == expected
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 4])
