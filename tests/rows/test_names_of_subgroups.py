@@ -65,6 +65,7 @@ def test_the_only_column_has_any_form(fitted):
         bounds.add(tuple(b.upper for b in tb.certify(classifier, X, y, limits=limits, **given).bounds))
     assert len(answers) == len(bounds) == 1
     refused(lambda: classifier.predict(X, groups={"age": GROUP[of_rows], "sex": GROUP[of_rows]}), "columns")
+    refused(lambda: tb.tune(SCORES, S[:, None], Y, groups="lang"), "X has no columns with names; give")
 
 
 def test_the_only_column_may_be_called_group():

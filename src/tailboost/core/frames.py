@@ -226,7 +226,7 @@ class Partitions:
                 part = take(part, self.used[inside] - start)
             if len(part):
                 yield self.read(part)
-        if end != (self.n_given or end):
+        if self.n_given and end != self.n_given:
             raise RuntimeError(
                 f"X had {self.n_given:,} rows in the first pass, and now {end:,}"
             )

@@ -90,8 +90,7 @@ def coded(
             raise ValueError(f"{name} must have a number or text in each row") from None
         entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)[entry_of_row]
         missing = np.array([*map(is_missing, number_of)])
-        kinds = {isinstance(entry, str) for entry in number_of if not is_missing(entry)}
-        if len(kinds) > 1:
+        if len({isinstance(entry, str) for entry in number_of if not is_missing(entry)}) > 1:
             raise ValueError(f"{name} mixes text with other values: give values of one kind")
     if entries.dtype.kind == "f":
         missing = ~np.isfinite(entries)

@@ -113,8 +113,8 @@ def _words_of_numbers(column: Column, kept_bits: int) -> Hashes:
 
 def _word(value: Any, kept_bits: int) -> int:
     """Return any value as a 64-bit word; if ``kept_bits`` are 0, text is no number."""
-    with suppress(TypeError, ValueError, OverflowError):
-        if kept_bits or not isinstance(value, str):
+    if kept_bits or not isinstance(value, str):
+        with suppress(TypeError, ValueError, OverflowError):  # for what is no number
             number = (
                 np.nan if is_missing(value) else float(_TRUTH.get(str(value).lower(), value))
             )
@@ -175,8 +175,7 @@ def random_numbers(hashes: Hashes) -> Floats:
         # The stable order, equal hashes by their rows: of a million it takes .09 seconds, this way to it .02.
         order = np.sort(first * n + np.argsort(hashes)) % n
         ranks[order] = np.arange(n) - first
-    ranks += _mix(hashes).sum()  # of the whole table, in place: a table may be large
-    return (hashes_of_pairs(hashes, ranks) >> 11) / 2.0**53
+    return (hashes_of_pairs(hashes, ranks + _mix(hashes).sum()) >> 11) / 2.0**53
 
 
 def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:

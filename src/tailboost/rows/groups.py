@@ -61,8 +61,8 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     if isinstance(groups, str):
         if groups not in known:
             raise ValueError(
-                f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has the columns "
-                f"{listed(known)}; give one of these, or the column itself, as in {argument}=X[{groups!r}]"
+                f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has "
+                f"{listed(known) or 'no columns with names'}; give the name of a column, or the column itself"
             )
         groups = [groups]
     # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
@@ -196,12 +196,8 @@ class GroupNames:
         among_known = np.empty_like(numbers)
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
             given = titles.index(title)
-            number_of = positions(
-                self.values[given],
-                values,
-                column_words(argument, title),
-                "groups not seen in fit",
-            )
+            words = column_words(argument, title)
+            number_of = positions(self.values[given], values, words, "groups not seen in fit")
             among_known[:, j] = number_of[numbers[:, given]]
         return among_known
 

@@ -43,11 +43,9 @@ class Attempt:
         # A rule of a file answers without scikit-learn.
         from tailboost.core.ranges import UNIT, check_number
 
-        shares = [
-            check_number(state.get(name, cls.confidence), name, UNIT)
-            for name in ("spent", "confidence")
-        ]
-        return cls(str(state["key"]), Seen.from_dict(state["rows"]), *shares)
+        spent = check_number(state["spent"], "spent", UNIT)
+        confidence = check_number(state.get("confidence", cls.confidence), "confidence", UNIT)
+        return cls(str(state["key"]), Seen.from_dict(state["rows"]), spent, confidence)
 
 
 def attempts_of(previous: Any) -> tuple[Attempt, ...]:
