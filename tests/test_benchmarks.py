@@ -9,12 +9,11 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 CALLS = {
-    "answers.py": ["--write", "--only", "curve"],
-    "cvar.py": ["--only", "digits", "--splits", "1"],
+    "answers.py": ["--write", "--only", "curve"], "cvar.py": ["--only", "digits", "--splits", "1"],
     "quality.py": ["--only", "breast cancer", "--splits", "1"],
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "timing.py": ["mixture", "path", "curve", "--quick", "--alone"],
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -117,10 +117,9 @@ def shuffled(part):
 
 
 WRONG = {
-    "another order": shuffled,
-    "other rows": lambda part: part.set_axis(np.arange(len(part)) + 10**6),
+    "another order": shuffled, "other rows": lambda part: part.set_axis(np.arange(len(part)) + 10**6),
     "numbered anew": lambda part: part.reset_index(drop=True),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("how", WRONG)

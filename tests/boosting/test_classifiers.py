@@ -116,9 +116,8 @@ REFUSED = {
     "missing": ({}, lambda X, y: (np.where(X > 1, np.nan, X), y), "NaN"),
     "rows": ({}, lambda X, y: (X, y[:-1]), "y has .* rows"),
     "a frozen model": ({"estimator": FrozenEstimator(TREE)}, None, "frozen"),
-    "rounds": ({"n_estimators": 0}, None, "n_estimators"),
-    "a name": ({"estimator": "treee"}, None, "tree"),
-}
+    "rounds": ({"n_estimators": 0}, None, "n_estimators"), "a name": ({"estimator": "treee"}, None, "tree"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -197,9 +197,8 @@ def test_what_is_no_table_of_partitions_is_refused_by_name():
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(lambda: frame)
         wrong = {
-            "future": [future, [future]],
-            "Dask": [lazy["count"], lazy.to_delayed(), lazy.to_delayed()[0]],
-        }
+            "future": [future, [future]], "Dask": [lazy["count"], lazy.to_delayed(), lazy.to_delayed()[0]],
+        }  # fmt: skip
     for kind, tables in wrong.items():
         for table in tables:
             with pytest.raises(TypeError, match=kind):
@@ -215,10 +214,9 @@ def test_what_is_no_table_of_partitions_is_refused_by_name():
     refused(lambda: clf.fit(frame, y).predict(lazy[["count"]]), "yet now missing")
     in_memory = [
         lambda X: tb.learners.HistTreeClassifier().fit(X, y),
-        lambda X: tb.RobustMixtureClassifier().fit(X, y),
-        lambda X: tb.tune(clf, X, y),
+        lambda X: tb.RobustMixtureClassifier().fit(X, y), lambda X: tb.tune(clf, X, y),
         lambda X: tb.certify(clf, X, y),
-    ]
+    ]  # fmt: skip
     for call in in_memory:
         with pytest.raises(TypeError, match="Dask"):
             call(lazy)

@@ -30,12 +30,11 @@ def made(K):
 
 TABLES = {K: made(K) for K in (2, 3)}
 CASES = {
-    "weights": {},
-    "limits": {"limits": [rates.error(by="class") <= 0.6]},
+    "weights": {}, "limits": {"limits": [rates.error(by="class") <= 0.6]},
     "costs": {"objective": rates.cost([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [1.0, 1.0, 0.0]])},
     "told": {"limits": [rates.error(by="group") <= 0.6], "by_group": True},
     "passed on": {"limits": [rates.deferred() <= 0.1], "objective": "error"},
-}
+}  # fmt: skip
 
 
 def asked(expression, P, groups):

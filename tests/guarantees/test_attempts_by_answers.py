@@ -109,8 +109,9 @@ def test_another_test_on_spent_rows_is_refused(others):
     first, second = others()
     spent = failed(first)
     refused(lambda: tb.calibrate(second, *FRESH, limits=STRICT, previous=spent), "attempt", tb.LeakageError)
-    with pytest.raises(tb.LeakageError, match="attempt"):
-        tb.calibrate(second, *FRESH, limits=STRICT, previous=first)  # by its ledger
+    for other, also in ((second, {}), (first, {"confidence": 0.9})):
+        with pytest.raises(tb.LeakageError, match="attempt"):
+            tb.calibrate(other, *FRESH, limits=STRICT, previous=first, **also)  # by its ledger
     assert len(failed(second, drawn(5, 100), spent).attempts) == 2
 
 

@@ -13,8 +13,8 @@ from tailboost import rates
 from tailboost.guarantees import chain, rate_bounds, sequence
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rows import Rows
 from tailboost.rows.fingerprints import random_numbers
+from tailboost.rows.rows import Rows, Votes
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 RNG = np.random.default_rng(0)
@@ -184,6 +184,8 @@ def test_a_certificate_names_the_persons_that_count_before_their_rows():
 
 def test_the_share_deferred_counts_clusters_as_its_limit_does():
     """Only persons with ten rows have scores that are deferred."""
+    votes = Votes(np.array([0, 0, 1]), np.array([0.1, 0.2, 0.3]), same_everywhere=True)
+    assert votes.among(np.array([1, 2])).tolist() == [2]  # row 1 has no vote in any subgroup
     rng = np.random.default_rng(0)
     person = np.r_[np.arange(3000), np.repeat(np.arange(3000, 3600), 10)]
     p = np.where(person < 3000, rng.random(9000), 0.45 + 0.1 * rng.random(9000)).round(4)

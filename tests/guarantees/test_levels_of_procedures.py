@@ -141,6 +141,14 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
     assert n_stopped_together > 0
 
 
+def test_a_test_on_the_rows_of_any_ranks_is_no_chain():
+    X, y, groups = drawn(0, 4000)
+    limits = ["false_alarm(1, by=g) <= 35%", "miss(1, by=g) <= 30%", "false_alarm(1) <= 30%"]
+    for stated in (limits, limits[1:] + limits[:1]):
+        rule = tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=stated)
+        assert rule.certificate_.bounds[0].method == "fixed sequence"
+
+
 def test_misses_of_each_group_beside_misses_of_all_groups_keep_their_level():
     """Ranks open the groups in which no ill row happens to have the score 1/2: those rows may not test."""
     n_groups, share = 16, 0.04  # of ill rows with the score 1/2

@@ -49,10 +49,9 @@ def same(model, X, want):
 def test_numbers_that_came_as_objects_are_numbers():
     want = made().fit(NUMBERS, Y).predict(NUMBERS)
     spellings = {
-        "objects": NUMBERS.astype(object),
-        "decimals": NUMBERS.map(decimal.Decimal),
+        "objects": NUMBERS.astype(object), "decimals": NUMBERS.map(decimal.Decimal),
         "transposed": NUMBERS.astype(object).T.T,
-    }
+    }  # fmt: skip
     for how, frame in spellings.items():
         model = quietly(lambda frame=frame: made().fit(frame, Y))
         for again in (frame, NUMBERS, frame.iloc[:1]):
@@ -171,12 +170,11 @@ def test_a_column_of_lists_is_named():
 
 
 TEXTS = {
-    "text": lambda text: text,
-    "commas": lambda text: text.str.replace(".", ","),
+    "text": lambda text: text, "commas": lambda text: text.str.replace(".", ","),
     "Arrow": lambda text: text.astype("string[pyarrow]"),
     "a code among them": lambda text: text.where(np.arange(N) % 20 > 0, "n/k"),
     "blanks": lambda text: text.where(np.arange(N) % 20 > 0, ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("how", TEXTS)

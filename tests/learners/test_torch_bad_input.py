@@ -50,12 +50,11 @@ PARAMETERS = {
     "learning_rate": ({"learning_rate": 0.0}, "'learning_rate' parameter"),
     "momentum": ({"momentum": 1.0}, "'momentum' parameter"),
     "weight_decay": ({"weight_decay": -1.0}, "'weight_decay' parameter"),
-    "batch_size": ({"batch_size": 0}, "'batch_size' parameter"),
-    "steps": ({"steps": 0}, "'steps' parameter"),
+    "batch_size": ({"batch_size": 0}, "'batch_size' parameter"), "steps": ({"steps": 0}, "'steps' parameter"),
     "growth": ({"growth": 0}, "'growth' parameter"),
     "warmup_steps": ({"warmup_steps": -1}, "'warmup_steps' parameter"),
     "milestones": ({"milestones": (0.5, 400)}, r"fractions of steps in \[0, 1\) are needed, got \[400\]"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrap", [by_itself, in_a_game])
@@ -79,11 +78,10 @@ ROWS = {
     "too large for float32": (put((3, 2, 1, 0), 1e300, np.float64), Y, "too large for float32"),
     "no pictures": (PICTURES[:0], Y[:0], "0 sample"),
     "a table for a net of images": (X, Y, "small_cnn takes images"),
-    "labels missing": (PICTURES, None, "1d array"),
-    "too few labels": (PICTURES, Y[:-1], "59"),
+    "labels missing": (PICTURES, None, "1d array"), "too few labels": (PICTURES, Y[:-1], "59"),
     "one class": (PICTURES, np.zeros(60), "one class only"),
     "continuous labels": (PICTURES, np.random.default_rng(0).random(60), "continuous"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrap", [by_itself, in_a_game])

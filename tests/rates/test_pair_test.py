@@ -53,6 +53,8 @@ def test_power_exceeds_that_of_two_bounds():
 def test_no_rows_certify_nothing_and_an_impossible_hypothesis_is_rejected():
     assert pair_p_value((0, 0), (0, 5)) == 1.0
     assert pair_p_value((3, 3), (5, 5), gap=1.0) == 0.0
+    least = binom.pmf(0, 100, 0.999) * binom.sf(89, 100, 0.499)  # far outside of the interval
+    assert pair_p_value((0, 90), (100, 100), gap=0.5) >= max(least, 1e-300)
 
 
 def test_a_p_value_far_from_any_level_is_the_normal_one():

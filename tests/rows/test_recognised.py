@@ -104,6 +104,7 @@ def test_rows_are_the_same_in_other_types():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.integers(5, size=200), "c": ["x", "y"] * 100})
     hashes = hash_rows(frame, rounded=True)
+    assert len(np.unique(hash_rows(np.array([[1.0, 2.0], [2.0, 1.0]])))) == 2
     for other in (frame.astype({"a": np.float32}), frame.astype(object), frame.astype({"c": "category"})):
         np.testing.assert_array_equal(hash_rows(other, rounded=True), hashes)
     written = hash_rows(frame.assign(a=frame["a"].map("{:.8g}".format)), rounded=True)

@@ -16,13 +16,12 @@ from tailboost.selection.door import answering
 
 REVIEW = "human review"
 PROBLEMS = {
-    "error": {},
-    "limit by group": {"limits": [rates.miss(1, by="g") <= 0.3]},
+    "error": {}, "limit by group": {"limits": [rates.miss(1, by="g") <= 0.3]},
     "group-aware": {"limits": [rates.miss(1, by="g") <= 0.3], "by_group": True},
     "group-aware, one odds": {"limits": [rates.miss(1) <= 0.2], "by_group": True},
     "deferral": {"limits": ["miss(1) <= .15", "deferred() <= .2"]},
     "deferral by group": {"limits": ["miss(1, by=g) <= .15", "deferred() <= .3"], "by_group": True},
-}
+}  # fmt: skip
 
 
 def made(seed, n, digits=None, kind="probability"):

@@ -35,11 +35,10 @@ def told(seed, n=600, G=2, values=None, right=False):
 
 
 TOLD = {
-    "odds": ODDS,
-    "parity": [rates.gap(rates.selected("b", by="sex")) <= 0.02],
+    "odds": ODDS, "parity": [rates.gap(rates.selected("b", by="sex")) <= 0.02],
     "ratio": [rates.ratio(rates.selected("b", by="sex")) >= 0.9],
     "ratio within a ceiling": [rates.ratio(rates.selected("b", by="sex")) >= 0.9, rates.selected("b") <= 0.4],
-}
+}  # fmt: skip
 
 
 def thresholds_of(table, p, y, g):

@@ -38,11 +38,10 @@ def test_adalpboost_is_at_least_as_good_as_erm_average_and_coin_flip(learner, se
     clf, X, y, weight = fit_on_training_rows("adalpboost", learner, seed, alpha=0.3)
     answers = [np.eye(len(clf.classes_))[member.predict(X)] for member in clf.estimators_[: clf.n_iter_]]
     rivals = {
-        "erm": answers[0],
-        "average": np.mean(answers, axis=0),
+        "erm": answers[0], "average": np.mean(answers, axis=0),
         "coin flip": np.full((len(y), len(clf.classes_)), 1 / len(clf.classes_)),
         **{f"member {t}": shares for t, shares in enumerate(answers)},
-    }
+    }  # fmt: skip
     for alpha in ALPHAS[::3]:
         ours = clf.reweight(alpha=alpha)
         value = cvar_zero_one_loss(y, ours.predict_distribution(X), alpha, sample_weight=weight)

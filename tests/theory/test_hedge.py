@@ -144,6 +144,10 @@ def test_bounds_of_real_fits(name, eta, weighted):
         tree = DecisionTreeClassifier(max_depth=2)
         given = {"n_estimators": 6, "eta": eta, "alpha": 0.3, "random_state": seed, "cv": "train"}
         clf = make(name, tree, **given).fit(X, y, sample_weight=weight)
+        if weighted and name == "adalpboost":  # a row of weight w is 10 w equal ones
+            losses = np.mean([model.predict(X) != y for model in clf.estimators_], axis=0)
+            worst = np.sort(np.repeat(losses, 10 * weight))[::-1][: 3 * weight.sum()]
+            assert clf.bounds_[0].achieved == pytest.approx(worst.mean())
         bounds = [b for b in clf.bounds_ if b.bound == b.bound]
         assert len(bounds) >= 1
         for bound in bounds:
