@@ -1,6 +1,7 @@
 """The label of a score: a rule reads a column of P(label) for either label, and answers as `predict`."""
 
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import tailboost as tb
+from tailboost.selection.door import answering
 
 RNG = np.random.default_rng(0)
 N = 1500
@@ -140,6 +142,8 @@ def test_the_score_of_a_trained_model_is_named_by_its_label(model, labels):
     columns = {f"m_{label}": p for label, p in zip(clf.classes_, clf.predict_proba(X).T, strict=True)}
     assert in_sqlite(clf.rule_.to_sql(), **columns) == clf.predict(X).tolist()
     assert f"m_{max(labels)} is P({max(labels)}) of m" in str(clf.rule_)
+    rule = answering(clf).rule  # a rule that an earlier version named by the number has the same digest
+    assert rule.digest == replace(rule, written=replace(clf.rule_, column="m_1")).digest
 
 
 def test_columns_of_three_labels_have_any_stated_order():
