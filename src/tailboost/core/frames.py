@@ -84,7 +84,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     if hasattr(X, "shape"):
         return X
     if isinstance(X, Mapping):
-        return np.column_stack([X[name] for name in sorted(X, key=str)])
+        return np.column_stack([np.asarray(X[name]) for name in sorted(X, key=str)])
     return np.asarray(X)
 
 
@@ -122,7 +122,7 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
         items, *others = zip(*items, strict=True)
         if others:
             labels = np.array([np.asarray(label).item() for label in others[0]])
-    rows = np.stack(items)
+    rows = np.stack([*map(np.asarray, items)])
     if hasattr(items[0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
         rows = np.moveaxis(rows, 1, -1)
     return rows, labels
@@ -144,7 +144,7 @@ def n_rows_of(X: Table) -> int:
     if not isinstance(X, str):
         with suppress(TypeError):  # a number has no length, nor has an array without dimensions
             return len(X)
-    return len(np.atleast_1d(X))
+    return len(np.atleast_1d(np.asarray(X)))
 
 
 def take(X: Table, rows: Array) -> Any:
