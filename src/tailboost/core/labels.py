@@ -88,7 +88,9 @@ def coded(
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{name} must have a number or text in each row") from None
-        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)[entry_of_row]
+        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))[
+            entry_of_row
+        ]
         missing = np.array([*map(is_missing, number_of)])
         if len({isinstance(entry, str) for entry in number_of if not is_missing(entry)}) > 1:
             raise ValueError(f"{name} mixes text with other values: give values of one kind")
@@ -155,7 +157,7 @@ def positions(
             f"{name} holds {fault}: {unknown[:5]}; {did_you_mean(str(unknown[0]), map(str, known_values))}"
             f"known are {joined(list(map(repr, known_values)), NAMES_SHOWN)}"
         )
-    return np.fromiter(map(number_of.__getitem__, entries), np.intp)
+    return np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
 
 
 def with_interval_names(column: Any) -> Any:
