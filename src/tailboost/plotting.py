@@ -1,7 +1,7 @@
 """Displays in the shape of scikit-learn's: limits, trade-offs, and the batches of a monitor."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -83,7 +83,8 @@ class LimitsDisplay(_Display):
     """
 
     lines: Sequence[LimitLine]
-    name: str | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if not self.lines:

@@ -112,20 +112,19 @@ class ModelCard:
         ['Model', 'Certificate', 'Rule', 'Further rows', 'Assumptions', 'Not tested', 'If rows change']
         """
         rows = {"groups": groups, "clusters": clusters}
+        stated = dict(about or {})
         certificate = getattr(model, "certificate_", None)
         further = None
         if certificate is None or rates is not None:
             certificate = certify(model, X, y, rates=rates, **rows)
+            stated.pop("certified on", None)  # of a certificate that the model no longer has
         else:
             further = Monitor(model).add(X, y, name=rows_are, **rows)
         if monitor is not None:
             Monitor(model, monitor.certificate)  # raises ValueError if it is about another rule
-        stated = dict(about or {})
         if purpose:
             stated["purpose"] = purpose
         name = stated.pop("name", type(model).__name__)
-        if further is None:  # the rows of a certificate that the model no longer has
-            stated.pop("certified on", None)
         verdicts, texts, tables = [], {}, {}
         tests = {"Certificate": certificate, rows_are: further, "Monitor": monitor}
         for heading, tested in tests.items():

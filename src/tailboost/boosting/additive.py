@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, field, replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -67,7 +67,8 @@ class Additive(Player[Steps]):
     is none. For two classes that mean bounds the share of training errors.
     """
 
-    n_classes: int = field(default=2, kw_only=True)  # the classifier sets it
+    _: KW_ONLY
+    n_classes: int = 2  # the classifier sets it
 
     theorem: ClassVar[tuple[str, float]] = "", 1.0
 

@@ -252,16 +252,10 @@ class Boosting(Classifier):
     def _run(self, learn: Learner) -> None:
         """Play the game, and set the rule."""
 
-    def _open(
-        self,
-        X: Table,
-        y: Column,
-        sample_weight: Column,
-        validation: tuple[Any, Any, Any] = (None, None, None),
-    ) -> Learner:
+    def _open(self, X: Table, y: Column, sample_weight: Column, *validation: Any) -> Learner:
         """Return the learner on checked rows, which are the units.
 
-        ``validation`` are X, y and sample_weight of other rows that select the rule; X is None without them.
+        ``validation`` are X, y and sample_weight of other rows that select the rule, or None.
         """
         rows = judged = self._read(X, y, sample_weight, reset=True)
         if any(part is not None for part in validation):
@@ -340,7 +334,7 @@ class RowBoosting(Boosting):
         self
         """
         with fitting_apart(self) as clf:
-            clf._run(clf._open(X, y, sample_weight, (X_val, y_val, sample_weight_val)))
+            clf._run(clf._open(X, y, sample_weight, X_val, y_val, sample_weight_val))
         return self
 
 

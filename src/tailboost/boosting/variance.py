@@ -195,9 +195,8 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         a = soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture
         answers = np.array([learn.session.predict(h.model) for h in rounds])
         shares = label_shares(a, answers, K)
-        level = (
-            shares >= shares[y, np.arange(len(y))] - 1e-9 * a.sum()
-        )  # with the votes of the true label
+        # Labels with as many votes as the true one.
+        level = shares >= shares[y, np.arange(len(y))] - 1e-9 * a.sum()
         right = weight @ (level.sum(axis=0) == 1)
         return a if right > np.bincount(y, weight).max() else np.zeros(0)
 
@@ -244,12 +243,12 @@ def empirical_bernstein_bound(
         raise ValueError(f"delta must be in (0, 1), got {delta!r}")
     if log_covering is None:
         log_term = np.log(2 * n_hypotheses / delta)
-        factors = 2.0, 7 / 3
+        of_variance, of_range = 2.0, 7 / 3
     else:
         log_term = log_covering - np.log(delta)
-        factors = 18.0, 15.0
-    spread = np.sqrt(factors[0] * values.var(ddof=1) * log_term / n)
-    return float(values.mean() + spread + factors[1] * log_term / (n - 1))
+        of_variance, of_range = 18.0, 15.0
+    spread = np.sqrt(of_variance * values.var(ddof=1) * log_term / n)
+    return float(values.mean() + spread + of_range * log_term / (n - 1))
 
 
 def vadaboost_rounds(rounds: float, error: float) -> float:

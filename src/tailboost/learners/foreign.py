@@ -25,16 +25,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from tailboost.core import (
-    Array,
-    Floats,
-    Ints,
-    Model,
-    Partitions,
-    Table,
-    plain,
-    warn_user,
-)
+from tailboost.core import Array, Floats, Ints, Model, Partitions, Table, plain, warn_user
 from tailboost.learners.protocols import Learner, Session
 from tailboost.learners.table import OpenSession
 

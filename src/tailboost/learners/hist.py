@@ -65,10 +65,10 @@ def _batches(tables: Iterable[Table], kinds: list[str] | None) -> Any:
             self.parts = iter(tables)
 
         def next(self, input_data: Callable[..., None]) -> bool:
-            table = next(self.parts, None)
-            if table is not None:
+            for table in self.parts:  # from the next one on
                 input_data(data=table, feature_types=kinds)
-            return table is not None
+                return True
+            return False
 
     return Batches()
 

@@ -597,10 +597,7 @@ def mixture_program(
         A_eq=np.append(np.ones(n_units), 0.0)[None],
         b_eq=[mass],
         # No weight exceeds Σ w, so larger caps have no effect.
-        bounds=[
-            *((0.0, most) for most in np.minimum(cap, 2.0 * mass)),
-            (None, None),
-        ],
+        bounds=[*((0.0, most) for most in np.minimum(cap, 2.0 * mass)), (None, None)],
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     if found.x is None:

@@ -116,9 +116,7 @@ class Quadratic:
         free = (q > 0) & (q < top)
         penalty = 0.5 * self.epsilon * (p @ (q - 1.0) ** 2)
         w = p * q
-        if (
-            not w.any()
-        ):  # ε is below the rounding of the losses: only the largest losses have weight
+        if not w.any():  # ε is below the rounding: only the largest losses have weight
             w = np.where(scaled == scaled.max(), p, 0.0)
         w *= self.mass / w.sum()
         bounds = (self.epsilon * bottom, self.epsilon * (bottom + top))

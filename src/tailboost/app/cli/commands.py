@@ -55,8 +55,7 @@ Data = Annotated[Path, file("DATA", "CSV or Parquet file.")]
 Model = Annotated[Path, file("MODEL", "Model file (.model) or rule file (.json).")]
 Target = Annotated[str | None, option("Column of the labels; by default that of the model.")]
 Limits = Annotated[
-    list[str],
-    several("LIMIT", "Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated."),
+    list[str], several("LIMIT", "Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated.")
 ]
 Groups = Annotated[list[str], several("COL", "Column of groups; may be repeated.")]
 Cluster = Annotated[str | None, option("Column of persons or sites, whose rows stay together.")]
@@ -231,12 +230,13 @@ def calibrate(
         "groups": [*aims.group, aims.by_group],
         "cluster": cluster,
     }
+    tuned = None
     if score:
         if data is not None:
             raise ValueError("--score: give one table and no model")
         check_output(out, [RULE], model)
         rows = reader.read(model, Roles().given(**columns, features=score))
-        source, tuned = meaning.scores(score, rows), None
+        source = meaning.scores(score, rows)
     else:
         if data is None:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
@@ -245,7 +245,7 @@ def calibrate(
         stored = Stored.read(model)
         check_output(out, [model.suffix], model, data)
         rows = stored.rows(reader, data, **columns)
-        source, tuned = stored.classifier, None
+        source = stored.classifier
         if stored.scores is not None:  # of a rule file, whose rule gives way to another one
             source, tuned = stored.scores, stored.classifier
     rule = calibrated(source, rows, tuned, confidence=confidence, **aims.settings(tuned))

@@ -77,8 +77,7 @@ class Reader:
     text: Annotated[
         list[str],
         several(
-            "COL",
-            "Column that is text, though its values may be numbers; may be repeated.",
+            "COL", "Column that is text, though its values may be numbers; may be repeated."
         ),
     ]
     sep: Annotated[str, option("Separator of CSV files, such as ; or tab.")] = ","
