@@ -22,7 +22,7 @@ LOOSE = ["miss(1) <= 60%"]
 TREE = DecisionTreeClassifier(random_state=0)
 MIX = tb.RobustMixtureClassifier([("tree", TREE)], random_state=0)
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
+pytestmark = pytest.mark.filterwarnings("ignore:.*(rows trained the model is not checked|few rows of sel)")
 
 
 def drawn(n, seed):
@@ -95,6 +95,17 @@ def test_rows_that_selected_a_rule_inside_certify_nothing():
 def test_a_classifier_on_outputs_of_others_is_passed_over():
     stacked = StackingClassifier([("lr", LogisticRegression())], MIX, cv=2).fit(X, Y)
     assert not tb.certify(stacked, FRESH, LABELS).compared
+
+
+@pytest.mark.parametrize("select", [fitted, lambda: tb.tune([fitted()], OTHER, OTHERS)])
+def test_probabilities_are_no_rows_that_can_be_compared(select):
+    rule = select()
+    probabilities = {name: model.predict_proba(X) for name, model in rule.named_estimators_.items()}
+    for model in (rule, tb.calibrate(rule, FRESH, LABELS, limits=LOOSE)):
+        known = tb.certify(model, probabilities, Y)
+        assert (known.compared, "of these rows equal" in known.assumptions) == (False, False)
+    again = rule.reweight(probabilities, Y)  # the models still read features
+    np.testing.assert_array_equal(again.predict(X), again.predict(probabilities))
 
 
 def test_attempts_of_a_classifier_in_a_pipeline_count():

@@ -328,8 +328,7 @@ class AnsweringClassifier(OfAnyTable):
             All False if the rule never defers.
         """
         X = self._as_table(X)
-        numbers = self._label_numbers(X, self._group_numbers(X, groups))
-        return numbers >= len(self.classes_)
+        return self._label_numbers(X, self._group_numbers(X, groups)) >= len(self.classes_)
 
     def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
@@ -366,8 +365,8 @@ class AnsweringClassifier(OfAnyTable):
             Columns in the order of ``classes_``; rows sum to 1.
         """
         X = self._as_table(X)
-        batches = self._outputs(X, np.zeros(n_rows_of(X), np.intp))  # no group is read
-        return np.concatenate([outputs.probabilities for outputs in batches])
+        no_groups = np.zeros(n_rows_of(X), np.intp)
+        return np.concatenate([each.probabilities for each in self._outputs(X, no_groups)])
 
     def score(
         self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
@@ -431,14 +430,13 @@ class AnsweringClassifier(OfAnyTable):
         if models.columns_read:  # each of its own column
             return models, X
         if isinstance(X, Mapping):
-            models = replace(models, read_stacked=True)
-            return models, stacked(X, self.classes_, models.names)
+            return replace(models, read_stacked=True), stacked(X, self.classes_, models.names)
         if not models.fitted:
             raise AttributeError(
                 "this classifier is made from_probabilities and has no models: give a dict of "
                 "their probabilities of the new rows"
             )
-        return models, self._checked(X)
+        return replace(models, read_stacked=False), self._checked(X)
 
     def _checked(self, X: Table, argument: str = "X", *, reset: bool = False) -> Table:
         """Return a table as the models read it; with ``reset`` its columns become those of the fit.
@@ -570,7 +568,6 @@ class AnsweringClassifier(OfAnyTable):
         models, table = self._read(X)
         selected = self._selected
         of_rule = None if selected.groups_read[0] is None else groups
-
         outputs = cache(lambda: models.outputs(table, self._group_numbers(X, of_rule)))
         answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
         content = cache(partial(models.row_hashes, table))
@@ -583,4 +580,5 @@ class AnsweringClassifier(OfAnyTable):
             answers=lambda: answers.take(selected.label_numbers(outputs()), mode="clip"),
             outputs=outputs,
             selected=selected,
+            is_comparable=not models.fitted or not models.read_stacked,
         )

@@ -66,7 +66,8 @@ class Compared:
     complete : bool
         Whether they were compared with all rows that trained the model.
     shared : float or None
-        The largest share of the rows that equal rows of a known table; None if no rows are known.
+        The largest share of the rows that equal rows of a known table; None if no rows are known, or known
+        ones have another form.
     copies : float
         Share of the rows that equal another one, if most contents are distinct and nobody says why.
     """
@@ -114,12 +115,15 @@ class Compared:
                 hashes = known.hashes(rows.X, scored)
                 # Rows of scores are known with their labels, other rows without them.
                 for labels in {(), tuple(known.score_labels)}:
-                    seen = Seen.of(hashes, "", rows, labels)
-                    shared.append(refuse_repeated(seen, tables, equal_rows))
+                    shared.append(
+                        refuse_repeated(Seen.of(hashes, "", rows, labels), tables, equal_rows)
+                    )
         copies = 0.0
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and rows.clusters is None:
             copies = refuse_copies(rows.hashes(scored.given()), rows.y)
+        if not scored.is_comparable:  # then nothing is said of known rows
+            return cls(equal_rows, copies=copies)
         return cls(equal_rows, complete, max(shared, default=None), copies)
 
 

@@ -137,6 +137,8 @@ class Scored:
         The rule, which answers by these outputs.
     shares : callable, optional
         Returns the probability of each answer, shape (n, K), if answers are drawn; otherwise None.
+    is_comparable : bool
+        Whether the rows are in the form of the known ones: not probabilities in place of features.
     """
 
     groups: Groups
@@ -148,6 +150,7 @@ class Scored:
     outputs: Callable[[], LogProbabilities] | None = None
     selected: Selection | StoredSelection | None = None
     shares: Callable[[], Floats | None] = lambda: None
+    is_comparable: bool = True
 
     def numbers(self, classes: Labels) -> Ints:
         """Return the number of each answer among K labels, shape (n,); K for a deferred row."""
@@ -373,8 +376,15 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
         return np.asarray(final.predict_distribution(transformed(X, steps)), float)
 
     content = cache(partial(hashes_of_table, model, X))
-    no_row = np.zeros(n_rows_of(X), bool)
-    return Scored(groups, content, content, content, lambda: no_row, answers, shares=shares)
+    return Scored(
+        groups,
+        content,
+        content,
+        content,
+        lambda: np.zeros(n_rows_of(X), bool),
+        answers,
+        shares=shares,
+    )
 
 
 def hashes_of_table(model: Model, X: Table) -> Hashes:
