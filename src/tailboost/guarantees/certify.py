@@ -30,7 +30,7 @@ from tailboost.rates import (
     error,
     largest,
 )
-from tailboost.rows import EqualRows, Rows, group_columns
+from tailboost.rows import EqualRows, Rows, group_columns, refuse_repeated
 from tailboost.selection.door import Decided, answering
 
 ASSUMED = (
@@ -193,6 +193,12 @@ def certify(
                 "deferred goes with an array of answers: a classifier knows its deferred rows"
             )
         fresh = Fresh.of_model(decided, rows, bounded, equal_rows, training_rows, cost_range)
+        # Rows of an attempt are used up, also of one by a copy.
+        refuse_repeated(
+            fresh.used,
+            [each.rows for each in decided.known[0].records.ledger.attempts],
+            equal_rows,
+        )
 
     # Their bounds; without rates the kinds of errors divide the level evenly.
     parts = [stated]
