@@ -85,10 +85,11 @@ def equal_by_chance(counts: Ints, *, in_order: bool) -> bool:
     So two independent tables are equal, and as rare as `SAME_BY_CHANCE`, with at most this probability,
     whatever the population.
     """
-    n = counts.sum()
-    log_chance = counts @ np.log(counts / n)  # of the order
+    n, times = counts.sum(), np.bincount(counts)
+    sizes = np.flatnonzero(times)
+    times = times[sizes]
+    log_chance = times * sizes @ np.log(sizes / n)  # of the order
     if not in_order:  # times the number of orders
-        sizes, times = np.unique_counts(counts)
         log_chance += math.lgamma(n + 1) - times @ [*map(math.lgamma, sizes + 1)]
     return log_chance >= math.log(SAME_BY_CHANCE)
 
