@@ -24,6 +24,7 @@ from tailboost.core import (
     Mask,
     Model,
     Table,
+    as_given,
     check_table,
     columns_of,
     listed,
@@ -305,7 +306,7 @@ class AnsweringClassifier(OfAnyTable):
         if default is ...:
             numbers = self._label_numbers(X, self._group_numbers(X, groups))
             return self._labels(numbers, deferred)
-        places = self._group_numbers(X, groups, others=-1)
+        places = self._group_numbers(X, groups, others=True)
         models, table = self._read(X)
         is_answered = (places >= 0) & ~models.without_score(table)
         answers = np.full(len(is_answered), default, object)
@@ -415,11 +416,11 @@ class AnsweringClassifier(OfAnyTable):
             return X
         X = one_row(X, columns[0])
         if isinstance(X, Mapping):
-            return {name: np.atleast_1d(column) for name, column in X.items()}
+            return {name: np.atleast_1d(as_given(column)) for name, column in X.items()}
         is_column = np.shape(X)[1:] in ((), (1,))
         if columns_of(X) or not is_column or len(columns) > 1:
             return X
-        return {columns[0]: np.ravel(X)}
+        return {columns[0]: as_given(X).ravel()}
 
     def _read(self, X: Table) -> tuple[Models, Table]:
         """Return the models, and a table as they read it: in the form of the fit.
@@ -478,10 +479,10 @@ class AnsweringClassifier(OfAnyTable):
             columns = group_columns(own, "groups")
         return with_missing_group(columns, list(chain(*self._group_names.values)))
 
-    def _group_numbers(self, X: Table, groups: Groups, *, others: int | None = None) -> Ints:
+    def _group_numbers(self, X: Table, groups: Groups, *, others: bool = False) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.
 
-        Rows of unknown groups have the number ``others``, and are an error without one. So are missing
+        Rows of unknown groups have the number −1 with ``others``, and are an error without. So are missing
         groups, and groups that are not used.
         """
         values, title = self._selected.groups_read

@@ -60,7 +60,12 @@ def one_row(X: Table, column: object) -> Any:
     """Return a row of a data frame, a Series with this text in its index, as a dict; others unchanged."""
     axes = getattr(X, "axes", [[]])
     is_row = len(axes) == 1 and isinstance(column, str) and column in axes[0]
-    return X.to_dict() if is_row else X
+    return dict(zip(X.index, X.array, strict=True)) if is_row else X  # of the row's own type
+
+
+def as_given(values: Column) -> Array:
+    """Return values without a type as an array of objects: NumPy turns 1 beside "a" into "1", True into 1."""
+    return np.asarray(values, None if hasattr(values, "dtype") else object)
 
 
 def columns_of(X: Table) -> list[Any]:

@@ -3,14 +3,15 @@
 Entries are numbers, or text. Other columns are refused, and missing entries with their number and first row.
 """
 
+from collections.abc import Collection, Iterable
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from tailboost.core.array_types import Array, Column, Ints, Labels, Table
-from tailboost.core.frames import as_pandas, columns_of
-from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined
+from tailboost.core.frames import as_given, as_pandas, columns_of
+from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, written
 
 
 def is_missing(value: object) -> bool:
@@ -62,8 +63,7 @@ def coded(
     if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
         entry_of_row, values = values.factorize(use_na_sentinel=False)
 
-    # One dimension; NumPy would turn 1 beside "a" into "1".
-    array = np.asarray(values, None if hasattr(values, "dtype") else object)
+    array = as_given(values)
     if target and array.ndim > 1:
         from sklearn.utils import column_or_1d  # a rule of a file answers without it
 
@@ -201,7 +201,24 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     return np.column_stack([table[titles[columns.index(label)]] for label in labels])
 
 
+def as_known(names: Iterable[Any], known: Collection[Any]) -> list[Any]:
+    """Return labels or groups, with the known one for each that is the same number or text: 1 for "1.0".
+
+    If known ones are the same, such as "1" and "1.0", none is replaced.
+    """
+    entries = list(names)
+    value_of = {_key(value): value for value in known}
+    if len(value_of) < len(known):
+        return entries
+    own = {*known}
+    found = {
+        each: each if each in own or is_missing(each) else value_of.get(_key(each), each)
+        for each in {*entries}
+    }
+    return [found[each] for each in entries]
+
+
 def _key(name: Any) -> str:
     """Return the name of a class, the same for 1, 1.0, True and "1"."""
-    text = str(name).removesuffix(".0")
-    return {"True": "1", "False": "0"}.get(text, text)
+    name = written(name)
+    return {"True": "1", "False": "0"}.get(name, name)

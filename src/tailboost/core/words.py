@@ -26,6 +26,11 @@ def text(value: Any) -> str:
     return str(value)
 
 
+def written(value: Any) -> str:
+    """Return the `text` of a number, the same for its own text: 12, 12.0, "12" and "12.0" are all "12"."""
+    return text(value).removesuffix(".0")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean …? " with known names close to an unknown one, or an empty text.
 
@@ -47,7 +52,7 @@ def how_many(n: int, one: str, several: str = "") -> str:
 
 def listed(names: Sequence[object]) -> str:
     """Return the first five names in quotes, as `joined`; of each name the first 40 characters."""
-    return joined([repr(str(name)[:40]) for name in names], _LISTED)
+    return joined([repr(text(name)[:40]) for name in names], _LISTED)
 
 
 def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:

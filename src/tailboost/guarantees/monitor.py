@@ -34,9 +34,9 @@ from tailboost.core import (
     percent,
     reading,
     take,
-    text,
     text_table,
     warn_user,
+    written,
 )
 from tailboost.guarantees.bets import Bets, Wealth
 from tailboost.guarantees.certified_bound import CertifiedBound
@@ -54,7 +54,6 @@ from tailboost.rows import (
     other_groups,
     reads_groups,
     under,
-    unit_name,
     warn_of_other_groups,
 )
 from tailboost.selection.door import Decided, answering
@@ -106,7 +105,7 @@ class LaterRows(NamedTuple):
         is_read = ~lacking
         for name, column in under(group_columns(rows.groups, "groups"), rule.groups).items():
             if name in rule.groups and reads_groups(rule.by_group, name):
-                known = list(map(unit_name, rule.groups[name]))
+                known = rule.groups[name]
                 is_other, others = other_groups(column, known)
                 words = f"groups {others}: the rule knows {listed(known)}"
                 if is_other.all():
@@ -300,7 +299,7 @@ class Monitor:
             # As text, which keeps long numbers of either sign apart.
             hashes = hashes_of_names(
                 label_column(
-                    [None if is_missing(each) else text(each) for each in rows.id], "id"
+                    [None if is_missing(each) else written(each) for each in rows.id], "id"
                 )
             )
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)

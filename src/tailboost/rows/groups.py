@@ -18,6 +18,8 @@ from tailboost.core import (
     Names,
     Table,
     UncertifiedGroupsWarning,
+    as_given,
+    as_known,
     as_pandas,
     check_indexes,
     check_length,
@@ -83,8 +85,7 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
                 )
         return {title: with_interval_names(groups[title]) for title in sorted(titles, key=str)}
     groups = with_interval_names(groups)
-    # NumPy would turn 1 beside "a" into "1".
-    array = groups if hasattr(groups, "dtype") else np.asarray(groups, object)
+    array = groups if hasattr(groups, "dtype") else as_given(groups)
     if array.ndim == 1:  # one column, which may have a name
         title = getattr(groups, "name", None)
         if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):
@@ -197,7 +198,9 @@ class GroupNames:
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
             given = titles.index(title)
             words = column_words(argument, title)
-            number_of = positions(self.values[given], values, words, "groups not seen in fit")
+            number_of = positions(
+                as_known(self.values[given].tolist(), values.tolist()), values, words, "groups not seen in fit"
+            )
             among_known[:, j] = number_of[numbers[:, given]]
         return among_known
 
@@ -213,8 +216,10 @@ class GroupNames:
         values = []
         columns_of_fit = []
         for title, own in zip(self.titles, self.values, strict=True):
-            groups = dict.fromkeys(own.tolist())
             known = dict.fromkeys(of_fit.get(title, ()))
+            groups = dict.fromkeys(as_known(own.tolist(), known))
+            if len(groups) < len(own):  # "1" and "1.0" beside each other
+                groups = dict.fromkeys(own.tolist())
             if groups.keys() & known.keys():
                 groups |= known
                 columns_of_fit.append([*of_fit].index(title))
@@ -261,7 +266,7 @@ def group_numbers(
     n: int,
     title: Any,
     *,
-    others: int | None,
+    others: bool,
 ) -> Ints:
     """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
 
@@ -276,8 +281,8 @@ def group_numbers(
         Number of rows.
     title : str, int or None
         The name of the column that the rule reads, among several.
-    others : int or None
-        The number of rows of other groups, and of rows without a group; None if they are an error.
+    others : bool
+        Whether rows of other groups, and rows without a group, have the number −1; otherwise an error.
     """
     if bool(columns) == (rule_groups is None):
         raise ValueError(
@@ -298,11 +303,19 @@ def group_numbers(
     check_length(entries, words, n, "rows")
     if np.ndim(entries) > 1:
         raise ValueError(f"{words} must be a 1d array: give the column itself")
-    if others is not None:
+    if others:
         number_of = {group: number for number, group in enumerate(rule_groups)}
-        labels = np.asarray(entries, object).tolist()
-        return np.array([number_of.get(label, others) for label in labels], np.intp)
-    names, of_rows = coded(entries, words)
+        names = as_known(np.asarray(entries, object).tolist(), rule_groups)
+        numbers = np.array([number_of.get(name, -1) for name in names], np.intp)
+        if n > 1 and (numbers < 0).all():
+            warn_user(
+                f"{words}: no row has a group of the rule, {listed(rule_groups)}, but "
+                f"{other_groups(entries, rule_groups)[1]}; check the column",
+                UncertifiedGroupsWarning,
+            )
+        return numbers
+    given, of_rows = coded(entries, words)
+    names = as_known(given.tolist(), rule_groups)
     is_known = np.array([name in rule_groups for name in names])
     fault = f"groups not seen in fit, in {n - is_known[of_rows].sum():,} of {n:,} rows"
     return positions(names, rule_groups, words, fault)[of_rows]
@@ -339,28 +352,23 @@ def warn_of_other_groups(
     own = {name: table[name] for name in columns_of(table)}
     columns = {**own, **under(group_columns(groups, "groups", table), named)}
     for name in filter(columns.__contains__, named):
-        names = list(map(unit_name, named[name]))
-        is_other, words = other_groups(columns[name], names)
+        is_other, words = other_groups(columns[name], named[name])
         # Numbers without any named group are not compared: groups may be made from them, as age bands.
         is_text = np.asarray(columns[name]).dtype.kind in "OU"
         if is_other.any() and (is_text or not is_other.all()):
             column = "group" if name is None else name
             warn_user(
                 f"{column} {words}: not in the certificate, whose limits by {column} are "
-                f"certified for {listed(names)} alone",
+                f"certified for {listed(named[name])} alone",
                 UncertifiedGroupsWarning,
             )
 
 
-def other_groups(column: Column, known: Collection[str]) -> tuple[Mask, str]:
-    """Return which rows are in no group of the ``known`` names, and these groups with their rows in words."""
+def other_groups(column: Column, known: Sequence[Name]) -> tuple[Mask, str]:
+    """Return which rows are in no ``known`` group, and these groups with their rows in words."""
     entries = np.asarray(with_interval_names(column), object).ravel().tolist()
-    name_of = {
-        value: MISSING_GROUP if is_missing(value) else unit_name(value)
-        for value in set(entries)
-    }
-    names = [name_of[value] for value in entries]
-    is_other = np.array([name not in known for name in names], bool)
-    counts = Counter(compress(names, is_other))
+    groups = [MISSING_GROUP if is_missing(each) else each for each in as_known(entries, known)]
+    is_other = np.array([group not in known for group in groups], bool)
+    counts = Counter(map(unit_name, compress(groups, is_other)))
     words = [f"{group!r} ({how_many(n, 'row')})" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)

@@ -15,7 +15,7 @@ import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, held, write
 from tailboost.app.cli.tables import TABLES, Reader, Roles, Rows, check_output, option, several
-from tailboost.core import frozen_value, positions, write_output
+from tailboost.core import as_known, frozen_value, positions, write_output
 from tailboost.rows import HUMAN_REVIEW
 
 __all__ = ["app"]
@@ -124,8 +124,8 @@ class Meaning:
             raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
         known = rows.labels.dropna().unique().tolist()
         fault = f"no label of {rows.roles.target!r}, and is the label of high scores"
-        places = positions(positive, [*map(str, known)], "--positive", fault)
-        labels = [known[place] for place in places]
+        labels = as_known(positive, known)
+        positions(labels, known, "--positive", fault)
         return tb.Scores(names, labels, kind=self.kind, missing=self.missing)
 
 
@@ -324,7 +324,7 @@ def predict(
     if defers and of_models:  # the rule of a file answers so by itself
         options["deferred"] = HUMAN_REVIEW
     if default is not None:
-        options["default"] = rows.known_labels.get(default, default)
+        [options["default"]] = as_known([default], rows.known_labels)
     answers = pd.DataFrame({"row": range(len(features))})
     if id:
         answers[id] = reader.words(data, rows.columns(id))[id]

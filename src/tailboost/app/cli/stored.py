@@ -75,7 +75,7 @@ class Stored:
         groups = getattr(self.classifier, "groups_", [])
         named = [each for each in groups if isinstance(each, tuple)]
         roles = self.roles.given(groups=[title for title, _ in named]).given(**stated)
-        known = self.classifier.classes_, [group for _, group in named]
+        known = self.classifier.classes_.tolist(), {group for _, group in named}
         rows = reader.read(path, roles, known)
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())
         return replace(rows, roles=rows.roles.given(features=tuple(names)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from ast import literal_eval
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from tailboost.core import did_you_mean, frozen_value, write_output
+from tailboost.core import as_known, did_you_mean, frozen_value, write_output
 
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"
@@ -85,7 +85,9 @@ class Reader:
     thousands: Annotated[str | None, option("Sign between thousands in CSV files.")] = None
     encoding: Annotated[str, option("Encoding of CSV files, such as cp1252.")] = "utf-8"
 
-    def read(self, path: Path, roles: Roles, known: Iterable[Iterable[Any]] = ((), ())) -> Rows:
+    def read(
+        self, path: Path, roles: Roles, known: Iterable[Collection[Any]] = ((), ())
+    ) -> Rows:
         """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
         import pandas as pd
 
@@ -105,8 +107,7 @@ class Reader:
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
         roles = replace(roles, text=tuple(name for name in table if name in texts))
-        by_text = [{str(each): each for each in values} for values in known]
-        rows = Rows(path, table, roles, *by_text)
+        rows = Rows(path, table, roles, *known)
         rows.columns(self.text)
         return rows
 
@@ -238,8 +239,8 @@ class Rows:
     path: Path
     table: Any
     roles: Roles
-    known_labels: Mapping[str, Any]
-    known_groups: Mapping[str, Any]
+    known_labels: Collection[Any]
+    known_groups: Collection[Any]
 
     def columns(self, names: Sequence[str]) -> Any:
         """Return columns; raise ValueError for those that the file lacks."""
@@ -285,11 +286,13 @@ class Rows:
         if column.dtype.kind in _NUMBERS:
             return column
         column = column.astype("category")
-        texts, known = column.cat.categories, self.known_labels
-        if not known:  # numbers and truth values are such if all texts are
-            numbers = {text: literal_eval(text) for text in texts if _NUMBER.fullmatch(text)}
-            known = next((each for each in (numbers, _TRUTH) if {*texts} <= {*each}), {})
-        return column.map({text: known.get(text, text) for text in texts})
+        if self.known_labels:
+            return _as_known(column, self.known_labels)
+        # Numbers and truth values are such if all texts are.
+        texts = column.cat.categories
+        numbers = {text: literal_eval(text) for text in texts if _NUMBER.fullmatch(text)}
+        values = next((each for each in (numbers, _TRUTH) if {*texts} <= {*each}), {})
+        return column.map({text: values.get(text, text) for text in texts})
 
     @property
     def groups(self) -> Any:
@@ -298,9 +301,7 @@ class Rows:
             return None
         groups = self.columns(self.roles.groups).astype("category")
         for name in groups:
-            groups[name] = groups[name].cat.rename_categories(
-                lambda group: self.known_groups.get(str(group), str(group))
-            )
+            groups[name] = _as_known(groups[name], self.known_groups)
         return groups
 
     @property
@@ -309,6 +310,12 @@ class Rows:
         name = self.roles.cluster
         clusters = None if name is None else self.columns([name])[name]
         return {"groups": self.groups, "clusters": clusters}
+
+
+def _as_known(column: Any, known: Collection[Any]) -> Any:
+    """Return a column of categories with the known values for the same numbers and texts."""
+    texts = column.cat.categories
+    return column.map(dict(zip(texts, as_known(map(str, texts), known), strict=True)))
 
 
 def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None) -> None:
