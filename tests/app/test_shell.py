@@ -319,6 +319,24 @@ def test_a_rule_keeps_its_clusters_and_equal_codes(folder, tables):
     assert shell("certify rule.json c.csv") == stated
 
 
+def test_whole_numbers_beside_missing_ones_keep_their_meaning(folder):
+    """As 1.0: ids of tested rows, labels, and groups of a rule."""
+    p = np.random.default_rng(0).random(900).round(3)
+    rows = pd.DataFrame({"p": p, "late": (p > np.arange(900) % 10 / 10) + 0, "site": np.arange(900) % 2})
+    rows.to_csv("a.csv", index=False)
+    options = "--positive 1 --group site --by-group site --limit 'miss(1, by=site) <= 60%'"
+    shell(f"calibrate a.csv --score p --target late {options} --out rule.json")
+    for write in (rows.reset_index().to_csv, rows.reset_index().astype(float).to_csv):
+        write("b.csv", index=False)
+        shell("predict rule.json b.csv --default 0 --out answers.csv")
+        assert pd.read_csv("answers.csv")["prediction"].mean() > 0.3
+    rows = rows.assign(p=np.roll(p, 1)).reset_index()
+    rows.to_csv("c.csv", index=False)
+    assert "900 rows" in shell("monitor rule.json c.csv --id index")
+    rows.astype(float).to_csv("c.csv", index=False)
+    assert "no row has a new label" in shell("monitor rule.json c.csv --id index", 2)
+
+
 def test_an_alarm_ends_with_code_3(folder, tables):
     shell(f"calibrate b.csv {OPTIONS} --out rule.json")
     worse = tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0))

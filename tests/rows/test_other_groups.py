@@ -84,6 +84,21 @@ def test_numbers_of_which_the_groups_are_made_are_not_compared():
     assert warned(lambda: warn_of_other_groups({"age": [31]}, nullable)) == [words]
 
 
+@pytest.mark.parametrize("by_group", [False, True])
+def test_a_number_and_its_text_are_one_group(by_group):
+    table, y = made_rows(3000, [1, 2], 0)
+    site = {"groups": table[["site"]][:2000], "limits": ["miss(spam, by=site) <= 60%"], "by_group": by_group}
+    rule = tb.calibrate(tb.Scores("p", "spam"), table[["p"]][:2000], y[:2000], **site)
+    new, labels = table[2000:], y[2000:]
+    looks = []
+    for sites in (new["site"], *(new["site"].astype(kind).astype(str) for kind in (int, float, "category"))):
+        rows = new.assign(site=sites)
+        for options in ({}, {"default": "human review"}):
+            assert (rule.predict(rows, **options) == rule.predict(new)).all()
+        looks.append(tb.Monitor(rule).add(rows[["p"]], labels, groups=rows[["site"]]).batches[0].errors)
+    assert looks == [looks[0]] * 4 and looks[0][0][0] > 100
+
+
 def test_subgroups_of_several_columns_and_of_cells():
     assert groups_in("a", "group", ["site"]) == [("site", "a")]
     assert groups_in(("site", "a"), "group", ["site", "sex"]) == [("site", "a")]

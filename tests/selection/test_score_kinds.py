@@ -153,7 +153,7 @@ def test_neighbouring_scores_have_a_threshold_between_them():
         (pd.Series([0.1, 0.2], dtype="float32"), [0.1, 0.2]), (np.array([True, False]), None),
         (pd.Series([True, None], dtype="boolean"), None),
         (pd.Series([0.5, np.bool_(True)], dtype=object), None), (pd.Series(["0.5"], dtype="string"), None),
-        (pd.Series([0.5, "a"]), None), (pd.Series(pd.to_datetime(["2020-01-01"])), None), ([1 + 2j], None),
+        ([0.5, True], None), (pd.Series([0.5, "a"]), None), (pd.Series(pd.to_datetime(["2020-01-01"])), None), ([1 + 2j], None),
         ([10**400], None),
     ],
     ids=repr,
@@ -287,6 +287,8 @@ def test_a_score_of_a_threshold_gets_one_answer_in_each_type():
     half = np.array([0.41, 0.415, 0.42], dtype=np.float16)
     for scores in (single, half, pd.Series(single), pd.Series(single, dtype="Float32")):
         assert at_threshold.predict(scores).tolist() == [0, 1, 1]
+    row = pd.DataFrame({"s": single, "t": single}).iloc[1]
+    assert at_threshold.predict(row) == at_threshold.predict(row.astype(object)) == 1
     space = {}
     exec(at_threshold.to_python(), space)
     assert [space["decide"](score) for score in (*single, *half)] == [0, 1, 1, 0, 1, 1]

@@ -3,7 +3,7 @@
 Entries are numbers, or text. Other columns are refused, and missing entries with their number and first row.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Column, Ints, Labels, Table
 from tailboost.core.frames import as_given, as_pandas, columns_of
-from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, written
+from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, text
 
 
 def is_missing(value: object) -> bool:
@@ -181,44 +181,40 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     """
     table = as_pandas(table)
     names = classes.tolist()
-    key = _key if len({*map(_key, names)}) == len(names) else str
-    labels = list(map(key, names))
     titles = columns_of(table)
     if not titles:
-        if key(getattr(table, "name", None)) == labels[0]:
+        if as_known([getattr(table, "name", None)], names) == names[:1]:
             raise ValueError(
-                f"{name} is the column of the class {labels[0]}: give that of {labels[-1]}"
+                f"{name} is the column of the class {names[0]}: give that of {names[-1]}"
             )
         return table
-    columns = list(map(key, titles))
-    if sorted(columns) != sorted(labels):
+    columns = as_known(titles, names)
+    if len(columns) != len(names) or {*columns} != {*names}:
         if hasattr(getattr(table, "columns", None), "step"):  # a RangeIndex: default names
             return np.asarray(table)
         raise ValueError(
-            f"{name} must have a column for each class {labels[:20]}, got the columns "
+            f"{name} must have a column for each class {names[:20]}, got the columns "
             f"{columns[:20]}; if these are in the order of the classes, give an array"
         )
-    return np.column_stack([table[titles[columns.index(label)]] for label in labels])
+    return np.column_stack([table[titles[columns.index(label)]] for label in names])
 
 
-def as_known(names: Iterable[Any], known: Collection[Any]) -> list[Any]:
+def as_known(names: Sequence[Any], known: Collection[Any]) -> list[Any]:
     """Return labels or groups, with the known one for each that is the same number or text: 1 for "1.0".
 
     If known ones are the same, such as "1" and "1.0", none is replaced.
     """
-    entries = list(names)
-    value_of = {_key(value): value for value in known}
+    value_of = {written(value): value for value in known}
     if len(value_of) < len(known):
-        return entries
-    own = {*known}
+        return list(names)
     found = {
-        each: each if each in own or is_missing(each) else value_of.get(_key(each), each)
-        for each in {*entries}
+        each: each if is_missing(each) else value_of.get(written(each), each)
+        for each in {*names}
     }
-    return [found[each] for each in entries]
+    return [found[each] for each in names]
 
 
-def _key(name: Any) -> str:
-    """Return the name of a class, the same for 1, 1.0, True and "1"."""
-    name = written(name)
+def written(name: Any) -> str:
+    """Return the name of a label, a group or an id, the same for 1, 1.0, True, "1" and "1.0"."""
+    name = text(name).removesuffix(".0")
     return {"True": "1", "False": "0"}.get(name, name)

@@ -26,11 +26,6 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def written(value: Any) -> str:
-    """Return the `text` of a number, the same for its own text: 12, 12.0, "12" and "12.0" are all "12"."""
-    return text(value).removesuffix(".0")
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean …? " with known names close to an unknown one, or an empty text.
 

@@ -197,9 +197,9 @@ class GroupNames:
         among_known = np.empty_like(numbers)
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
             given = titles.index(title)
-            words = column_words(argument, title)
+            own = as_known(self.values[given].tolist(), values.tolist())
             number_of = positions(
-                as_known(self.values[given].tolist(), values.tolist()), values, words, "groups not seen in fit"
+                own, values, column_words(argument, title), "groups not seen in fit"
             )
             among_known[:, j] = number_of[numbers[:, given]]
         return among_known
@@ -316,7 +316,7 @@ def group_numbers(
         return numbers
     given, of_rows = coded(entries, words)
     names = as_known(given.tolist(), rule_groups)
-    is_known = np.array([name in rule_groups for name in names])
+    is_known = np.isin(names, np.asarray(rule_groups))
     fault = f"groups not seen in fit, in {n - is_known[of_rows].sum():,} of {n:,} rows"
     return positions(names, rule_groups, words, fault)[of_rows]
 

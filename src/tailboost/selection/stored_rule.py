@@ -74,8 +74,9 @@ class StoredRule(ABC):
         """Return the actions of rows with these values of `numbers`, the default for those without one."""
         check_default(default, self.classes)
         columns = group_columns(groups, "groups", table)
-        title, others = self.group_column, default is not ...
-        of_rows = group_numbers(columns, self.groups, len(values), title, others=others)
+        of_rows = group_numbers(
+            columns, self.groups, len(values), self.group_column, others=default is not ...
+        )
         numbers = self.numbers(values, of_rows)
         if default is ... and not self.defers:
             return np.asarray(self.classes)[numbers]

@@ -27,9 +27,8 @@ TABLES = (".csv", ".tsv", ".txt", *_PARQUET, "")
 _OTHER_FORMS = re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0|\s*([\[{]\s*[\"\[{]|<[!?a-zA-Z])")
 # A word that may be a number or a code: 7, 007, 1E5.
 _CODE = r"\d+([eE]\d+)?"
-# A whole number as Python writes it, so 007 is text; or a fraction.
-_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}|-?\d+\.\d+(e[+-]?\d+)?")
-_TRUTH = {"True": True, "False": False}
+# A truth value; a whole number as Python writes it, so 007 is text; or a fraction.
+_PLAIN = re.compile(r"True|False|0|-?[1-9]\d{0,17}|-?\d+\.\d+(e[+-]?\d+)?")
 
 
 def option(text: str, **more: Any) -> Any:
@@ -285,24 +284,19 @@ class Rows:
         column = self.columns([target])[target]
         if column.dtype.kind in _NUMBERS:
             return column
-        column = column.astype("category")
         if self.known_labels:
             return _as_known(column, self.known_labels)
         # Numbers and truth values are such if all texts are.
-        texts = column.cat.categories
-        numbers = {text: literal_eval(text) for text in texts if _NUMBER.fullmatch(text)}
-        values = next((each for each in (numbers, _TRUTH) if {*texts} <= {*each}), {})
-        return column.map({text: values.get(text, text) for text in texts})
+        texts = column.dropna().unique()
+        values = {text: literal_eval(text) for text in texts if _PLAIN.fullmatch(text)}
+        return column.map(values) if len(values) == len(texts) else column
 
     @property
     def groups(self) -> Any:
         """The columns of groups as text; None without such columns."""
         if not self.roles.groups:
             return None
-        groups = self.columns(self.roles.groups).astype("category")
-        for name in groups:
-            groups[name] = _as_known(groups[name], self.known_groups)
-        return groups
+        return self.columns(self.roles.groups).apply(_as_known, known=self.known_groups)
 
     @property
     def beside(self) -> dict[str, Any]:
@@ -313,9 +307,10 @@ class Rows:
 
 
 def _as_known(column: Any, known: Collection[Any]) -> Any:
-    """Return a column of categories with the known values for the same numbers and texts."""
+    """Return a column as categories, with the known values for the same numbers and texts."""
+    column = column.astype("category")
     texts = column.cat.categories
-    return column.map(dict(zip(texts, as_known(map(str, texts), known), strict=True)))
+    return column.map(dict(zip(texts, as_known([*map(str, texts)], known), strict=True)))
 
 
 def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None) -> None:
