@@ -298,7 +298,7 @@ def test_facts_are_kept_in_the_files_and_stand_on_the_card(folder, first):
     assert "'owner'" in shell(f"card n.{ending} c.csv --about owner --out card.html", 2)
 
 
-def test_an_uncertified_attempt_ends_with_code_4_and_counts(folder, tables):
+def test_an_uncertified_attempt_ends_with_code_4_and_counts_and_an_alarm_with_code_3(folder, tables):
     strict = OPTIONS.replace("miss(yes, by=region) <= 30%", "error <= 14%")
     shell(f"calibrate a.csv {strict} --out rule.json", 4)
     assert not (folder / "rule.json").exists()
@@ -306,6 +306,9 @@ def test_an_uncertified_attempt_ends_with_code_4_and_counts(folder, tables):
     spent = [each.spent for each in tb.load_rule("rule.json").certificate_.attempts]
     assert spent == pytest.approx([0.9, 0.09])
     shell("certify rule.json c.csv --limit 'error <= 1%' --require", 4)
+    worse = tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0))
+    worse.to_csv("worse.csv", index=False)
+    assert "alarm" in shell("monitor rule.json worse.csv", 3).lower()
 
 
 def test_a_rule_keeps_its_clusters_and_equal_codes(folder, tables):
@@ -319,29 +322,19 @@ def test_a_rule_keeps_its_clusters_and_equal_codes(folder, tables):
     assert shell("certify rule.json c.csv") == stated
 
 
-def test_whole_numbers_beside_missing_ones_keep_their_meaning(folder):
-    """As 1.0: ids of tested rows, labels, and groups of a rule."""
+def test_whole_numbers_beside_missing_ones_are_the_same(folder):
+    """Groups of a rule, labels, and ids of tested rows, written as 1.0."""
     p = np.random.default_rng(0).random(900).round(3)
     rows = pd.DataFrame({"p": p, "late": (p > np.arange(900) % 10 / 10) + 0, "site": np.arange(900) % 2})
     rows.to_csv("a.csv", index=False)
     options = "--positive 1 --group site --by-group site --limit 'miss(1, by=site) <= 60%'"
     shell(f"calibrate a.csv --score p --target late {options} --out rule.json")
-    for write in (rows.reset_index().to_csv, rows.reset_index().astype(float).to_csv):
-        write("b.csv", index=False)
+    later = rows.assign(p=np.roll(p, 1)).reset_index()
+    for table, code, words in ((later, 0, "900 rows"), (later.astype(float), 2, "no row has a new label")):
+        table.to_csv("b.csv", index=False)
         shell("predict rule.json b.csv --default 0 --out answers.csv")
         assert pd.read_csv("answers.csv")["prediction"].mean() > 0.3
-    rows = rows.assign(p=np.roll(p, 1)).reset_index()
-    rows.to_csv("c.csv", index=False)
-    assert "900 rows" in shell("monitor rule.json c.csv --id index")
-    rows.astype(float).to_csv("c.csv", index=False)
-    assert "no row has a new label" in shell("monitor rule.json c.csv --id index", 2)
-
-
-def test_an_alarm_ends_with_code_3(folder, tables):
-    shell(f"calibrate b.csv {OPTIONS} --out rule.json")
-    worse = tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0))
-    worse.to_csv("worse.csv", index=False)
-    assert "alarm" in shell("monitor rule.json worse.csv", 3).lower()
+        assert words in shell("monitor rule.json b.csv --id index", code)
 
 
 @pytest.fixture(scope="module")

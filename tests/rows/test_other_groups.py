@@ -35,11 +35,7 @@ def loaded(certified, tmp_path_factory):
     return tb.load_rule(path)
 
 
-@pytest.fixture
-def new_rows():
-    return pd.DataFrame({"p": [0.1, 0.9, 0.6, 0.7], "site": ["a", "N", "N", None]})
-
-
+NEW_ROWS = pd.DataFrame({"p": [0.1, 0.9, 0.6, 0.7], "site": ["a", "N", "N", None]})
 WORDS = (
     "site 'N' (2 rows), 'missing' (1 row): not in the certificate, whose limits by site are certified for "
     "'a', 'b' alone"
@@ -53,25 +49,20 @@ def warned(answer):
     return [str(w.message) for w in caught if w.category is tb.UncertifiedGroupsWarning]
 
 
-def test_the_certificate_names_the_groups_of_its_limits(certified):
+def test_a_table_or_a_dict_with_rows_of_other_groups_has_one_warning(certified, loaded):
     assert certified.certificate_.groups_named == {"site": ["a", "b"]}
-
-
-def test_a_table_or_a_dict_with_rows_of_other_groups_has_one_warning(certified, loaded, new_rows):
-    assert warned(lambda: loaded.predict(new_rows)) == [WORDS]
-    assert warned(lambda: certified.predict(new_rows)) == [WORDS]
+    assert warned(lambda: loaded.predict(NEW_ROWS)) == [WORDS]
+    assert warned(lambda: certified.predict(NEW_ROWS)) == [WORDS]
     [words] = warned(lambda: loaded.predict({"p": 0.7, "site": "N"}))
     assert words.startswith("site 'N' (1 row)")
 
 
-def test_rows_of_named_groups_or_none_and_rules_without_certificate_have_no_warning(
-    certified, loaded, new_rows
-):
-    assert not warned(lambda: loaded.predict(new_rows[:1]))
-    assert not warned(lambda: loaded.predict(new_rows["p"]))
-    assert not warned(lambda: certified.predict(new_rows[:1]))
+def test_rows_of_named_groups_and_rules_without_certificate_have_no_warning(certified, loaded):
+    assert not warned(lambda: loaded.predict(NEW_ROWS[:1]))
+    assert not warned(lambda: loaded.predict(NEW_ROWS["p"]))
+    assert not warned(lambda: certified.predict(NEW_ROWS[:1]))
     without_certificate = tb.ThresholdRule.from_dict(json.loads(loaded.rule_.to_json()))
-    assert not warned(lambda: without_certificate.predict(new_rows))
+    assert not warned(lambda: without_certificate.predict(NEW_ROWS))
 
 
 def test_numbers_of_which_the_groups_are_made_are_not_compared():
@@ -96,7 +87,7 @@ def test_a_number_and_its_text_are_one_group(by_group):
         for options in ({}, {"default": "human review"}):
             assert (rule.predict(rows, **options) == rule.predict(new)).all()
         looks.append(tb.Monitor(rule).add(rows[["p"]], labels, groups=rows[["site"]]).batches[0].errors)
-    assert looks == [looks[0]] * 4 and looks[0][0][0] > 100
+    assert looks == [looks[0]] * 4
 
 
 def test_subgroups_of_several_columns_and_of_cells():
@@ -159,10 +150,6 @@ def test_rows_without_a_group_are_refused(form):
     new_sites = sites[1000:].where(sites[1000:] != "unknown")
     given = {"frame": new_sites, "list": {"site": new_sites["site"].tolist()}, "array": new_sites.to_numpy()}
     monitor = tb.Monitor(rule)
-
-    def refuse():
-        refused(lambda: monitor.add(X[1000:], y[1000:], groups=given[form]), "missing")
-        refused(lambda: rule.certificate_.recheck(X[1000:], y[1000:], groups=given[form]), "missing")
-
-    refuse()
+    refused(lambda: monitor.add(X[1000:], y[1000:], groups=given[form]), "missing")
+    refused(lambda: rule.certificate_.recheck(X[1000:], y[1000:], groups=given[form]), "missing")
     monitor.add(X[1000:], y[1000:], groups=new_sites.fillna("unknown"))

@@ -132,16 +132,14 @@ def test_numbers_beyond_the_known_ones_count_as_the_last():
         asked = np.array([-1e9, 0.0, 1.0, 1.5, 2.0, 3.3, 5.0, 5.1, 1e9])
         answers = clf.predict(pd.DataFrame({"s": asked})).tolist()
         assert clf.rule_.predict(asked).tolist() == answers
-        assert answers[0] == answers[2]
-        assert answers[6] == answers[8]
+        assert answers[0::6] == answers[2::6]
         assert ThresholdRule.from_dict(clf.rule_.to_dict()) == clf.rule_
 
 
 def test_neighbouring_scores_have_a_threshold_between_them():
-    low, high = 0.0, 5e-324
-    (end,) = decimals_between(np.array([low]), np.array([high]))
+    (end,) = decimals_between(np.array([0.0]), np.array([5e-324]))
     made = ThresholdRule("s", ["n", "y"], None, [[(None, "n"), (end, "y")]], "probability")
-    assert made.predict([low, high]).tolist() == ["n", "y"]
+    assert made.predict([0.0, 5e-324]).tolist() == ["n", "y"]
 
 
 @pytest.mark.parametrize(
@@ -153,8 +151,8 @@ def test_neighbouring_scores_have_a_threshold_between_them():
         (pd.Series([0.1, 0.2], dtype="float32"), [0.1, 0.2]), (np.array([True, False]), None),
         (pd.Series([True, None], dtype="boolean"), None),
         (pd.Series([0.5, np.bool_(True)], dtype=object), None), (pd.Series(["0.5"], dtype="string"), None),
-        ([0.5, True], None), (pd.Series([0.5, "a"]), None), (pd.Series(pd.to_datetime(["2020-01-01"])), None), ([1 + 2j], None),
-        ([10**400], None),
+        (pd.Series([0.5, "a"]), None), (pd.Series(pd.to_datetime(["2020-01-01"])), None), ([1 + 2j], None),
+        ([10**400], None), ([0.5, True], None),
     ],
     ids=repr,
 )  # fmt: skip
@@ -287,8 +285,8 @@ def test_a_score_of_a_threshold_gets_one_answer_in_each_type():
     half = np.array([0.41, 0.415, 0.42], dtype=np.float16)
     for scores in (single, half, pd.Series(single), pd.Series(single, dtype="Float32")):
         assert at_threshold.predict(scores).tolist() == [0, 1, 1]
-    row = pd.DataFrame({"s": single, "t": single}).iloc[1]
-    assert at_threshold.predict(row) == at_threshold.predict(row.astype(object)) == 1
+    for beside in ("a", single):  # a row of both types
+        assert at_threshold.predict(pd.DataFrame({"s": single, "t": beside}).iloc[1]) == 1
     space = {}
     exec(at_threshold.to_python(), space)
     assert [space["decide"](score) for score in (*single, *half)] == [0, 1, 1, 0, 1, 1]

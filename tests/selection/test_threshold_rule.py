@@ -95,9 +95,8 @@ def test_a_missing_group_takes_the_default_in_every_form(groups):
 
 
 def test_an_unknown_group_raises_or_takes_the_default():
-    rule = ThresholdRule(
-        "p", [False, True], ["en", "pt-BR"], [[(None, False), (0.5, True)]] * 2, "probability"
-    )
+    bands = [[(None, False), (0.5, True)]] * 2
+    rule = ThresholdRule("p", [False, True], ["en", "pt-BR"], bands, "probability")
     assert decide(rule)(0.7, "en") is True
     refused(lambda: decide(rule)(0.7, "fr"), "unknown")
     for default in ("human review", False):
@@ -417,9 +416,8 @@ def test_a_row_without_a_score_takes_the_default_in_every_form(groups, default):
     assert rule.predict(lacking["p"], **of_lacking, default=default).tolist() == [default] * 2
     refused(lambda: rule.predict(table["p"], missing=default), "missing", TypeError)
     stated = replace(rule, missing=0.95)
-    assert stated.predict(table["p"], **by_group, default=default).tolist() == [
-        "no", "yes", "human review", "yes", "yes",
-    ]  # fmt: skip
+    found = stated.predict(table["p"], **by_group, default=default)
+    assert found.tolist() == ["no", "yes", "human review", "yes", "yes"]
 
     database = sqlite3.connect(":memory:")
     table.to_sql("t", database, index=False)
