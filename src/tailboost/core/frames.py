@@ -60,7 +60,7 @@ def one_row(X: Table, column: object) -> Any:
     """Return a row of a data frame, a Series with this text in its index, as a dict; others unchanged."""
     axes = getattr(X, "axes", [[]])
     is_row = len(axes) == 1 and isinstance(column, str) and column in axes[0]
-    return dict(zip(X.index, X.array, strict=True)) if is_row else X  # of the row's own type
+    return dict(X) if is_row else X  # of the row's own type
 
 
 def as_given(values: Column) -> Array:

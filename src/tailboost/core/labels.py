@@ -4,6 +4,7 @@ Entries are numbers, or text. Other columns are refused, and missing entries wit
 """
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -207,13 +208,10 @@ def as_known(names: Sequence[Any], known: Collection[Any]) -> list[Any]:
     value_of = {written(value): value for value in known}
     if len(value_of) < len(known):
         return list(names)
-    found = {
-        each: each if is_missing(each) else value_of.get(written(each), each)
-        for each in {*names}
-    }
-    return [found[each] for each in names]
+    return [each if is_missing(each) else value_of.get(written(each), each) for each in names]
 
 
+@lru_cache
 def written(name: Any) -> str:
     """Return the name of a label, a group or an id, the same for 1, 1.0, True, "1" and "1.0"."""
     name = text(name).removesuffix(".0")

@@ -295,30 +295,27 @@ def group_numbers(
     columns = under(with_missing_group(columns, rule_groups), [title])
     if title not in columns:
         raise ValueError(
-            f"groups has the columns {list(columns)}: the rule reads "
-            f"{'one column' if title is None else f'the column {title!r}'}"
+            f"groups has the columns {list(columns)}: the rule reads one column, that called {title!r}"
         )
     entries = columns[title]
     words = column_words("groups", title)
     check_length(entries, words, n, "rows")
     if np.ndim(entries) > 1:
         raise ValueError(f"{words} must be a 1d array: give the column itself")
-    if others:
-        number_of = {group: number for number, group in enumerate(rule_groups)}
-        names = as_known(np.asarray(entries, object).tolist(), rule_groups)
-        numbers = np.array([number_of.get(name, -1) for name in names], np.intp)
-        if n > 1 and (numbers < 0).all():
-            warn_user(
-                f"{words}: no row has a group of the rule, {listed(rule_groups)}, but "
-                f"{other_groups(entries, rule_groups)[1]}; check the column",
-                UncertifiedGroupsWarning,
-            )
-        return numbers
-    given, of_rows = coded(entries, words)
-    names = as_known(given.tolist(), rule_groups)
-    is_known = np.isin(names, np.asarray(rule_groups))
-    fault = f"groups not seen in fit, in {n - is_known[of_rows].sum():,} of {n:,} rows"
-    return positions(names, rule_groups, words, fault)[of_rows]
+    names = as_known(np.asarray(entries, object).tolist(), rule_groups)
+    number_of = {group: number for number, group in enumerate(rule_groups)}
+    numbers = np.array([number_of.get(name, -1) for name in names], np.intp)
+    is_other = numbers < 0
+    if is_other.any() and not others:
+        coded(names, words)  # refuses rows without a group
+        fault = f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows"
+        positions(names, rule_groups, words, fault)
+    if n > 1 and is_other.all():
+        warn_user(
+            f"{words}: no row has a group of the rule, {listed(rule_groups)}; check the column",
+            UncertifiedGroupsWarning,
+        )
+    return numbers
 
 
 # -- names of groups, and rows in groups that a certificate does not name ----------------------------------
