@@ -323,7 +323,6 @@ def test_a_rule_keeps_its_clusters_and_equal_codes(folder, tables):
 
 
 def test_whole_numbers_beside_missing_ones_are_the_same(folder):
-    """Groups of a rule, labels, and ids of tested rows, written as 1.0."""
     p = np.random.default_rng(0).random(900).round(3)
     rows = pd.DataFrame({"p": p, "late": (p > np.arange(900) % 10 / 10) + 0, "site": np.arange(900) % 2})
     rows.to_csv("a.csv", index=False)

@@ -24,7 +24,6 @@ from tailboost.core import (
     Mask,
     Model,
     Table,
-    as_given,
     check_table,
     columns_of,
     listed,
@@ -416,11 +415,11 @@ class AnsweringClassifier(OfAnyTable):
             return X
         X = one_row(X, columns[0])
         if isinstance(X, Mapping):
-            return {name: np.atleast_1d(as_given(column)) for name, column in X.items()}
+            return {name: np.atleast_1d(column) for name, column in X.items()}
         is_column = np.shape(X)[1:] in ((), (1,))
         if columns_of(X) or not is_column or len(columns) > 1:
             return X
-        return {columns[0]: as_given(X).ravel()}
+        return {columns[0]: np.ravel(X)}
 
     def _read(self, X: Table) -> tuple[Models, Table]:
         """Return the models, and a table as they read it: in the form of the fit.

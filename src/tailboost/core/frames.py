@@ -63,11 +63,6 @@ def one_row(X: Table, column: object) -> Any:
     return dict(X) if is_row else X  # of the row's own type
 
 
-def as_given(values: Column) -> Array:
-    """Return values without a type as an array of objects: NumPy turns 1 beside "a" into "1", True into 1."""
-    return np.asarray(values, None if hasattr(values, "dtype") else object)
-
-
 def columns_of(X: Table) -> list[Any]:
     """Return the names of the columns of a data frame or a dict, as of `as_pandas`; others have none."""
     return list(X if isinstance(X, Mapping) else getattr(X, "columns", ()))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Array, Column, Ints, Labels, Table
-from tailboost.core.frames import as_given, as_pandas, columns_of
+from tailboost.core.frames import as_pandas, columns_of
 from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, text
 
 
@@ -64,7 +64,8 @@ def coded(
     if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
         entry_of_row, values = values.factorize(use_na_sentinel=False)
 
-    array = as_given(values)
+    # One dimension; NumPy would turn 1 beside "a" into "1".
+    array = np.asarray(values, None if hasattr(values, "dtype") else object)
     if target and array.ndim > 1:
         from sklearn.utils import column_or_1d  # a rule of a file answers without it
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Column, Floats
 from tailboost.core.data_classes import frozen_value
-from tailboost.core.frames import as_given
 from tailboost.core.labels import is_missing
 
 # Given probabilities may be outside [0, 1] by rounding of this size, as in text of two decimals.
@@ -100,7 +99,7 @@ class ScoreKind:
                 f"{owner}: a row has one score, but the scores have the shape {shape}; give the "
                 "column of the score"
             )
-        values = _as_numbers(as_given(scores).ravel(), owner)
+        values = _as_numbers(np.asarray(scores).ravel(), owner)
         lacks_score = np.isnan(values)
         if missing is not None:
             values[lacks_score] = missing

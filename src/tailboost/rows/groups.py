@@ -18,7 +18,6 @@ from tailboost.core import (
     Names,
     Table,
     UncertifiedGroupsWarning,
-    as_given,
     as_known,
     as_pandas,
     check_indexes,
@@ -85,7 +84,8 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
                 )
         return {title: with_interval_names(groups[title]) for title in sorted(titles, key=str)}
     groups = with_interval_names(groups)
-    array = groups if hasattr(groups, "dtype") else as_given(groups)
+    # NumPy would turn 1 beside "a" into "1".
+    array = groups if hasattr(groups, "dtype") else np.asarray(groups, object)
     if array.ndim == 1:  # one column, which may have a name
         title = getattr(groups, "name", None)
         if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):

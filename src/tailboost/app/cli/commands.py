@@ -15,7 +15,7 @@ import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
 from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, held, write
 from tailboost.app.cli.tables import TABLES, Reader, Roles, Rows, check_output, option, several
-from tailboost.core import as_known, frozen_value, positions, write_output
+from tailboost.core import as_known, frozen_value, write_output
 from tailboost.rows import HUMAN_REVIEW
 
 __all__ = ["app"]
@@ -123,10 +123,7 @@ class Meaning:
         if len(positive) != len(names):
             raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
         known = rows.labels.dropna().unique().tolist()
-        fault = f"no label of {rows.roles.target!r}, and is the label of high scores"
-        labels = as_known(positive, known)
-        positions(labels, known, "--positive", fault)
-        return tb.Scores(names, labels, kind=self.kind, missing=self.missing)
+        return tb.Scores(names, as_known(positive, known), kind=self.kind, missing=self.missing)
 
 
 @command
