@@ -115,14 +115,11 @@ def test_commands_on_a_model_answer_as_python(folder, tables):
     assert {"curve.svg", "picked.model"} <= {path.name for path in folder.iterdir()}
 
 
-def test_rows_needed(folder):
+def test_rows_needed_and_the_bundled_table(folder):
     limits, shares = ["miss('ill', by='sex') <= 25%"], [{"f": 0.2, "m": 0.2}]
     expected = tb.rows_needed(limits, shares, power=0.9, confidence=0.9)
     line = "rows-needed --limit 'miss(ill, by=sex) <= 25%' --rate f=.2,m=20% --power 0.9 --confidence 0.9"
     assert shell(line) == f"{expected}\n"
-
-
-def test_the_bundled_table(folder):
     shell("example data")
     assert sum(len(pd.read_csv(path)) for path in (folder / "data").iterdir()) == 30_000
     assert "exists" in shell("example data", 2)
@@ -306,8 +303,7 @@ def test_an_uncertified_attempt_ends_with_code_4_and_counts_and_an_alarm_with_co
     spent = [each.spent for each in tb.load_rule("rule.json").certificate_.attempts]
     assert spent == pytest.approx([0.9, 0.09])
     shell("certify rule.json c.csv --limit 'error <= 1%' --require", 4)
-    worse = tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0))
-    worse.to_csv("worse.csv", index=False)
+    tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0)).to_csv("worse.csv", index=False)
     assert "alarm" in shell("monitor rule.json worse.csv", 3).lower()
 
 

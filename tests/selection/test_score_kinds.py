@@ -117,11 +117,14 @@ def test_scores_refuse_what_their_rule_refuses(kind):
 
 
 @pytest.mark.parametrize("kind", ["logit", "number"])
-def test_the_largest_scores_have_finite_thresholds(kind):
+def test_the_largest_scores_and_neighbours_have_finite_thresholds(kind):
     s, y = np.array([-1e200, 1e200] * 50), np.array(["n", "y"] * 50)
     clf = tb.tune(tb.Scores("s", "y", kind=kind), pd.DataFrame({"s": s}), y)
     assert all(np.isfinite(end) for end, _ in clf.rule_.bands[0][1:])
     assert clf.rule_.predict(s).tolist() == y.tolist()
+    (end,) = decimals_between(np.array([0.0]), np.array([5e-324]))
+    made = ThresholdRule("s", ["n", "y"], None, [[(None, "n"), (end, "y")]], "probability")
+    assert made.predict([0.0, 5e-324]).tolist() == ["n", "y"]
 
 
 def test_numbers_beyond_the_known_ones_count_as_the_last():
@@ -134,12 +137,6 @@ def test_numbers_beyond_the_known_ones_count_as_the_last():
         assert clf.rule_.predict(asked).tolist() == answers
         assert answers[0::6] == answers[2::6]
         assert ThresholdRule.from_dict(clf.rule_.to_dict()) == clf.rule_
-
-
-def test_neighbouring_scores_have_a_threshold_between_them():
-    (end,) = decimals_between(np.array([0.0]), np.array([5e-324]))
-    made = ThresholdRule("s", ["n", "y"], None, [[(None, "n"), (end, "y")]], "probability")
-    assert made.predict([0.0, 5e-324]).tolist() == ["n", "y"]
 
 
 @pytest.mark.parametrize(
