@@ -308,8 +308,12 @@ def group_numbers(
     is_other = numbers < 0
     if is_other.any() and not others:
         coded(names, words)  # refuses rows without a group
-        fault = f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows"
-        positions(names, rule_groups, words, fault)
+        positions(
+            names,
+            rule_groups,
+            words,
+            f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows",
+        )
     if n > 1 and is_other.all():
         warn_user(
             f"{words}: no row has a group of the rule, {listed(rule_groups)}; check the column",
