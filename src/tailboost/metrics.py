@@ -459,8 +459,7 @@ class ErrorScorer(BaseEstimator):
         """
         check_indexes(X=X, y=y, sample_weight=sample_weight)
         rows = answering(estimator).score(X)
-        answers = None
-        labels = None
+        answers = labels = None
         if self.expected or self.alpha is not None:
             answers = rows.shares()
             labels = estimator.classes_

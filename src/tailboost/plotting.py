@@ -39,9 +39,6 @@ def _plain(words: str) -> str:
 class _Display:
     """Base class of displays: the axes that it draws on."""
 
-    ax_: Axes
-    figure_: Any
-
     def _on(self, ax: Axes, height: float = 4.0) -> Any:
         """Return the given axes, or axes of a new figure."""
         if ax is None:

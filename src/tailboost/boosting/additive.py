@@ -176,7 +176,7 @@ class AdditiveClassifier(RowBoosting):
         K = len(self.classes_)
         self.player_ = replace(self._start(learn), n_classes=K)
         self.errors_: list[float] = []
-        rounds: list[Hypothesis] = []
+        rounds = []
         f: Any = 0.0
         n_best = 0
         for h, state in play(self.player_, learn, learn.units.p, self.n_estimators):

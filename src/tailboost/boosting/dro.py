@@ -196,9 +196,7 @@ def profile_likelihood(
     p = weight[used] / weight.sum()
 
     T, n = conditions.shape
-    feasible = linprog(
-        np.zeros(n), A_eq=[*conditions, np.ones(n)], b_eq=np.append(np.zeros(T), 1.0)
-    )
+    feasible = linprog(np.zeros(n), A_eq=[*conditions, np.ones(n)], b_eq=[*np.zeros(T), 1.0])
     if feasible.status == 2:
         return np.inf
 

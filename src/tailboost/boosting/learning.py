@@ -145,7 +145,6 @@ class Boosting(Classifier):
 
     estimator: Model
     random_state: Seed
-    player_: Any
     _takes_regressors = False
     _default_learner: Any = HistTreeClassifier()
     _parameter_constraints: ClassVar[Constraints] = {

@@ -59,8 +59,6 @@ def _batches(tables: Iterable[Table], kinds: list[str] | None) -> Any:
     """Return the iterator by which XGBoost bins parts of a table with columns of these kinds."""
 
     class Batches(xgboost().DataIter):  # type: ignore[misc]  # the base is imported here
-        parts: Iterator[Table] = iter(())
-
         def reset(self) -> None:
             self.parts = iter(tables)
 

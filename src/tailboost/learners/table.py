@@ -351,7 +351,6 @@ class SessionClassifier(Classifier):
     """
 
     classes_: Labels
-    model_: Any
     random_state: Seed = None
     _dtype: Any = "numeric"  # of the rows
     _reads_frames = False

@@ -308,7 +308,7 @@ def mixture_path(
     """
     tail_masses = [check_alpha(alpha) for alpha in alphas]
     game = TailGame.build(losses, max(tail_masses, default=1.0), base)
-    solutions: dict[float, MixtureSolution] = {}
+    solutions = {}
     # From the largest α on: the solution of an α is a good start for the next smaller one.
     start = None
     for alpha in sorted(set(tail_masses), reverse=True):

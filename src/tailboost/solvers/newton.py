@@ -119,7 +119,7 @@ class Quadratic:
         if not w.any():  # ε is below the rounding: only the largest losses have weight
             w = np.where(scaled == scaled.max(), p, 0.0)
         w *= self.mass / w.sum()
-        bounds = (self.epsilon * bottom, self.epsilon * (bottom + top))
+        bounds = self.epsilon * bottom, self.epsilon * (bottom + top)
         return BestWeights(w, penalty, p * free / self.epsilon, bounds)
 
 

@@ -314,7 +314,7 @@ def predict(
         )
     rows = stored.rows(reader, data)
     features = rows.features
-    options: dict[str, Any] = {}
+    options = {}
     if getattr(getattr(classifier, "rule_", None), "groups", None):
         options["groups"] = rows.groups
     defers = hasattr(classifier, "defers")

@@ -77,7 +77,7 @@ def command(function: Command) -> Command:
     options that are its fields.
     """
     parameters: dict[str, inspect.Parameter] = {}
-    classes: dict[str, Any] = {}
+    classes = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         if isinstance(parameter.annotation, type):  # not Annotated
             classes[name] = parameter.annotation

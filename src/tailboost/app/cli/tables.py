@@ -263,7 +263,7 @@ class Rows:
     def features(self) -> Any:
         """The features."""
         roles = self.roles
-        names = list(roles.features)
+        names = roles.features
         if not names:
             no_features = {roles.target, roles.cluster, *roles.drop}
             self.columns(roles.drop)
