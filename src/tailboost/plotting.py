@@ -1,4 +1,4 @@
-"""Displays in the shape of scikit-learn's: limits, trade-offs, and the batches of a monitor."""
+"""Displays in the shape of scikit-learn's: limits and trade-offs."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -24,7 +24,7 @@ from tailboost.rows import Rows
 from tailboost.selection.door import answering, final_model, transformed
 from tailboost.selection.table import RateTable
 
-__all__ = ["LimitsDisplay", "MonitorDisplay", "TradeOffDisplay"]
+__all__ = ["LimitsDisplay", "TradeOffDisplay"]
 
 # Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#83888F"
@@ -332,65 +332,4 @@ class TradeOffDisplay(_Display):
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         if self.name is not None:
             ax.legend()
-        return self
-
-
-@dataclass(eq=False)
-class MonitorDisplay(_Display):
-    """The rates of all batches of a monitor against their bounds; a cross marks the batch of an alarm.
-
-    Parameters
-    ----------
-    monitor : Monitor
-        With at least one batch with labels.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib artists
-        Axes and figure.
-    """
-
-    monitor: Any
-
-    def __post_init__(self) -> None:
-        self.batches = [batch for batch in self.monitor.batches if batch.labelled]
-        if not self.batches:
-            raise ValueError("monitor has no batch with labels to draw")
-
-    @classmethod
-    def from_monitor(cls, monitor: Any, *, ax: Axes = None) -> Self:
-        """Draw a monitor.
-
-        Parameters
-        ----------
-        monitor : Monitor
-            With at least one batch with labels.
-        ax : matplotlib Axes, optional
-            As in `plot`.
-        """
-        return cls(monitor).plot(ax)
-
-    def plot(self, ax: Axes = None) -> Self:
-        """Draw a line for each bound, and its bounds dotted in the same colour.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; by default those of a new figure.
-        """
-        ax = self._on(ax)
-        places = range(len(self.batches))
-        for number, bound in enumerate(self.monitor.certificate.bounds):
-            # NaN for None.
-            rates = np.array([batch.errors[number][1] for batch in self.batches], float)
-            (line,) = ax.plot(places, rates, marker="o", label=_plain(bound.title))
-            for end in bound.sides:
-                if end is not None:
-                    ax.axhline(end, color=line.get_color(), linestyle=":")
-            evidence = np.array([batch.evidence[number] for batch in self.batches])
-            first = np.flatnonzero(evidence >= self.monitor.threshold)[:1]
-            ax.plot(first, rates[first], "X", color=VERMILLION, markersize=12, zorder=3)
-        ax.set_xticks(places, [_plain(batch.name) for batch in self.batches])
-        ax.set(ylabel="rate; dotted: bound", title=self.monitor.verdict.partition(":")[0])
-        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.12))
         return self

@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 
 import tailboost as tb
 from tailboost import metrics
-from tailboost.plotting import LimitsDisplay, MonitorDisplay, TradeOffDisplay
+from tailboost.plotting import LimitsDisplay, TradeOffDisplay
 
 X, Y = make_classification(3000, weights=[0.7], class_sep=0.8, random_state=0)
 LIMITS = ["miss(1) <= 45%", "error <= 40%"]
@@ -107,21 +107,6 @@ def test_a_trade_off(rule):
         TradeOffDisplay([1, 2], [1], xlabel="a", ylabel="b")
 
 
-def test_a_monitor_with_an_alarm(rule):
-    monitor = tb.Monitor(rule)
-    with pytest.raises(ValueError, match="batch"):
-        MonitorDisplay(monitor)
-    for k in range(2, 6):
-        part = slice(2000 + 250 * (k - 2), 2250 + 250 * (k - 2))
-        labels = Y[part] if k < 4 else 1 - Y[part]
-        monitor = monitor.add(X[part], labels, name=f"month {k}")
-    display = MonitorDisplay.from_monitor(monitor)
-    assert monitor.alarms
-    assert [line for line in display.ax_.lines if line.get_marker() == "X"]
-    (_, rate), *_ = monitor.batches[0].errors
-    assert display.ax_.lines[0].get_ydata()[0] == rate
-
-
 @pytest.mark.parametrize("name", ["$_$", "$20k-$50k"])
 def test_names_with_dollars_are_no_mathematics(name):
     scores = LogisticRegression().fit(X, Y).predict_proba(X)[:, [1]]
@@ -129,9 +114,7 @@ def test_names_with_dollars_are_no_mathematics(name):
     clf = tb.calibrate(tb.Scores(0, name), scores, y, limits=[tb.rates.miss(name) <= 0.9])
     limits = LimitsDisplay.from_certificate(clf.certificate_)
     curve = TradeOffDisplay.from_curve(clf.tradeoff())
-    months = MonitorDisplay.from_monitor(tb.Monitor(clf).add(scores / 2, y, name=name))
-    texts = [*limits.ax_.texts, *months.ax_.get_legend().get_texts(), *months.ax_.get_xticklabels()]
-    for text in (*texts, curve.ax_.xaxis.label):
+    for text in (*limits.ax_.texts, curve.ax_.xaxis.label):
         text.figure.canvas.draw()
         assert name in text.get_text().replace("\\$", "$")
         assert not matplotlib.cbook.is_math_text(text.get_text())

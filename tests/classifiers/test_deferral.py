@@ -120,6 +120,8 @@ def test_predict_warns_of_labels_of_deferred_rows_in_every_form(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.DeferredRowsWarning)
         marked = selected.predict(scores, deferred="human review")
+        narrow = tb.tune(tb.Scores("p", 1), scores[:800], ill[:800].astype(np.int8), limits=limits)
+        assert {*narrow.predict(scores, deferred=257).tolist()} == {0, 1, 257}
         assert loaded.predict(scores["p"]).tolist() == marked.tolist()
         selected.predict(scores[~is_deferred])
         assert "human review" in rule.predict(scores)

@@ -175,6 +175,8 @@ def test_rows_needed_are_near_those_of_the_exact_test(missed, n, confidence):
     (bound,) = tb.certify(answers, None, y, limits=["miss(1) <= 10%"], confidence=confidence).bounds
     planned = {"confidence": 1.0 - (1.0 - confidence) / 0.9}  # an attempt has .9 of the level
     ((of_all,),) = [each.values() for each in tb.rows_needed("miss(1) <= 10%", missed / n, **planned).rows]
+    ((rare,),) = [each.values() for each in tb.rows_needed("error() <= .001", 0.0009, shares=1.0).rows]
+    assert 500_000 < rare < 700_000  # (1.65 √.001 + .84 √.0009)² / .0001² = 600,000
     assert of_all <= bound.rows_needed <= 1.8 * of_all
     assert tb.rows_needed("miss(1) <= 10%", missed / n, shares=1e-4, **planned).rows == [{None: of_all}]
     with pytest.raises(ValueError, match="shares"):

@@ -231,7 +231,7 @@ COPIED = [*(model.fit(X, Y) for model in COPIED), make_pipeline(StandardScaler()
 
 @pytest.mark.parametrize("model", COPIED, ids=lambda model: type(model).__name__)
 def test_copies_are_the_model_and_a_later_fit_of_them_is_not(model):
-    certificate = tb.certify(model, FRESH[:400], LABELS[:400], limits=["error() <= 90%"], training_rows=X)
+    certificate = tb.certify(model, *drawn(400, 3), limits=["error() <= 90%"], training_rows=X)
     pair = pickle.loads(pickle.dumps((model, certificate)))
     for own, its in [
         pair,

@@ -3,6 +3,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import refused
 from sklearn.base import clone
 
 from tailboost import rates
@@ -45,6 +46,11 @@ def weighted_strata():
     y, g, w = np.array([1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1]), np.array([5.0, 1, 2, 3, 9])
     rows = Counts.stratified(y, [g], w, ("no", "yes"), GroupNames((("a", "b"),), ("g",)))
     return rows.strata, rows.stratum
+
+
+def test_repeated_labels_are_refused():
+    for kind in (rates.false_alarm(1), rates.selected(1), rates.miss(0)):
+        refused(lambda: rates.measure(kind, [0, 0, 1], [1, 1, 1], labels=[0, 1, 1]), "labels must differ")  # noqa: B023
 
 
 def test_a_constant_answer_to_weighted_rows_errs_by_the_weight_of_the_other_label():

@@ -8,6 +8,7 @@ import pytest
 from conftest import refused
 
 import tailboost as tb
+from tailboost.core import as_known
 from tailboost.rates.subgroups import groups_in
 from tailboost.rows.groups import GroupNames, warn_of_other_groups
 
@@ -70,6 +71,11 @@ def test_numbers_of_which_the_groups_are_made_are_not_compared():
     [words] = warned(lambda: warn_of_other_groups({"age": [31]}, {"age": np.array([31, np.nan, np.nan, 4])}))
     nullable = {"age": pd.array([31, None, None, 4], dtype="Int64")}
     assert warned(lambda: warn_of_other_groups({"age": [31]}, nullable)) == [words]
+
+
+def test_names_that_end_like_a_number_are_other_names():
+    given, known = ["v1.0", "1.0", 1, True, "-2.0"], ["v1", "1", -2]
+    assert as_known(given, known) == ["v1.0", "1", "1", "1", -2]
 
 
 @pytest.mark.parametrize("by_group", [False, True])

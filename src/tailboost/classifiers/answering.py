@@ -526,9 +526,10 @@ class AnsweringClassifier(OfAnyTable):
             return labels
         if not np.isscalar(deferred) or deferred in classes:
             raise ValueError(f"deferred={deferred!r} must be one value, and no label")
-        if np.asarray(deferred).dtype.kind != labels.dtype.kind:
+        mark = np.asarray(deferred)  # of its own width, which short labels may not have
+        if mark.dtype.kind != labels.dtype.kind:
             labels = labels.astype(object)  # NumPy would turn numbers into text
-        return np.where(is_deferred, deferred, labels)
+        return np.where(is_deferred, mark, labels)
 
     # -- what other parts of the library read ----------------------------------------------------------
 

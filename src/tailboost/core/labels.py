@@ -215,5 +215,8 @@ def as_known(names: Sequence[Any], known: Collection[Any]) -> list[Any]:
 @lru_cache
 def written(name: Any) -> str:
     """Return the name of a label, a group or an id, the same for 1, 1.0, True, "1" and "1.0"."""
-    name = text(name).removesuffix(".0")
-    return {"True": "1", "False": "0"}.get(name, name)
+    name = text(name)
+    whole = name.removesuffix(".0")
+    return {"True": "1", "False": "0"}.get(
+        name, whole if whole.lstrip("-").isdecimal() else name
+    )

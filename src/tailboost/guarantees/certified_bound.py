@@ -198,9 +198,9 @@ class CertifiedBound:
     def limit_line(self) -> LimitLine:
         """The bound for drawings: the interval ends at the certified bounds."""
         words = f"{self.estimate_text}, bound {self.bound_text}"
-        if self.target in (self.lower, self.upper) and not self.subgroups:
-            words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
         low, high = self.sides
+        if self.target in (low, high) and not self.subgroups:
+            words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
         return LimitLine(
             verdict=": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),
             good=self.certified,

@@ -273,7 +273,10 @@ def rows_of_table(expected: Expected, level: float, power: float) -> int:
     enough = 1 + bisect_left(range(1, MOST_ROWS + 1), power, key=power_on)
     if enough > MOST_ROWS:
         raise ValueError(f"{limit!r}: no practical number of rows certifies it")
-    # Counts are whole numbers, so the power may fall again a little above.
-    sizes = np.ceil(enough + np.arange(AHEAD) / shares[is_tested].min()).astype(np.intp)
-    last_too_small = np.flatnonzero(power_on(sizes) < power).max(initial=-1)
-    return int(sizes[last_too_small + 1])
+    # Counts are whole numbers, so the power may fall again above, as often as a test takes one more error.
+    while True:
+        sizes = np.ceil(enough + np.arange(AHEAD) / shares[is_tested].min()).astype(np.intp)
+        last_too_small = np.flatnonzero(power_on(sizes) < power).max(initial=-1)
+        if last_too_small < AHEAD - 1:
+            return int(sizes[last_too_small + 1])
+        enough = int(sizes[-1])

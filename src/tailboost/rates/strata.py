@@ -240,6 +240,8 @@ class Counts:
         if labels is None:
             labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
         classes = label_column(labels, "labels")
+        if len({*classes.tolist()}) < len(classes):
+            raise ValueError(f"labels must differ, got {classes.tolist()}")
         actions = positions(predicted, classes, "answers")
         names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")
         weights = check_weights(sample_weight, n)

@@ -302,7 +302,10 @@ def group_numbers(
     check_length(entries, words, n, "rows")
     if np.ndim(entries) > 1:
         raise ValueError(f"{words} must be a 1d array: give the column itself")
-    names = as_known(np.asarray(entries, object).tolist(), rule_groups)
+    given = np.asarray(entries, object).tolist()
+    distinct = [*dict.fromkeys(given)]
+    name_of = dict(zip(distinct, as_known(distinct, rule_groups), strict=True))
+    names = [name_of[each] for each in given]
     number_of = {group: number for number, group in enumerate(rule_groups)}
     numbers = np.array([number_of.get(name, -1) for name in names], np.intp)
     is_other = numbers < 0

@@ -108,7 +108,7 @@ class _Writer(pickle.Pickler):
                 if not isinstance(getattr(kind, str(attribute), None), cached_property)
                 and (not isinstance(part, dict) or part)
             } or None
-        return _part, (make.__qualname__, given), state, *entries
+        return _part, (getattr(make, "__qualname__", make), given), state, *entries
 
 
 _without_gaps = cache(repack_fields)
