@@ -92,7 +92,13 @@ class Decision:
         columns = [
             [s.column_list, s.label_list, s.kind, s.missing] for s in models.columns_read
         ]
-        of_rule = digest(repr((self.written.identity, columns)).encode())
+        content = self.written.identity
+        if "column" in content and not columns:
+            # Digests in files have the label as the model was fitted on it, such as its number.
+            (model,), (numbers,) = models.fitted, models.columns
+            label = getattr(model, "classes_", numbers)[numbers == 1].item()
+            content["column"] = f"{models.names[0]}_{label}"
+        of_rule = digest(repr((content, columns)).encode())
         if columns:
             return of_rule
         known = _DIGESTS.setdefault(models, {})
