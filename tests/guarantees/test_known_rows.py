@@ -106,6 +106,9 @@ def test_probabilities_are_no_rows_that_can_be_compared(select):
         assert (known.compared, "of these rows equal" in known.assumptions) == (False, False)
     again = rule.reweight(probabilities, Y)  # the models still read features
     np.testing.assert_array_equal(again.predict(X), again.predict(probabilities))
+    new = {name: model.predict_proba(1.01 * FRESH) for name, model in rule.named_estimators_.items()}
+    known = tb.certify(rule.reweight(new, LABELS), 1.01 * FRESH, LABELS)  # as they selected
+    assert (known.compared, "of these rows equal" in known.assumptions) == (False, False)
 
 
 def test_attempts_of_a_classifier_in_a_pipeline_count():

@@ -581,5 +581,7 @@ class AnsweringClassifier(OfAnyTable):
             answers=lambda: answers.take(selected.label_numbers(outputs()), mode="clip"),
             outputs=outputs,
             selected=selected,
-            is_comparable=not models.fitted or not models.read_stacked,
+            # Neither these nor the selecting rows are probabilities in place of features.
+            is_comparable=not models.fitted
+            or not (models.read_stacked or selected.models.read_stacked),
         )
