@@ -13,17 +13,22 @@ from conftest import MIXTURES, OURS, make, noisy, refused
 from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
+from tailboost import published
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners.foreign import open_session
 from tailboost.solvers import cvar
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
@@ -81,6 +86,24 @@ def test_labels_of_any_type(name):
     clf = few(name).fit(X, named)
     assert clf.classes_.tolist() == sorted(set(named.tolist()))
     assert set(clf.predict(X).tolist()) <= set(named.tolist())
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+@pytest.mark.parametrize(
+    "form", [lambda y: y.astype(object), lambda y: y[:, None], lambda y: pd.cut(y, [-1, 0, 1])]
+)
+def test_labels_are_read_after_a_fit_as_in_it(form):
+    X, y = noisy(0, n=120, K=2)
+    given = form(y)
+    clf, same = few("adaboost").fit(X, given), few("adaboost").fit(X, y)
+    assert clf.score(X, given) == np.mean(clf.predict(X) == clf.classes_[y])
+    np.testing.assert_array_equal(clf.margins(X, given) > 0, clf.predict(X) == clf.classes_[y])
+    likelihoods = [published.profile_likelihood(m, X, labels) for m, labels in ((clf, given), (same, y))]
+    assert likelihoods[0] == likelihoods[1]
+    clf, same = few("worstclassboost").fit(X, given), few("worstclassboost").fit(X, y)
+    few_voters = published.first_voters(clf, X, given).estimator_weights_
+    np.testing.assert_array_equal(few_voters, published.first_voters(same, X, y).estimator_weights_)
+    assert published.margin_bound(given, np.ones(120), 1.0) == published.margin_bound(y, np.ones(120), 1.0)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -169,12 +192,19 @@ def test_pipelines_and_searches():
 
 
 def test_a_learner_without_weights_is_fitted_on_rows_drawn_by_weight():
-    from sklearn.neighbors import KNeighborsClassifier
-
     X, y = noisy(0)
     with pytest.warns(UserWarning, match="sample_weight"):
         clf = few("averageboost", KNeighborsClassifier(3)).fit(X, y)
     assert len(clf.estimators_) == 3
+
+
+@pytest.mark.parametrize("cls", [NearestCentroid, GaussianProcessClassifier, QuadraticDiscriminantAnalysis])
+def test_rows_drawn_of_one_class_give_its_constant(cls):
+    X, y = noisy(0, n=60, K=2)
+    with pytest.warns(UserWarning, match="sample_weight"):
+        session = open_session(cls(), X, y, np.arange(2), np.ones(60))
+    model = session.fit(np.where(y == 1, 1.0, 1e-12), 0)
+    np.testing.assert_array_equal(session.predict(model), 1)
 
 
 # -- mixtures --------------------------------------------------------------------------------------------
@@ -309,6 +339,8 @@ def test_draws_follow_the_shares_and_ids_repeat_them():
     assert np.abs(frequency - shares).max() < 0.15
     ids = np.arange(1000, 1000 + len(X))
     first = clf.predict_randomized(X, ids)
+    for again in (ids.astype(float), ids.astype(str), pd.Series(ids, dtype="Int64")):
+        np.testing.assert_array_equal(first, clf.predict_randomized(X, again))
     refused(lambda: clf.predict_randomized(X, ids[:1]), "ids has 1 row,")
     np.testing.assert_array_equal(first[::-1], clf.predict_randomized(X[::-1], ids[::-1]))
     by_key = np.array([clf.predict_randomized(X, ids, random_state=key) for key in range(300)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import noisy, refused
 from scipy.optimize import brentq, linprog, minimize, minimize_scalar
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -159,14 +159,13 @@ def test_regularized_lpboost_has_the_weights_of_equation_8(beta, noted):
             lambda v, t=t: v[-1] + np.sum(v[:-1] * np.log(np.maximum(v[:-1], 1e-300) * n)) / beta,
             np.r_[np.full(n, 1 / n), 1.0],
             jac=lambda v: np.r_[(np.log(np.maximum(v[:-1], 1e-300) * n) + 1) / beta, 1.0],
-            method="SLSQP",
-            bounds=[(1e-12, 1 / (alpha * n))] * n + [(None, None)],
+            method="SLSQP", bounds=[(1e-12, 1 / (alpha * n))] * n + [(None, None)],
             constraints=[
                 {"type": "eq", "fun": lambda v: v[:-1].sum() - 1},
                 {"type": "ineq", "fun": lambda v, t=t: losses[:t] @ v[:-1] - 1 + v[-1]},
             ],
             options={"ftol": 1e-12, "maxiter": 500},
-        )
+        )  # fmt: skip
         assert objective(w, t) == pytest.approx(generic.fun, abs=1e-6)  # the generic solver's accuracy
         assert w.max() <= (1 + ROUNDED) / (alpha * n)
 
@@ -252,12 +251,10 @@ def test_rlp_boost_is_its_program():
     m = margins_of_adaboost(X, y, T)
     program = linprog(  # a, ρ, ξ: max ρ − C Σ ξ subject to m a ≥ ρ − ξ
         np.r_[np.zeros(T), -1.0, np.full(n, C)],
-        A_ub=np.c_[-m, np.ones((n, 1)), -np.eye(n)],
-        b_ub=np.zeros(n),
-        A_eq=[np.r_[np.ones(T), 0.0, np.zeros(n)]],
-        b_eq=[1],
+        A_ub=np.c_[-m, np.ones((n, 1)), -np.eye(n)], b_ub=np.zeros(n),
+        A_eq=[np.r_[np.ones(T), 0.0, np.zeros(n)]], b_eq=[1],
         bounds=[(0, None)] * T + [(None, None)] + [(0, None)] * n,
-    )
+    )  # fmt: skip
     own = clf.margins(X, y) / clf.estimator_weights_.sum()
     value = max(rho - C * np.maximum(rho - own, 0).sum() for rho in own)
     assert value == pytest.approx(-program.fun, abs=1e-9)
@@ -360,9 +357,7 @@ def test_worst_class_boost_is_algorithm_1(seed, theta, rounds):
     assert clf.gamma_ == pytest.approx(gamma)
     w, votes, weights, n_k = np.full(K, 1 / K), np.zeros((len(y), K)), [], np.bincount(y)
     for t in range(T):
-        answers = (
-            HistTreeClassifier(max_depth=depth).fit(X, y, sample_weight=len(y) * w[y] / n_k[y]).predict(X)
-        )
+        answers = clone(tree).fit(X, y, sample_weight=len(y) * w[y] / n_k[y]).predict(X)
         r = np.array([np.mean(answers[y == k] != k) < 1 - theta for k in range(K)])
         if t and w @ r < 0.5 + gamma:
             break

@@ -97,10 +97,16 @@ def test_columns_with_no_value_known_are_refused():
                 model.predict(CODES.assign(**{column: other}))
 
 
-def test_dates_are_no_numbers():
-    model = made().fit(NUMBERS, Y)
+DAYS = pd.date_range("2020-01-01", periods=N)
+
+
+@pytest.mark.parametrize("values", [DAYS, DAYS.to_period(), DAYS.date, DAYS.time, DAYS - DAYS[0], [1j] * N])
+def test_dates_are_neither_numbers_nor_categories(values):
+    for column in (pd.Series(values), pd.Series(values).astype(object)):
+        with pytest.raises(ValueError, match="column 'b' contains"):
+            TableReader().fit(NUMBERS.assign(b=column))
     with pytest.raises(ValueError, match="column"):
-        model.predict(NUMBERS.assign(b=pd.Timestamp(2020, 1, 1)))
+        made().fit(NUMBERS, Y).predict(NUMBERS.assign(b=values))
 
 
 def test_many_new_categories_are_told_and_few_are_not():

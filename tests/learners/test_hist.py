@@ -107,12 +107,9 @@ def test_a_leaf_answers_the_weighted_majority():
         [1.0, np.nextafter(np.float32(1), np.float32(2))],  # neighbours in float32 have no middle
         [3e38, -3e38],  # whose sum overflows
         [np.finfo(np.float32).max, np.finfo(np.float32).min],
-        [1e-45, 0.0],
-        [-1e-45, 1e-45],
-        [0.0, -0.0, 1.0],
-        [1e-30, 1e30],
+        [1e-45, 0.0], [-1e-45, 1e-45], [0.0, -0.0, 1.0], [1e-30, 1e30],
     ],
-)
+)  # fmt: skip
 def test_edges_of_float32(column):
     """Values next to each other, at the ends of the range or below normal are kept apart."""
     column = np.array(column, dtype=np.float32)
@@ -326,13 +323,10 @@ def test_scale_of_the_weights_only_changes_penalties(factor):
     two = HistTreeClassifier(max_depth=3).fit(X, y, sample_weight=weight * factor)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
     # HistBoost has absolute penalties, which scale with the weights
-    one = HistBoostClassifier(n_estimators=3, min_child_weight=0, l2_regularization=1.0).fit(
-        X, y, sample_weight=weight
-    )
+    one = HistBoostClassifier(n_estimators=3, min_child_weight=0, l2_regularization=1.0)
     two = HistBoostClassifier(n_estimators=3, min_child_weight=0, l2_regularization=factor)
-    np.testing.assert_allclose(
-        one.predict_proba(X), two.fit(X, y, sample_weight=weight * factor).predict_proba(X), atol=1e-5
-    )
+    probabilities = [m.fit(X, y, w).predict_proba(X) for m, w in ((one, weight), (two, weight * factor))]
+    np.testing.assert_allclose(*probabilities, atol=1e-5)
 
 
 @pytest.mark.parametrize("cls", [HistTreeClassifier, HistBoostClassifier])
@@ -359,9 +353,7 @@ def test_max_leaf_nodes_as_in_scikit_learn(K, leaves):
     X, y = noisy(1, n=200, K=K)
     s = np.random.default_rng(0).exponential(size=len(y))
     tree = HistTreeClassifier(max_depth=8, max_leaf_nodes=leaves).fit(X, y, sample_weight=s)
-    peer = DecisionTreeClassifier(max_depth=8, max_leaf_nodes=leaves, random_state=0).fit(
-        X, y, sample_weight=s
-    )
+    peer = DecisionTreeClassifier(max_depth=8, max_leaf_nodes=leaves, random_state=0).fit(X, y, s)
     assert tree.get_n_leaves() == peer.get_n_leaves() == leaves
     np.testing.assert_allclose(tree.predict_proba(X), peer.predict_proba(X), atol=1e-5)
 
@@ -370,9 +362,8 @@ def test_max_leaf_nodes_in_boosting():
     X, y = noisy(1, n=200, K=3)
     clf = tb.VadaBoostClassifier(HistTreeClassifier(max_leaf_nodes=4), n_estimators=8).fit(X, y)
     assert all(tree.get_n_leaves() <= 4 for tree in clf.estimators_)
-    votes = sum(
-        a * np.eye(3)[h.predict(X)] for a, h in zip(clf.estimator_weights_, clf.estimators_, strict=True)
-    )
+    pairs = zip(clf.estimator_weights_, clf.estimators_, strict=True)
+    votes = sum(a * np.eye(3)[h.predict(X)] for a, h in pairs)
     assert (votes.argmax(axis=1) == clf.predict(X)).all()
     refused(lambda: HistTreeClassifier(max_leaf_nodes=1).fit(X, y), "'max_leaf_nodes' parameter")
 

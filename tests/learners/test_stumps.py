@@ -79,11 +79,8 @@ def test_weight_2_equals_the_row_twice_in_any_order():
         lam = LAMBDAS[seed % 5]
         one = StumpClassifier(variance_weight=lam).open_session(X, y, 2, s).fit(s * u, 0)
         rows = rng.permutation(np.repeat(np.arange(len(y)), s.astype(int)))
-        two = (
-            StumpClassifier(variance_weight=lam)
-            .open_session(X[rows], y[rows], 2, np.ones(len(rows)))
-            .fit(u[rows], 0)
-        )
+        session = StumpClassifier(variance_weight=lam).open_session(X[rows], y[rows], 2, np.ones(len(rows)))
+        two = session.fit(u[rows], 0)
         for name in ("feature_", "threshold_", "above_"):
             assert getattr(one, name) == getattr(two, name)
         assert one.cost_ == pytest.approx(two.cost_, abs=1e-9)
@@ -129,12 +126,9 @@ def test_neighbouring_numbers_are_separated():
 def test_huge_and_tiny_weights():
     X, y = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 1, 1])
     for factor in (1e-280, 1.0, 1e280):
-        stump = StumpClassifier(variance_weight=0.5).fit(
-            X, y, sample_weight=factor * np.array([1, 2, 1, 1, 3, 1.0])
-        )
-        assert (
-            stump.threshold_ == StumpClassifier(variance_weight=0.5).fit(X, y, [1, 2, 1, 1, 3, 1]).threshold_
-        )
+        stump, same = StumpClassifier(variance_weight=0.5), StumpClassifier(variance_weight=0.5)
+        stump.fit(X, y, sample_weight=factor * np.array([1, 2, 1, 1, 3, 1.0]))
+        assert stump.threshold_ == same.fit(X, y, [1, 2, 1, 1, 3, 1]).threshold_
 
 
 def test_data_frames():

@@ -113,15 +113,8 @@ def test_labels_out_of_range():
     refused(lambda: clf.fit(PICTURES, Y, X_val=PICTURES[:5], y_val=[0, 1, 2, 7, 0]), "y_val")
 
 
-class Items(torch.utils.data.Dataset):
-    def __init__(self, *items):
-        self.items = items
-
-    def __len__(self):
-        return len(self.items)
-
-    def __getitem__(self, i):
-        return self.items[i]
+class Items(list, torch.utils.data.Dataset):
+    pass
 
 
 class Stream(torch.utils.data.IterableDataset):
@@ -130,8 +123,8 @@ class Stream(torch.utils.data.IterableDataset):
 
 
 DATASETS = {
-    "empty": (Items(), "no rows"), "uneven": (Items((PICTURES[0], 0), (PICTURES[0][:4], 1)), "same shape"),
-    "endless": (Stream(), "has no length"), "without labels": (Items(*PICTURES), "1d array"),
+    "empty": (Items(), "no rows"), "uneven": (Items([(PICTURES[0], 0), (PICTURES[0][:4], 1)]), "same shape"),
+    "endless": (Stream(), "has no length"), "without labels": (Items(PICTURES), "1d array"),
 }  # fmt: skip
 
 
@@ -145,11 +138,11 @@ def test_datasets(case):
 def test_a_dataset_of_pictures_is_read_as_it_is():
     image = pytest.importorskip("PIL.Image")
     given = [image.fromarray(p) for p in PICTURES]
-    pictures, labels = read_dataset(Items(*zip(given, Y, strict=True)))
+    pictures, labels = read_dataset(Items(zip(given, Y, strict=True)))
     np.testing.assert_array_equal(pictures, PICTURES)
     np.testing.assert_array_equal(labels, Y)
     tensors = [torch.from_numpy(p.transpose(2, 0, 1)) for p in PICTURES]
-    pictures, labels = read_dataset(Items(*tensors))
+    pictures, labels = read_dataset(Items(tensors))
     np.testing.assert_array_equal(pictures, PICTURES)
     assert labels is None
 

@@ -62,12 +62,9 @@ class Dropout(nn.Sequential):
 
     def __init__(self, input_shape, n_classes):
         super().__init__(
-            nn.Linear(input_shape[0], 16),
-            nn.BatchNorm1d(16),
-            nn.ReLU(),
-            nn.Dropout(0.3),
+            nn.Linear(input_shape[0], 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.3),
             nn.Linear(16, n_classes),
-        )
+        )  # fmt: skip
 
 
 def jitter(x):
@@ -145,11 +142,8 @@ def test_it_is_plain_training(device):
         functional.cross_entropy(net(torch.from_numpy(X[rows])), torch.from_numpy(Y[rows])).backward()
         optimizer.step()
     with torch.no_grad():
-        np.testing.assert_allclose(
-            fitted.net_.net().cpu()(torch.from_numpy(X)).numpy(),
-            net(torch.from_numpy(X)).numpy(),
-            atol=1e-6 if device == "cpu" else 1e-4,
-        )
+        ours, theirs = fitted.net_.net().cpu()(torch.from_numpy(X)), net(torch.from_numpy(X))
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-6 if device == "cpu" else 1e-4)
 
 
 def test_rows_are_drawn_by_weight_with_replacement():
@@ -172,6 +166,9 @@ def test_a_weight_of_two_is_the_row_twice_and_order_does_not_matter():
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-9)
     scaled = learner(warmup_steps=5).fit(X, Y, sample_weight=weight * 1e-7)
     np.testing.assert_allclose(one.predict_proba(X), scaled.predict_proba(X), atol=1e-9)
+    rounded = X.round()  # −0 is 0
+    one, two = learner().fit(rounded, Y), learner().fit(rounded + 0, Y)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
 
 def test_a_module_is_where_training_starts_and_stays_as_it_was():

@@ -82,14 +82,10 @@ def test_fast_method_against_highs():
             assert solution.value == pytest.approx(highs_value(losses, alpha, base), abs=1e-8), seed
 
 
-@pytest.mark.parametrize(
-    "wrong_cap",
-    [lambda cap: np.full(cap.size, 1 / (0.6 * cap.size)), lambda cap: np.full(cap.size, 2.0)],
-    ids=["1/(alpha n)", "none"],
-)
+@pytest.mark.parametrize("wrong_cap", [lambda n: 1 / (0.6 * n), lambda n: 2.0], ids=["1/(alpha n)", "none"])
 def test_a_wrong_cap_is_noticed(wrong_cap, monkeypatch):
     def wrong(losses, cap, *rest):
-        return mixture_program(losses, wrong_cap(cap), *rest)
+        return mixture_program(losses, np.full(cap.size, wrong_cap(cap.size)), *rest)
 
     monkeypatch.setattr("tailboost.solvers.mixture.mixture_program", wrong)
     losses = np.random.default_rng(1).random((6, 50)) < 0.4
@@ -175,17 +171,14 @@ def check_least_mean(losses, alpha, base):
     means = losses.astype(float) @ p
     result = linprog(
         np.concatenate([means, [0], np.zeros(n_units)]),
-        A_ub=np.vstack(
-            [
-                np.concatenate([np.zeros(n_members), [1], p / alpha]),
-                np.hstack([losses.T.astype(float), -np.ones((n_units, 1)), -np.eye(n_units)]),
-            ]
-        ),
+        A_ub=np.vstack([
+            np.concatenate([np.zeros(n_members), [1], p / alpha]),
+            np.hstack([losses.T.astype(float), -np.ones((n_units, 1)), -np.eye(n_units)]),
+        ]),
         b_ub=np.append(solution.value + 1e-10, np.zeros(n_units)),
-        A_eq=[np.concatenate([np.ones(n_members), [0], np.zeros(n_units)])],
-        b_eq=[1.0],
+        A_eq=[np.concatenate([np.ones(n_members), [0], np.zeros(n_units)])], b_eq=[1.0],
         bounds=[(0, None)] * n_members + [(None, None)] + [(0, None)] * n_units,
-    )
+    )  # fmt: skip
     if result.status == 0:  # a general solver may fail for bounds of very different size
         assert means @ solution.mixture <= result.fun + 1e-6
 

@@ -21,6 +21,7 @@ from tailboost.core import (
     check_indexes,
     check_length,
     frozen_value,
+    label_column,
     parameters,
     positions,
     warn_user,
@@ -246,7 +247,8 @@ class AdditiveClassifier(RowBoosting):
         check_indexes(X=X, y=y)
         scores = self._scores(X)
         check_length(y, "y", len(scores))
-        return scores[np.arange(len(scores)), positions(y, self.classes_, "y")]
+        numbers = positions(label_column(y, "y", target=True), self.classes_, "y")
+        return scores[np.arange(len(scores)), numbers]
 
     def predict(self, X: Table) -> Array:
         """Return the label of the largest score, shape (n,)."""

@@ -30,6 +30,7 @@ from tailboost.core import (
     check_length,
     n_rows_of,
     parameters,
+    text,
     warn_user,
 )
 from tailboost.core.ranges import TO_ONE
@@ -245,7 +246,7 @@ class MixtureClassifier(Boosting):
             ids = np.arange(len(cumulative))
         check_length(ids, "ids", len(cumulative))
         hashes = [
-            murmurhash3_32(str(each), random_state, True) for each in np.asarray(ids).tolist()
+            murmurhash3_32(text(each), random_state, True) for each in np.asarray(ids).tolist()
         ]
         draws = np.array(hashes) / 2.0**32
         passed = (draws[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)

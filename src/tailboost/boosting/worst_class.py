@@ -23,6 +23,7 @@ from tailboost.core import (
     Table,
     check_indexes,
     check_length,
+    coded,
     fitting_apart,
     label_column,
     n_rows_of,
@@ -162,7 +163,7 @@ def first_voters(
         Validation rows and their labels, with rows of every class.
     """
     check_indexes(X_val=X_val, y_val=y_val)
-    y_val = np.asarray(y_val)
+    y_val = label_column(y_val, "y_val", target=True)
     absent = np.setdiff1d(clf.classes_, y_val)
     if absent.size:
         raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
@@ -192,7 +193,7 @@ def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.
     delta : float in (0, 1), default=0.05
         Probability of a false bound.
     """
-    classes, index = np.unique(y, return_inverse=True)
+    classes, index = coded(y, "y", target=True)
     bounds = []
     for k in range(len(classes)):
         margins = np.sort(2 * shares[index == k].clip(max=1.0) - 1)

@@ -31,9 +31,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-def label_column(values: Any, name: str) -> Labels:
+def label_column(values: Any, name: str, *, target: bool = False) -> Labels:
     """Return labels as an array of numbers or of text, shape (n,), see `coded`."""
-    names, number_of_row = coded(values, name)
+    names, number_of_row = coded(values, name, target=target)
     return names[number_of_row]
 
 

@@ -115,10 +115,6 @@ class SklearnSession(ForeignSession):
 
         Of a learner that cannot grow, or if it shall not, there is one stage.
         """
-        weighted_classes = np.unique(self.y[weight > 0])
-        if len(weighted_classes) == 1:
-            yield constant(int(weighted_classes[0]), self.n_classes)
-            return
         X = self.X
         y = self.y
         params = {}
@@ -129,8 +125,13 @@ class SklearnSession(ForeignSession):
             index = np.sort(draws.choice(len(y), n_draws, p=weight / weight.sum()))
             X = _safe_indexing(X, index)
             y = y[index]
+            weight = weight[index]
         else:
             params[self.weight_name] = weight
+        weighted_classes = np.unique(y[weight > 0])
+        if len(weighted_classes) == 1:
+            yield constant(int(weighted_classes[0]), self.n_classes)
+            return
         # The learner gets class numbers without gaps.
         present_classes, y = np.unique(y, return_inverse=True)
         model = of_present(self.learner, present_classes, self.n_classes)

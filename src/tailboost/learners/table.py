@@ -35,6 +35,7 @@ from tailboost.core import (
     columns_of,
     fitting_apart,
     frozen_object,
+    label_column,
     listed,
     n_rows_of,
     streamed,
@@ -47,6 +48,8 @@ from tailboost.learners.protocols import Session
 # deviations from the mean.
 MOST_CATEGORIES = 64
 CLIPPED_AT = 5.0
+# Beginnings of pandas' names for kinds of values that are neither numbers nor names of categories.
+NEITHER_NUMBERS_NOR_NAMES = ("complex", "date", "period", "time")
 # Share of a column of text from which on numbers are no names of categories.
 MOST_NUMBERS = 0.9
 
@@ -132,18 +135,18 @@ def _categories(column: Any, name: Any) -> dict[str, float] | None:
     ValueError
         If the column holds dates, complex numbers, or values that cannot be ordered.
     """
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "mMc":
-        raise ValueError(
-            f"column {name!r} contains {column.dtype}: convert it to numbers, or leave it out: "
-            f"X.drop(columns=[{name!r}])"
-        )
     if hasattr(column.dtype, "categories"):
         categories = column.dtype.categories
-    elif kind in "biuf":
+    elif column.dtype.kind in "biuf":
         return None
     else:
-        present = column.dropna().infer_objects()
+        present = column.dropna()
+        kind = import_module("pandas").api.types.infer_dtype(present)
+        if kind.startswith(NEITHER_NUMBERS_NOR_NAMES):
+            raise ValueError(
+                f"column {name!r} contains {kind}: convert it to numbers, or leave it out: "
+                f"X.drop(columns=[{name!r}])"
+            )
         try:
             categories = sorted(present.unique())
         except TypeError:
@@ -338,7 +341,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if isinstance(rows, Partitions):
             rows = rows.counted()
         check_indexes(X=rows, y=y, sample_weight=sample_weight)
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, label_column(y, "y", target=True), sample_weight))
 
 
 class SessionClassifier(Classifier):

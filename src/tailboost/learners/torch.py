@@ -293,7 +293,7 @@ class TorchSession(OpenSession):
         )
         self.labels = torch.from_numpy(self.y.astype(np.int64)).to(self.X.device)
         # The draws index the rows in an order by content, so positions and repetitions do not matter.
-        rows = self.X.cpu().numpy()
+        rows = self.X.cpu().numpy() + 0  # −0 has other bytes than 0
         self.order = np.array(
             sorted(range(len(rows)), key=lambda i: (rows[i].tobytes(), self.y[i]))
         )
