@@ -1,5 +1,6 @@
 """Neural nets as base learners (extra ``torch``); importing tailboost alone does not import PyTorch."""
 
-from tailboost.learners.torch import TorchClassifier, read_dataset
+from tailboost.core import read_dataset
+from tailboost.learners.torch import TorchClassifier
 
 __all__ = ["TorchClassifier", "read_dataset"]

@@ -14,7 +14,8 @@ from modules import mlp_100_100, small_cnn
 from torch import nn
 
 import tailboost as tb
-from tailboost.learners.torch import TorchClassifier, Training, read_dataset
+from tailboost.core import read_dataset
+from tailboost.learners.torch import TorchClassifier, Training
 
 X, Y = noisy(3, n=60, d=4, K=3)
 PICTURES = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)

@@ -68,14 +68,15 @@ class Hedge(Player[Cumulated]):
         log_n = math.log(game.units.count)
 
         def by_regret(divergence: float) -> float:
-            share = divergence / (self.eta * T) if divergence else 0.0  # η is 0 for one unit
-            return V + share + self.eta / 8
+            # η is 0 for one unit, which has no divergence.
+            return V + divergence / (self.eta * T or 1.0) + self.eta / 8
 
         bounds = []
         if game.alpha:
-            of_even = "CVaR_α of the even mixture", "V + log(1/α)/(ηT) + η/8"
             tail = cvar(losses, game.alpha, game.units.p)
-            bounds.append(Bound(*of_even, by_regret(-math.log(game.alpha)), tail))
+            bound = by_regret(-math.log(game.alpha))
+            formula = "V + log(1/α)/(ηT) + η/8"
+            bounds.append(Bound("CVaR_α of the even mixture", formula, bound, tail))
         bounds.append(Bound(quantity, "V + log n/(ηT) + η/8", by_regret(log_n), largest))
         if self.T:
             g = float(game.weighted_losses.max())
@@ -253,7 +254,8 @@ class LP(Player[Solved]):
         def least(t: int) -> float:
             return minimize_cvar_mixture(game.losses[:t], self.alpha, game.units.p).value
 
-        formula, slack = "g", 0.0
+        formula = "g"
+        slack = 0.0
         if self.beta is None:
             holds = T > 1 and game.weighted_losses[-1] >= least(T - 1) - 1e-9
         else:

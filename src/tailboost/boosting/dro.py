@@ -137,10 +137,10 @@ class DROBoostClassifier(AdditiveClassifier):
         if issparse(X):
             X = X.toarray()
         rows = np.column_stack([np.asarray(X).reshape(len(X), -1), learn.rows.y])
-        if rows.dtype == object:
+        if rows.dtype.kind in "OU":
             rows = rows.astype(str)
-        if rows.dtype.kind == "f":  # of NaN, and of 0 and −0, the bytes may differ
-            rows = np.where(np.isnan(rows), np.inf, rows + 0.0)
+        else:  # of NaN, and of 0 and −0, the bytes may differ
+            rows = np.nan_to_num(rows, nan=np.inf) + 0
         n_distinct = len(set(map(bytes, rows)))
         return WorstCaseKL(dro_radius(n_distinct, self.confidence, dim))
 

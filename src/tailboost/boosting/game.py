@@ -167,8 +167,9 @@ def play(
         w = np.asarray(player.weights(state))  # w^t, by all losses so far
         if w.shape != p.shape or w.min() < 0 or not abs(w.sum() - 1) <= 1e-6:
             raise ValueError(
-                f"player: the weights of {type(player).__name__} in round {t + 1} must be {len(p)} "
-                f"non-negative numbers with sum 1, got {reprlib.repr(w.tolist())}, sum {w.sum()}"
+                f"player: the weights of {type(player).__name__} in round {t + 1} must be "
+                f"{len(p)} non-negative numbers with sum 1, got {reprlib.repr(w.tolist())}, "
+                f"sum {w.sum()}"
             )
         h = learn(w, t)  # f^t = 𝓛(w^t)
         state = player.update(state, h.losses)

@@ -214,9 +214,7 @@ class Boosting(Classifier):
                 self._checked(next(iter(X)), reset=True)
                 X = X.counted()
             return X.then(self._checked)  # when they are read
-        tags = get_tags(self).input_tags
-        dtype = None if tags.categorical or tags.string else "numeric"
-        return checked_rows(self, X, reset=reset, dtype=dtype)
+        return checked_rows(self, X, reset=reset)
 
     def _read(self, X: Table, y: Column, sample_weight: Column, *, reset: bool) -> Rows:
         """Return the rows of positive weight; ``reset`` checks the parameters and sets classes and columns.

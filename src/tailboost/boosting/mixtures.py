@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
@@ -34,7 +33,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import TO_ONE
-from tailboost.learners.foreign import class_scores, predict_models
+from tailboost.learners.foreign import predict_models
 from tailboost.solvers import mixture_path, worst_mean_curve
 
 # By so much is the label of `predict` more probable than others: float32 still tells it from a tie.
@@ -44,7 +43,7 @@ FIRST = 1e-6
 def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int) -> Floats:
     """Return the mean of the class probabilities of base models with these weights, shape (n, K).
 
-    Without `predict_proba` the predicted class has probability 1. Real values h give softmax(2h).
+    Without `predict_proba` the predicted class has probability 1.
     """
     if isinstance(X, Partitions):
         return np.concatenate([mean_probabilities(models, weights, part, K) for part in X])
@@ -60,9 +59,7 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int)
             # A classifier that some class had no row for lists those of its columns.
             classes = np.asarray(getattr(model, "classes_", np.arange(K)), np.intp)
         else:
-            P = next(predict_models([model], X))
-            is_real = P.dtype.kind == "f"
-            P = softmax(2.0 * class_scores(P, K), axis=1) if is_real else np.eye(K)[P]
+            P = np.eye(K)[next(predict_models([model], X))]
         mean[:, classes] += weights[t] * P
     return mean / mean.sum(axis=1, keepdims=True)
 
@@ -108,8 +105,9 @@ class MixtureClassifier(Boosting):
         self.player_, self.T_ = self._start(learn.units)
         rounds = self._play(learn)
         self.n_played_ = len(rounds)
+        # After an equal hypothesis all are equal: the last one has their votes.
         while self.whole and len(rounds) > 1 and rounds[-1] is rounds[-2]:
-            rounds.pop()  # after an equal hypothesis all are equal: the last one has their votes
+            rounds.pop()
         answers = self._answers(learn, rounds)
         if learn.judged is learn.rows and self.cv != "train":
             for held, part in self._without_folds(learn):  # games without these rows
@@ -394,7 +392,10 @@ class GameClassifier(MixtureClassifier, RowBoosting):
     n_estimators: int = 50
     random_state: Seed = None
 
-    _parameter_constraints = {**Boosting._parameter_constraints, "alpha": [TO_ONE, None]}  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012  (scikit-learn reads it)
+        **Boosting._parameter_constraints,
+        "alpha": [TO_ONE, None],
+    }
 
     def _start(self, units: Units) -> tuple[Player[Any], int]:
         return self.player, self.n_estimators

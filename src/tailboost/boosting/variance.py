@@ -243,10 +243,12 @@ def empirical_bernstein_bound(
         raise ValueError(f"delta must be in (0, 1), got {delta!r}")
     if log_covering is None:
         log_term = np.log(2 * n_hypotheses / delta)
-        of_variance, of_range = 2.0, 7 / 3
+        of_variance = 2.0
+        of_range = 7 / 3
     else:
         log_term = log_covering - np.log(delta)
-        of_variance, of_range = 18.0, 15.0
+        of_variance = 18.0
+        of_range = 15.0
     spread = np.sqrt(of_variance * values.var(ddof=1) * log_term / n)
     return float(values.mean() + spread + of_range * log_term / (n - 1))
 

@@ -172,8 +172,8 @@ def first_voters(
         for answers in clf.staged_predict(X_val)
     ]
     n_voters = clf.n_iter_ - np.argmin(worst[::-1])
-    weights = np.where(np.arange(clf.n_iter_) < n_voters, 1 / n_voters, 0.0)
-    return copy.copy(clf)._set_weights(weights)
+    votes = np.arange(clf.n_iter_) < n_voters
+    return copy.copy(clf)._set_weights(votes / n_voters)
 
 
 def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.05) -> float:

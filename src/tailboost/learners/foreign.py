@@ -223,7 +223,8 @@ class RegressorSession(ForeignSession):
     def __post_init__(self) -> None:
         if self.weight_name is None and np.ptp(self.sample_weight) > 0:
             raise ValueError(
-                f"estimator={self.learner!r} has no parameter sample_weight in fit, but the weights differ"
+                f"estimator={self.learner!r} has no parameter sample_weight in fit, but the "
+                "weights differ"
             )
         self.coded = class_scores(self.y, self.n_classes)
         if self.n_classes == 2:
@@ -252,9 +253,10 @@ def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
     same ``table_``, and partitions are read once for all models, which are then a list.
     """
     if isinstance(X, Partitions):
-        parts = [np.array([*predict_models(models, part)]) for part in X]
-        if parts[0].dtype.kind == "i":  # all answers are in memory
-            parts = [part.astype(np.min_scalar_type(part.max())) for part in parts]
+        parts = []  # all answers are in memory: class numbers, as regressors read no partitions
+        for part in X:
+            answers = np.array([*predict_models(models, part)])
+            parts.append(answers.astype(np.min_scalar_type(answers.max())))
         yield from np.concatenate(parts, axis=1)
         return
     prepared = cache(lambda reader: reader.transform(X))
@@ -330,11 +332,8 @@ def in_class_numbers(value: Any, numbers: ClassNumbers, parameter: str = "") -> 
             f"class_weight={weights!r} of {type(value).__name__} must be a dict of weights by "
             "label, or 'balanced': a list is for several outputs"
         )
-    changed = {
-        name: part
-        for name in params
-        if (part := in_class_numbers(params[name], numbers, name)) is not params[name]
-    }
+    in_numbers = {name: in_class_numbers(params[name], numbers, name) for name in params}
+    changed = {name: part for name, part in in_numbers.items() if part is not params[name]}
     return clone(value).set_params(**changed) if changed else value
 
 

@@ -71,8 +71,7 @@ class FittedForest(FittedModel):
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         P = np.zeros((table.shape[0], len(self.shares_)))
-        if len(P):
-            P[:, self.forest_.classes_] = self.forest_.predict_proba(without_missing(table))
+        P[:, self.forest_.classes_] = self.forest_.predict_proba(without_missing(table))
         return P + self.prior * (self.shares_ - P)
 
 

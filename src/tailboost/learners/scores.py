@@ -228,8 +228,9 @@ class Scores(OfAnyTable):
             return
         if len(names) != 2:
             raise ValueError(
-                f"{self}: one column scores a label against one other, but {of_y}; make classes of "
-                "numbers, as in y > threshold, and for more labels give columns=[...] with label=[...]"
+                f"{self}: one column scores a label against one other, but {of_y}; make classes "
+                "of numbers, as in y > threshold, and for more labels give columns=[...] with "
+                "label=[...]"
             )
         if stated[0] not in names:
             raise ValueError(f"{self}: {self.label!r} is no label of y: {of_y}")

@@ -1,6 +1,6 @@
 """Decision stumps by exhaustive search over columns whose values are numbered once."""
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -39,10 +39,10 @@ class Coded(NamedTuple):
     """
 
     number: int
+    values: Floats  # the distinct ones, ascending
     rows: Any  # numbers of the rows that are not left out
     codes: Ints  # of these rows
     common: int  # number of the value of the others
-    n_thresholds: int  # one less than there are distinct values
 
     @classmethod
     def of(cls, number: int, column: Floats) -> Self:
@@ -53,18 +53,29 @@ class Coded(NamedTuple):
         rows: Any = slice(None)
         if 2 * counts[common] > len(codes):
             rows = np.flatnonzero(codes != common)
-        return cls(number, rows, codes[rows], common, len(values) - 1)
+        return cls(number, values, rows, codes[rows], common)
+
+    @property
+    def n_thresholds(self) -> int:
+        """The number of thresholds: between each two neighbouring values is one."""
+        return len(self.values) - 1
+
+    def threshold(self, number: int) -> float:
+        """Return the threshold with this number: the midpoint between neighbouring values."""
+        low, high = self.values[number : number + 2].tolist()
+        middle = low / 2 + high / 2  # a sum may overflow
+        return middle if low <= middle < high else low  # neighbours in float64 have no midpoint
 
     def below(self, terms: Floats, total: float) -> Floats:
         """Return the sum of the terms, shape (n,), of the rows below each threshold."""
-        sums = np.bincount(self.codes, terms[self.rows], self.n_thresholds + 1)
+        sums = np.bincount(self.codes, terms[self.rows], len(self.values))
         if not isinstance(self.rows, slice):
             sums[self.common] = total - sums.sum()
         return sums.cumsum()[:-1]
 
 
 # A constant as a column with one threshold, which all rows are above.
-CONSTANT = Coded(-1, np.zeros(0, np.intp), np.zeros(0, np.intp), 1, 1)
+CONSTANT = Coded(-1, np.zeros(2), np.zeros(0, np.intp), np.zeros(0, np.intp), 1)
 
 
 def blocks_of(table: Floats) -> list[list[Coded]]:
@@ -80,13 +91,6 @@ def blocks_of(table: Floats) -> list[list[Coded]]:
             blocks[-1].append(column)
             size += column.n_thresholds
     return blocks
-
-
-def threshold_value(column: Floats, threshold: int) -> float:
-    """Return the value of the threshold with this number: the midpoint between neighbouring values."""
-    low, high = np.unique(column)[threshold : threshold + 2].tolist()
-    middle = low / 2 + high / 2  # a sum may overflow
-    return middle if low <= middle < high else low  # neighbours in float64 have no midpoint
 
 
 @frozen_object
@@ -141,7 +145,8 @@ class StumpSession(OpenSession):
         if self.n_classes != 2:
             raise ValueError(
                 "Only binary classification is supported: stumps predict two classes, y has "
-                f"{self.n_classes}. Boosting that has estimator= takes more with estimator='tree'"
+                f"{self.n_classes}. Boosting that has estimator= takes more with "
+                "estimator='tree'"
             )
         self.reader = NumericTable()
         self.X = self.reader.transform(self.X)
@@ -165,7 +170,6 @@ class StumpSession(OpenSession):
         # The signed terms of each sum, the signed sum, and the sum.
         sums = [(self.sign * terms, self.sign @ terms, terms.sum()) for terms in summands]
         best = FittedStump(self.reader, -1, 0.0, 0, np.inf)
-        threshold = 0  # its number in the column of the best stump
         for block in self.blocks:
             # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
             differences = []
@@ -180,14 +184,13 @@ class StumpSession(OpenSession):
             for column in block:
                 own = costs[start : start + column.n_thresholds]
                 if own.min() < best.cost_ - TIE:
-                    threshold = int((own <= own.min() + TIE).argmax())
-                    above = int(excess[start + threshold] >= -TIE)
-                    cost = float(own[threshold])
-                    best = FittedStump(self.reader, column.number, 0.0, above, cost)
+                    number = int((own <= own.min() + TIE).argmax())
+                    above = int(excess[start + number] >= -TIE)
+                    threshold = column.threshold(number)
+                    cost = float(own[number])
+                    best = FittedStump(self.reader, column.number, threshold, above, cost)
                 start += column.n_thresholds
-        if best.feature_ < 0:
-            return best
-        return replace(best, threshold_=threshold_value(self.X[:, best.feature_], threshold))
+        return best
 
 
 @parameters
@@ -241,7 +244,6 @@ class StumpClassifier(SessionClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {"variance_weight": [NON_NEGATIVE]}
 
-    _dtype = np.float64
     _fitted = FittedStump
     _session = StumpSession
 

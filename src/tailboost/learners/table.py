@@ -165,7 +165,7 @@ def _refuse_numbers_as_text(column: Any, name: Any) -> None:
     counts = column.value_counts()
     words = counts.index.astype(str).str.replace(",", ".")  # 1,5 is a number too
     is_number = import_module("pandas").to_numeric(words, errors="coerce").notna()
-    if counts[is_number].sum() > MOST_NUMBERS * counts.sum():
+    if counts[is_number].sum() > MOST_NUMBERS * len(column):
         number = str(counts.index[is_number][0])
         values = f"X[{name!r}]"
         if "," in number:
@@ -241,11 +241,9 @@ def checked_rows(
     X: Table,
     *,
     reset: bool,
-    dtype: Any = "numeric",
-    as_frame: bool = True,
     as_it_is: bool = False,
 ) -> Any:
-    """Return a table as the tags of an estimator allow it, a data frame as such if it reads its columns.
+    """Return a table as the tags of an estimator allow it, a data frame as such.
 
     ``reset`` sets the columns, as in a fit. Later the same columns get their order in the fit. With
     ``as_it_is`` any table of these columns is right.
@@ -256,7 +254,7 @@ def checked_rows(
     titles = titles_of(estimator)
     if names != titles and {*names} == {*titles}:
         X = X[titles]
-    is_frame = as_frame and hasattr(X, "iloc")
+    is_frame = hasattr(X, "iloc")
     if is_frame and not as_it_is:
         check_table(X)
     tags = get_tags(estimator).input_tags
@@ -264,7 +262,7 @@ def checked_rows(
         estimator,
         X,
         reset=reset,
-        dtype=dtype,
+        dtype=None if tags.categorical or tags.string else "numeric",
         accept_sparse=tags.sparse and "csr",
         ensure_all_finite="allow-nan" if tags.allow_nan else True,
         ensure_2d=not as_it_is or np.ndim(X) > 1,
@@ -301,14 +299,14 @@ def check_classes(classes: Labels, n_rows: float = np.inf) -> None:
     check_classification_targets(np.repeat(classes, 2))  # not the column: it is long
     if len(classes) < 2:
         raise ValueError(
-            f"y holds one class only ({classes.tolist()[0]!r}) among the rows of positive weight; a "
-            "classifier needs at least two classes"
+            f"y holds one class only ({classes.tolist()[0]!r}) among the rows of positive weight; "
+            "a classifier needs at least two classes"
         )
     fewest = 10 if classes.dtype.kind in "iuf" and np.ptp(classes) > 2 * len(classes) else 2
     if len(classes) > max(NAMES_SHOWN, n_rows / fewest):
         raise ValueError(
-            f"y has {len(classes):,} different values in {n_rows:,} rows; a classifier needs classes, as "
-            "in y > threshold"
+            f"y has {len(classes):,} different values in {n_rows:,} rows; a classifier needs "
+            "classes, as in y > threshold"
         )
 
 
@@ -355,8 +353,6 @@ class SessionClassifier(Classifier):
 
     classes_: Labels
     random_state: Seed = None
-    _dtype: Any = "numeric"  # of the rows
-    _reads_frames = False
     _fitted: ClassVar[type[FittedModel]]
     _session: ClassVar[Callable[..., Any]]
 
@@ -368,9 +364,7 @@ class SessionClassifier(Classifier):
     def _checked(self, X: Table, *, reset: bool = False) -> Any:
         """Return the checked table; ``reset`` sets its columns, as in a fit."""
         X, _ = unpack(X)
-        return checked_rows(
-            self, X, reset=reset, dtype=self._dtype, as_frame=self._reads_frames
-        )
+        return checked_rows(self, X, reset=reset)
 
     def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
         """Fit the classifier to weighted rows.
@@ -437,9 +431,6 @@ class ProbabilityClassifier(SessionClassifier):
 class TableClassifier(ProbabilityClassifier):
     """Base class of classifiers for open tables."""
 
-    _dtype = np.float32
-    _reads_frames = True  # with categories
-
     def open_session(
         self,
         X: Table,
@@ -479,7 +470,9 @@ class TableNumbers(TransformerMixin, BaseEstimator):
     Absent entries of a sparse matrix are 0.
     """
 
-    linear = True  # of trees of scikit-learn in files of version 0.1 not: they read the numbers themselves
+    linear = (
+        True  # not of trees of scikit-learn in files of version 0.1, which read the numbers
+    )
 
     def fit(self, X: Table, y: Column = None) -> Self:
         """Learn the categories, the means and the standard deviations."""

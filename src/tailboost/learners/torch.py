@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from tailboost.core import (
@@ -26,7 +26,6 @@ from tailboost.core import (
     frozen_object,
     frozen_value,
     parameters,
-    read_dataset,
     warn_user,
 )
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE
@@ -39,8 +38,6 @@ except ImportError as error:
         f"tailboost.torch needs PyTorch ({error}): pip install 'tailboost[torch]'"
     ) from error
 from torch import Tensor, nn
-
-__all__ = ["TorchClassifier", "read_dataset"]
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
@@ -80,10 +77,11 @@ class RowPreparation:
         ValueError
             If rows have another shape, values do not fit float32, or pixels are out of range.
         """
-        X = np.asarray(X)
+        X = check_array(X, allow_nd=True, ensure_all_finite=False, ensure_min_samples=0)
         if X.shape[1:] != self.row_shape:
             raise ValueError(
-                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape {self.row_shape}"
+                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape "
+                f"{self.row_shape}"
             )
         if not (self.pixels and X.dtype == np.uint8):
             with np.errstate(over="ignore"):  # refused below
@@ -284,7 +282,7 @@ class TorchSession(OpenSession):
             raise ValueError(
                 f"milestones={learner.milestones!r}: fractions of steps in [0, 1) are needed, got {wrong}"
             )
-        X = np.asarray(self.X)
+        X = self.X
         is_pixels = X.ndim > 2 and X.dtype == np.uint8
         self.feed = RowPreparation(X.shape[1:], is_pixels, learner.device)
         self.X = self.feed.transform(X)

@@ -377,7 +377,7 @@ def entropic_weights(
     F = best_weights(combined).value(combined)
     dual_value = 1.0 - game.offset - game.scale * F
     gap = value - dual_value
-    check_gap("entropic_weights", gap, value, 1e-13 * (game.scale + abs(game.offset)))
+    check_gap(gap, value, 1e-13 * (game.scale + abs(game.offset)))
     return EntropicSolution(w, mixture, value, dual_value, gap)
 
 
@@ -389,7 +389,7 @@ def _certified(game: TailGame, optimum: Optimum) -> MixtureSolution:
     value = float(worst @ combined)
     dual_value = float(expectations(game.full, w).min())
     gap = value - dual_value
-    check_gap("minimize_cvar_mixture", gap, value, 1e-13 * (game.scale + abs(game.offset)))
+    check_gap(gap, value, 1e-13 * (game.scale + abs(game.offset)))
     return MixtureSolution(lam, value, dual_value, gap, w, threshold)
 
 

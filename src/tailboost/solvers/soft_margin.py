@@ -154,5 +154,5 @@ def _quadratic(M: Floats, C: Floats) -> SoftMarginSolution:
     v = np.minimum(v, C)
     from_dual = np.maximum(M.T @ v, 0.0) / 2
     gap = float(value - v.sum() + from_dual @ from_dual)
-    check_gap("soft_margin_weights", gap, value, QUADRATIC_GAP * (1.0 + value))
+    check_gap(gap, value, QUADRATIC_GAP * (1.0 + value))
     return SoftMarginSolution(a, value, value - gap, gap)

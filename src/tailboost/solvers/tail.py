@@ -21,13 +21,13 @@ class SolverError(RuntimeError):
     """Raised if no method closes the duality gap; the message gives the gap."""
 
 
-def check_gap(what: str, gap: float, value: float, rounding: float) -> None:
+def check_gap(gap: float, value: float, rounding: float) -> None:
     """Raise SolverError for a gap above the tolerance, which is at least the rounding of the losses.
 
     A negative gap would show infeasible weights.
     """
     if not abs(gap) <= max(DUALITY_GAP * (1.0 + abs(value)), rounding):
-        raise SolverError(f"{what}: the duality gap stays {gap:.3g} for the value {value:.6g}")
+        raise SolverError(f"the duality gap stays {gap:.3g} for the value {value:.6g}")
 
 
 def cvar(losses: ArrayLike, alpha: float, base: ArrayLike | None = None) -> float:

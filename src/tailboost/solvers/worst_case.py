@@ -97,7 +97,7 @@ def of_checked(
     gain = float(w @ d)
     value = top + scale * gain
     gap = scale * (bound - gain)
-    check_gap("worst_case_weights", gap, value, 1e-13 * (scale + abs(top)))
+    check_gap(gap, value, 1e-13 * (scale + abs(top)))
     return WorstCaseSolution(w, value, value + gap, gap, theta / scale if scale else 0.0)
 
 
