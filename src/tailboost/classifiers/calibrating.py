@@ -31,9 +31,19 @@ from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
-from tailboost.rates import Limit, Statistic, checked_limits
-from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, attempts_of, digest
+from tailboost.rates import AbsentError, Limit, Statistic, checked_limits
+from tailboost.rows import (
+    HUMAN_REVIEW,
+    NO_HASHES,
+    Attempt,
+    Ledger,
+    Rows,
+    Seen,
+    attempts_of,
+    digest,
+)
 from tailboost.selection.direction import FELL, refuse_falling
+from tailboost.selection.door import hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
 
@@ -42,6 +52,7 @@ from tailboost.selection.selection import Selection
 #: so the next one has the whole level.
 ON_ONE_SCORE = (ranks, gaps, chain, sequence)
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
+ABSENT = "This was an attempt: bring further rows, with this error as previous="
 EARLIER_UNKNOWN = "Earlier calls on these rows are not known without previous=."
 LOOSEN = ", or loosen a limit to its bound before new rows are seen"
 MOST_PRICED = 4  # limits with a price of their own
@@ -161,7 +172,16 @@ def calibrate(
         parts = Parts(model, given, model.__tailboost__())
     else:
         unfitted = TunedClassifier(named_models(model), objective=objective, by_group=by_group)
-        parts = Batch(unfitted, given, stated, training_rows).divided(selection_share)
+        try:
+            parts = Batch(unfitted, given, stated, training_rows).divided(selection_share)
+        except AbsentError as failure:
+            # All rows may certify, and a test need not have its level given that they have a row of each label
+            # and group. So this counts, as who brings rows until they have may test as often. The attempt has
+            # no rows: among others they may be tested.
+            key = digest(np.sort(given.hashes(hashes_of_table(None, given.X))).tobytes())
+            attempt = Attempt(key, Seen.of(NO_HASHES), confidence=confidence)
+            attempts = Ledger().record(attempt, attempts_of(previous))
+            raise NotCertifiedError(f"{failure}. {ABSENT}", attempts=attempts) from None
 
     # 2. Score the certifying rows, once for all rules.
     fresh = Fresh.of_model(

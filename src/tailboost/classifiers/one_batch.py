@@ -19,7 +19,7 @@ from tailboost.core import (
 )
 from tailboost.guarantees.exact_tests import n_answers_for_ranks
 from tailboost.guarantees.one_score import CountTable
-from tailboost.rates import Limit
+from tailboost.rates import AbsentError, Limit
 from tailboost.rows import Rows, reads_groups, refuse_copies, selecting_numbers
 from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
@@ -87,12 +87,16 @@ class Batch:
 
         Raises
         ------
+        AbsentError
+            If all rows have one label, or none is of a group that a limit names.
         ValueError, TypeError
             If an argument is not as described, or a part would be empty.
         """
         rows = self.rows
         if rows.X is None or rows.classes is None:
             raise ValueError("X and y are needed: the rows and their labels")
+        if len(rows.classes) < 2:
+            raise AbsentError(f"y holds one class only, {rows.classes.tolist()}")
         # The columns of groups that a limit or the rule reads.
         read = rows.names.column_read(self.classifier.by_group)
         columns = Problem(OVERALL_ERROR, self.limits).columns(rows.names.titles, read)
@@ -209,10 +213,11 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
     or group would make the counts of both parts proportional. Then a rule with a good rate on one part,
     because a group is rare there, would have a good rate on the other part too.
 
-    Further rows are drawn, in the order of their numbers, until each group of ``needed`` columns has a row,
-    up to `LARGEST_SHARE`. The drawn rows alone decide whether one more is drawn, if the groups of the batch
-    are given. So the other rows are still independent draws of these groups: the number of drawn rows is a
-    stopping time. The same holds if the selection of the drawn rows asks for a larger ``share``.
+    Further rows are drawn, in the order of their numbers, until no other row has a label or group, in
+    ``needed`` columns, that no drawn row has, up to `LARGEST_SHARE`. So given the drawn rows, the others are
+    independent draws of the rows with their labels and groups, which certificates are about. If others are
+    left after all, a refusal is free: it says nothing else of the rows that certify. The same holds if the
+    selection of the drawn rows asks for a larger ``share``.
 
     Parameters
     ----------

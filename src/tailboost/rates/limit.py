@@ -46,6 +46,10 @@ COMPARISONS = (GAP, RATIO)
 SIGNS = {"≤": 1.0, "≥": -1.0}
 
 
+class AbsentError(ValueError):
+    """A label or group that a limit needs is not among the given rows."""
+
+
 class Limitable:
     """A rate or a statistic, whose comparison with a number makes a limit."""
 
@@ -240,14 +244,14 @@ class Limit(Expression):
     def levels(self, names: list[Name]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,); 0 if the rates are compared.
 
-        Raise ValueError with all named subgroups with a bound that do not exist.
+        Raise AbsentError with all named subgroups with a bound that do not exist.
         """
         if self.compares:
             return np.zeros(len(names))
         bound_of = self.bound_of
         unknown = sorted(bound_of.keys() - {None, *names}, key=str)
         if unknown:
-            raise ValueError(
+            raise AbsentError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "
                 f"{names[:NAMES_SHOWN]}"
             )
