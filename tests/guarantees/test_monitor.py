@@ -221,8 +221,12 @@ def test_rows_of_the_fit_or_the_certificate_are_refused(rule):
 def test_groups_without_a_bound_are_warned_of(rule):
     given = batch(500, 1)
     given["groups"] = pd.DataFrame({"sex": given["groups"]["sex"].str.upper()})
-    with pytest.warns(tb.UncertifiedGroupsWarning):
-        tb.Monitor(rule).add(**given)
+    (X, y, groups), limits = rows(2000, 1), ["error(by=group) <= 45%"]
+    proof = tb.Certificate.from_dict(tb.certify(rule, X, y, groups=groups, limits=limits).to_dict())
+    for monitor in (tb.Monitor(rule), tb.Monitor(rule, proof)):
+        assert {*monitor.certificate.groups_named} == {"sex"}
+        with pytest.warns(tb.UncertifiedGroupsWarning):
+            monitor.add(**given)
 
 
 # -- validity of the bets ----------------------------------------------------------------------------------

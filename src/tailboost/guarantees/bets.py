@@ -128,8 +128,9 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
 
     A rate is tested from each bounded side. A gap or ratio is tested by ordered pairs of subgroups: each row
     of the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
-    the difference of the rates. ``samples`` are in random order. There are no bets against a bound that no
-    row can break, as that on a rate with one possible value.
+    the difference of the rates. Rows without a pair are not kept for later batches: their values are known
+    by then, and may have chosen these batches. ``samples`` are in random order. There are no bets against a
+    bound that no row can break, as that on a rate with one possible value.
     """
     if samples[0].high <= samples[0].low:
         return []

@@ -281,7 +281,7 @@ class Certificate:
             raise ValueError(CHANGED)
 
     def to_dict(self, **also: object) -> Document:
-        """Return everything but the model and rows as plain types, for JSON.
+        """Return everything but model, columns, rows and attempts, which have rows, as plain types for JSON.
 
         The digest is about what a file says ``also`` of the certified rule.
         """
@@ -298,7 +298,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, document: Document) -> Self:
-        """Return a certificate written by `to_dict`, without model and rows.
+        """Return a certificate written by `to_dict`; a `Monitor` of its rule knows the columns again.
 
         Raises
         ------

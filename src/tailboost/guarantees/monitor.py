@@ -227,14 +227,15 @@ class Monitor:
             columns = {
                 column
                 for subgroup in bound.subgroups
-                for column, _ in groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
+                for column, _ in groups_in(subgroup, bound.rate.by, [*decided.rule.groups])[:1]
             }
             if len(columns) > 1:
                 raise ValueError(
                     f"{bound.rate!r}: the groups of the columns {listed([*columns])} overlap, so no bets on "
                     f"their {bound.subgroup} are known; limit that of each column"
                 )
-        self.certificate = certificate
+        # Of a document the certificate has no columns; its rule knows them.
+        self.certificate = replace(certificate, columns=tuple(decided.rule.groups))
         self.bets = self.bets or tuple(map(Bets, certificate.bounds))
 
     def add(
