@@ -63,7 +63,8 @@ def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_
         tb.calibrate(other, np.where(X[3000:] < 0.5, 0.05, 0.95), y[3000:], **given)
 
 
-def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
+@pytest.mark.parametrize("groups_of_rows", ["ab", "abcde"])
+def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows, monkeypatch):
     """Of all rules tried: binomial tests by hand, of each group at half of the level, up to a failure."""
     tried = []
     own_counts, own_passes = LimitTests.counts_of_votes, LimitTests.passes
@@ -77,10 +78,10 @@ def test_groups_with_a_sequence_each_divide_the_level(monkeypatch):
         LimitTests, "counts_of_votes", lambda *given: tried.append([*given]) or own_counts(*given)
     )
     monkeypatch.setattr(LimitTests, "passes", passes)
-    limits = {1: "precision(1, by=g) >= .5", 0: "precision(0, by=g) >= .7"}
+    limits = {label: f"precision({label}, by=g) >= {{a: {b}, b: {b}}}" for label, b in ((1, 0.5), (0, 0.7))}
     n_between = n_ends = n_without = 0
     for seed in range(12):
-        X, y, groups = drawn(seed, 600, separation=0.6)
+        X, y, groups = drawn(seed, 300 * len(groups_of_rows), groups_of_rows, separation=0.6)
         tried.clear()
         is_certified = False
         with suppress(tb.NotCertifiedError):

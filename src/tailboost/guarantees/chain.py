@@ -39,13 +39,14 @@ rows that count against r count against it, too. Hence r passes the test of the 
 probability of at most the level of one test. ∎
 
 If each limit is on rows with one threshold for each answer, as by group, then each group chooses its step
-alone: (b) holds for each of m groups with a test at the level divided by m (union bound).
+alone: (b) holds for each of m groups with a test, at the level divided by m (union bound).
 
 The page "How it works" shows why the same rows cannot do both.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -82,18 +83,23 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     with_tests: list[LimitTests] = []
     with_stops: list[LimitTests] = []
     for test in tests:
-        is_tested = test.shares[0].answer == DEFERRED if defers else not test.has_ranks
-        (with_tests if is_tested else with_stops).append(test)
+        if test.shares[0].answer == DEFERRED or not (defers or test.has_ranks):
+            with_tests.append(test)
+        else:
+            with_stops.append(test)
     if not with_stops or not (defers or are_apart(case, with_tests, with_stops)):
         return None
     # 1. The free chain.
     free = chain_of(selecting)
     # 2. Its stops: (a) of the proof. Without tests they have the whole level, and all rows.
-    part = PART_FOR_DEFERRAL if defers else PART_FOR_TESTS
+    part = 0.0
+    words = AT_RANKS
     with_ranks = testing = case.certifying
-    if not with_tests:
-        part = 0.0
-    elif defers:
+    if with_tests:
+        part = PART_FOR_TESTS
+        words = f"{AT_RANKS} {ALONG}"
+    if with_tests and defers:
+        part = PART_FOR_DEFERRAL
         is_testing = drawn_to_test(case.fresh, ROWS_FOR_DEFERRAL)
         with_ranks = case.counted(~is_testing)
         testing = case.counted(is_testing)
@@ -101,7 +107,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     # 3. The tests: (b) of the proof.
     testing = replace(testing, tests=with_tests)
     parts = case.certifying.parts
-    level_of_test = part * level / len(parts)
+    level_of_test = part * testing.level_of_each(parts, level)
     chosen = np.zeros_like(free[0])
     for places in parts:
         of_part = chain[:, places]
@@ -110,7 +116,6 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
             return refused(case, level)
         losses = np.where(passes, selecting.at(places).loss(of_part), np.inf)
         chosen[places] = of_part[losses.argmin()]
-    words = f"{AT_RANKS} {ALONG}" if with_tests else AT_RANKS
     return Certified(case.rule(chosen), METHOD, words)
 
 
@@ -119,11 +124,9 @@ def are_apart(
 ) -> bool:
     """Return whether tests are of one answer, and read other rows than stops: a cluster may have both."""
     tested = shares_of(with_tests)
-    read, by_stops = (
-        np.any([share.strata for share in shares], axis=0)
-        for shares in (tested, shares_of(with_stops))
-    )
-    is_apart = not (read & by_stops).any() and case.fresh.votes.clusters is None
+    pairs = product(tested, shares_of(with_stops))
+    read_both = any((test.strata & stop.strata).any() for test, stop in pairs)
+    is_apart = not read_both and case.fresh.votes.clusters is None
     return is_apart and len({share.answer for share in tested}) == 1
 
 
@@ -165,8 +168,9 @@ def stopped(
     below = (table.below[share.strata].sum(axis=0) for share in alone)
     largest, least = stops_of(alone, below, table.n_places, table.end, level_of_stop).T
     if not table.defers:
-        chain = chain.clip(least[:, None], largest[:, None])
-        return chain if (least <= largest).all() else chain[:0]
+        if (least > largest).any():
+            return chain[:0]
+        return chain.clip(least[:, None], largest[:, None])
     chain[..., 0] = np.minimum(chain[..., 0], largest)
     chain[..., 1] = np.maximum(chain[..., 1], least)
     return np.maximum.accumulate(chain, axis=2)  # a bin with both answers keeps the first one

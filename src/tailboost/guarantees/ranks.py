@@ -22,6 +22,7 @@ The objective alone needs selecting rows, and these may be the fresh rows: then 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
 
 def shares_of(tests: Iterable[LimitTests]) -> list[LimitedShare]:
     """Return the limited shares of some limits."""
-    return [share for test in tests for share in test.shares]
+    return [*chain.from_iterable(test.shares for test in tests)]
 
 
 def n_stops(shares: Sequence[LimitedShare]) -> int:

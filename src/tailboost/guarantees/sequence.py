@@ -17,8 +17,8 @@ so r has passed the test of the limit that r breaks: with a probability of at mo
 Nothing is divided between rules or limits. This holds for any sequence that the selecting rows fix, however
 well the search below orders it.
 
-If each limit concerns groups one by one, with a threshold each, then each of m groups has its own sequence at
-the level divided by m (union bound). Rules that keep limits by construction come first, so a group whose
+If each limit concerns groups one by one, with a threshold each, then each group has its own sequence, at the
+level divided by the number m of groups with a limit (union bound). Rules that keep limits by construction come first, so a group whose
 tests fail keeps one answer, if that keeps its limits.
 
 A sequence of other rules, within tightened limits, has the same theorem (`within_tighter`).
@@ -74,7 +74,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
             return None
     # 1. The sequence of each part.
     parts = case.selecting.parts
-    level_of_each = level / len(parts)
+    level_of_each = case.selecting.level_of_each(parts, level)
     found = [
         sequence_of(case.selecting.at(places), case.ratio, level_of_each) for places in parts
     ]
@@ -89,8 +89,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         if not passing:
             return Refused(case.rule(likeliest))
         cuts[places] = passing[-1]
-    of_groups = f", for each of {len(parts)} groups alone" if len(parts) > 1 else ""
-    return Certified(case.rule(cuts), METHOD, f"{LAST}{of_groups}.")
+    words = LAST
+    if len(parts) > 1:
+        words += f", for each of {len(parts)} groups alone"
+    return Certified(case.rule(cuts), METHOD, f"{words}.")
 
 
 def passes(case: OneScore, places: Ints, level: float, cuts: Ints) -> bool:
@@ -165,7 +167,7 @@ def descended(
     table: CountTable, cuts: Ints, loss: float, step: float, ratio: float, level: float
 ) -> tuple[Ints, float]:
     """Return cuts of less loss with a log-power of at least a step, and their loss, by moves of one cut."""
-    sides = [[0], [1]] if table.defers else [[0, 1]]  # cuts that move together
+    sides = np.array_split([0, 1], 1 + table.defers)  # cuts that move together
     moves = [*product(range(table.n_places), sides)]
     values = np.arange(table.end + 1)
     # A single move finds its best cut at once.
@@ -243,5 +245,5 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
     noise = of_pairs.max()
     if limit.form == RATIO:  # over the largest rate
         noise /= max(np.fmax.reduce(counted.values), TINY)
-    bound = limit.bound - SIGNS[limit.sense] * float(n_deviations * noise)
-    return replace(limit, bound=min(bound, 1.0) if limit.form == RATIO else max(bound, 0.0))
+        return replace(limit, bound=min(limit.bound + float(n_deviations * noise), 1.0))
+    return replace(limit, bound=max(limit.bound - float(n_deviations * noise), 0.0))
