@@ -105,7 +105,7 @@ def test_probabilities_are_no_rows_that_can_be_compared(select):
         known = tb.certify(model, probabilities, Y)
         assert (known.compared, "of these rows equal" in known.assumptions) == (False, False)
         test = tb.Monitor(model, known).add if model is rule else model.certificate_.recheck
-        with pytest.warns(UserWarning, match="its rule or certificate had them"):
+        with pytest.warns(UserWarning, match="not compared with"):
             test(probabilities, Y)
     again = rule.reweight(probabilities, Y)  # the models still read features
     np.testing.assert_array_equal(again.predict(X), again.predict(probabilities))

@@ -113,9 +113,9 @@ def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows
 def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(monkeypatch):
     """Misses of all rows are counted at the thresholds without stops, of each group up to its own stop."""
     cases, chains = [], []
-    own, own_passing = chain.certified, chain.passing
+    own, own_stopped = chain.certified, chain.stopped
     monkeypatch.setattr(chain, "certified", lambda *given: cases.append(given[0]) or own(*given))
-    monkeypatch.setattr(chain, "passing", lambda *given: chains.append(given[0]) or own_passing(*given))
+    monkeypatch.setattr(chain, "stopped", lambda *given: chains.append(own_stopped(*given)) or chains[-1])
     n_stopped_together = 0
     for seed in range(6):
         X, y, groups = drawn(seed, 900, "abc")

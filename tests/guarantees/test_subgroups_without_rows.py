@@ -41,7 +41,7 @@ def test_combinations_of_the_fit_are_subgroups(tmp_path):
             assert cert.certified is False
             assert [b.subgroup for b in cert.bounds if not b.n and b.target] == [("c", "m")]
         assert tb.certify(model, X, y, groups=groups).certified is True
-        with pytest.raises(tb.NotCertifiedError, match="no rows") as error:
+        with pytest.raises(tb.NotCertifiedError, match="has 0 rows") as error:
             tb.calibrate(model, X[keep], y[keep], groups=groups[keep])
         assert error.value.attempts == ()  # no answers were tested
     assert tb.calibrate(mix, X, y, groups=groups).certificate_.certified is True

@@ -175,10 +175,10 @@ def calibrate(
         try:
             parts = Batch(unfitted, given, stated, training_rows).divided(selection_share)
         except AbsentError as failure:
-            # All rows may certify, and a test need not have its level given that they have a row of each label
-            # and group. So this counts, as who brings rows until they have may test as often. The attempt has
-            # no rows: among others they may be tested.
-            key = digest(np.sort(given.hashes(hashes_of_table(None, given.X))).tobytes())
+            # All rows may certify, and a test need not have its level given that they have a row of each
+            # label and group. So this counts, as who brings rows until they have may test as often. The
+            # attempt has no rows: among others they may be tested.
+            key = digest(hashes_of_table(None, given.X).tobytes())
             attempt = Attempt(key, Seen.of(NO_HASHES), confidence=confidence)
             attempts = Ledger().record(attempt, attempts_of(previous))
             raise NotCertifiedError(f"{failure}. {ABSENT}", attempts=attempts) from None

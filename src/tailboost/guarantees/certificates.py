@@ -221,7 +221,7 @@ class Certificate:
                 bound.limit,
                 f"{bound.n:,}",
                 bound.estimate_text,
-                bound.bound_text.removeprefix("≤ " if are_upper else ""),
+                bound.bound_text.removeprefix("≤ " * are_upper),
                 bound.deferred_text,
                 CERTIFIED_WORDS[bound.certified] if self.certified is False else "",
                 bound.reason,
@@ -238,8 +238,10 @@ class Certificate:
             if price.limit:
                 lines.append(f"Price of {price.limit}: {price}.")
                 continue
-            own = rate_words(price.error, self.n_rows, in_percent=in_percent)
-            without = rate_words(price.without, self.n_rows, in_percent=in_percent)
+            own, without = (
+                rate_words(error, self.n_rows, in_percent=in_percent)
+                for error in (price.error, price.without)
+            )
             of_error = ""
             of_price = ", 95 %, estimated on these rows"
             if price.noise is None:

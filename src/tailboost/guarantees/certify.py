@@ -209,7 +209,7 @@ def certify(
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
     bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
-    return replace(certificate_of(fresh, bounds, confidence), model=model if decided else None)
+    return replace(certificate_of(fresh, bounds, confidence), model=decided and model)
 
 
 def _decided(model: Model, X: Table) -> Decided | None:
@@ -235,10 +235,7 @@ def certificate_of(
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
     compared = fresh.compared
     only_scores = fresh.used.of_scores
-    is_told = (
-        fresh.scored is None or not fresh.scored.is_comparable
-    )  # by `Compared`, if there is a model
-    if not (is_told or compared.complete or only_scores):
+    if not (fresh.scored is None or compared.complete or only_scores):
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass all of them as training_rows="

@@ -46,7 +46,7 @@ The page "How it works" shows why the same rows cannot do both.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import compress, product
 
 import numpy as np
 
@@ -80,13 +80,11 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     if any(test.limit.compares or not test.shares for test in tests):
         return None
     # With deferral the limits on it have tests, without it those that have no ranks.
-    with_tests: list[LimitTests] = []
-    with_stops: list[LimitTests] = []
-    for test in tests:
-        if test.shares[0].answer == DEFERRED or not (defers or test.has_ranks):
-            with_tests.append(test)
-        else:
-            with_stops.append(test)
+    has_ranks = [
+        test.shares[0].answer != DEFERRED and (defers or test.has_ranks) for test in tests
+    ]
+    with_stops = [*compress(tests, has_ranks)]
+    with_tests = [*compress(tests, np.logical_not(has_ranks))]
     if not with_stops or not (defers or are_apart(case, with_tests, with_stops)):
         return None
     # 1. The free chain.
@@ -107,11 +105,13 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     # 3. The tests: (b) of the proof.
     testing = replace(testing, tests=with_tests)
     parts = case.certifying.parts
-    level_of_test = part * testing.level_of_each(parts, level)
+    tables = [testing.at(places) for places in parts]
+    level_of_test = part * level / (sum(table.tests != [] for table in tables) or 1)
     chosen = np.zeros_like(free[0])
-    for places in parts:
+    for places, table in zip(parts, tables, strict=True):
         of_part = chain[:, places]
-        passes = passing(of_part, case.certifying.at(places), testing.at(places), level_of_test)
+        passes = table.passes(of_part, level_of_test)
+        passes &= case.certifying.at(places).passes(of_part, LEVEL_OF_ESTIMATE)
         if not passes.any():
             return refused(case, level)
         losses = np.where(passes, selecting.at(places).loss(of_part), np.inf)
@@ -174,9 +174,3 @@ def stopped(
     chain[..., 0] = np.minimum(chain[..., 0], largest)
     chain[..., 1] = np.maximum(chain[..., 1], least)
     return np.maximum.accumulate(chain, axis=2)  # a bin with both answers keeps the first one
-
-
-def passing(chain: Ints, certifying: CountTable, testing: CountTable, level: float) -> Mask:
-    """Return which rules are about within limits on all fresh rows, and pass the tests, (K,)."""
-    are_within = certifying.passes(chain, LEVEL_OF_ESTIMATE)
-    return are_within & testing.passes(chain, level)

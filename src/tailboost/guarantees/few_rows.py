@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tailboost.core import Name
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import CELL, GROUP, Expression, Limit, error
 from tailboost.rows import unit_name
@@ -50,10 +51,14 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
                 needed = math.ceil(math.log(level) / math.log1p(-share))
             n = len(sample.rows)
             if n < needed:
-                of_subgroup = "" if sample.name is None else f" of {unit_name(sample.name)}"
-                has = f"has {n:,} rows, and needs at least {needed:,}" if n else "has no rows"
-                lacks[f"{limit}{of_subgroup} {has}"] = needed
+                has = f"has {n:,} rows, and needs at least {needed:,}"
+                lacks[f"{limit}{of_subgroup(sample.name)} {has}"] = needed
     return lacks
+
+
+def of_subgroup(name: Name) -> str:
+    """Return words for a subgroup after a limit; none for all rows."""
+    return "" if name is None else f" of {unit_name(name)}"
 
 
 def may_read_numbers(stated: Sequence[Expression], fresh: Fresh) -> bool:

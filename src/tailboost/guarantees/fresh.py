@@ -123,11 +123,6 @@ class Compared:
         if equal_rows != "natural" and rows.clusters is None:
             copies = refuse_copies(rows.hashes(scored.given()), rows.y)
         if not scored.is_comparable:  # then nothing is said of known rows
-            warn_user(
-                "X: whether these rows trained the model is not checked, nor whether its rule or "
-                "certificate had them, because probabilities stand in place of features. Rows that "
-                "did look easier than new ones: give features"
-            )
             return cls(equal_rows, copies=copies)
         return cls(equal_rows, complete, max(shared, default=None), copies)
 

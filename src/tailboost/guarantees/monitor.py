@@ -118,7 +118,9 @@ class LaterRows(NamedTuple):
                         UncertifiedGroupsWarning,
                     )
                 is_read &= ~is_other
-        labels = np.full(n, None) if rows.y is None else column_or_1d(rows.y, dtype=object)
+        labels = np.full(n, None)
+        if rows.y is not None:
+            labels = column_or_1d(rows.y, dtype=object)
         return rows._replace(y=labels).part(is_read)
 
 
@@ -210,6 +212,8 @@ class Monitor:
                 "rule: it has no certificate to test; `calibrate` returns a rule with one, or "
                 "give that of `certify` as certificate="
             )
+        # Of a document it has no columns; its rule knows them.
+        certificate = replace(certificate, columns=tuple(decided.rule.groups))
         is_other_model = certificate.identity != decided.identity().digest
         # A document about a model of another library has no digest to compare.
         is_other_model &= bool(certificate.identity or certificate.rule)
@@ -227,15 +231,14 @@ class Monitor:
             columns = {
                 column
                 for subgroup in bound.subgroups
-                for column, _ in groups_in(subgroup, bound.rate.by, [*decided.rule.groups])[:1]
+                for column, _ in groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
             }
             if len(columns) > 1:
                 raise ValueError(
                     f"{bound.rate!r}: the groups of the columns {listed([*columns])} overlap, so no bets on "
                     f"their {bound.subgroup} are known; limit that of each column"
                 )
-        # Of a document the certificate has no columns; its rule knows them.
-        self.certificate = replace(certificate, columns=tuple(decided.rule.groups))
+        self.certificate = certificate
         self.bets = self.bets or tuple(map(Bets, certificate.bounds))
 
     def add(
@@ -288,6 +291,11 @@ class Monitor:
         if decided.classes is None:
             raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
         scored = decided.score(rows.X, rows.groups)
+        if not scored.is_comparable:
+            warn_user(
+                "X: probabilities stand in place of features, so they are not compared with the "
+                "rows of the fit, the rule and the certificate. Such rows look easier than new ones"
+            )
 
         # 2. Those that are tested: each row once, with its first label.
         has_label = rows.has_label
@@ -538,14 +546,10 @@ class Monitor:
                     "the state was changed after it was written, or is about another "
                     "certificate: its checksum differs"
                 )
-            bets = [
-                Bets(
-                    start.bound,
-                    tuple(Wealth(**bet) for bet in each["bets"]),
-                    np.array(each["sums"]),
-                )
-                for start, each in zip(monitor.bets, state["bets"], strict=True)
-            ]
+            bets = []
+            for start, each in zip(monitor.bets, state["bets"], strict=True):
+                wealths = tuple(Wealth(**bet) for bet in each["bets"])
+                bets.append(Bets(start.bound, wealths, np.array(each["sums"])))
             return replace(
                 monitor,
                 bets=tuple(bets),

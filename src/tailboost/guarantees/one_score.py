@@ -105,10 +105,6 @@ class CountTable:
                 return [places]
         return list(places[:, None])
 
-    def level_of_each(self, parts: list[Ints], level: float) -> float:
-        """Return the even part of a level for each of some `parts` that has a test."""
-        return level / max(sum(bool(self.at(places).tests) for places in parts), 1)
-
     def at(self, places: Ints) -> Self:
         """Return the rows of some places alone, with the tests that read them."""
         here = np.isin(self.place, places)

@@ -12,8 +12,9 @@ from tailboost.core import Document, Floats, Ints, Name, Stated, frozen_value
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
 from tailboost.guarantees.chain import PART_FOR_DEFERRAL, PART_FOR_TESTS, ROWS_FOR_DEFERRAL
 from tailboost.guarantees.exact_tests import all_pairs_pass, most_reached, n_answers_for_ranks
+from tailboost.guarantees.few_rows import of_subgroup
 from tailboost.rates import Limit, checked_limits, groups_in
-from tailboost.rows import SPENT_EACH, unit_name
+from tailboost.rows import SPENT_EACH
 
 # A larger number of rows is not named.
 MOST_ROWS = 10**9
@@ -50,8 +51,7 @@ class RowsNeeded:
         for limit, rows in zip(self.limits, self.rows, strict=True):
             counted = "rows that count" if limit.rate.is_ratio else limit.rate.words_of_rows
             for name, n in rows.items():
-                of_group = "" if name is None else f" of {unit_name(name)}"
-                lines.append(f"{limit}: {n:,} {counted}{of_group}")
+                lines.append(f"{limit}: {n:,} {counted}{of_subgroup(name)}")
         if self.total is not None:
             lines.append(f"All limits together: {self.total:,} rows of the table.")
         lines.append(

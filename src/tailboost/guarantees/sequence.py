@@ -18,8 +18,8 @@ Nothing is divided between rules or limits. This holds for any sequence that the
 well the search below orders it.
 
 If each limit concerns groups one by one, with a threshold each, then each group has its own sequence, at the
-level divided by the number m of groups with a limit (union bound). Rules that keep limits by construction come first, so a group whose
-tests fail keeps one answer, if that keeps its limits.
+level divided by the number of groups with a limit (union bound). Rules that keep limits by construction come
+first, so a group whose tests fail keeps one answer, if that keeps its limits.
 
 A sequence of other rules, within tightened limits, has the same theorem (`within_tighter`).
 
@@ -74,10 +74,9 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
             return None
     # 1. The sequence of each part.
     parts = case.selecting.parts
-    level_of_each = case.selecting.level_of_each(parts, level)
-    found = [
-        sequence_of(case.selecting.at(places), case.ratio, level_of_each) for places in parts
-    ]
+    tables = [case.selecting.at(places) for places in parts]
+    level_of_each = level / (sum(table.tests != [] for table in tables) or 1)
+    found = [sequence_of(table, case.ratio, level_of_each) for table in tables]
     sequences, log_powers = zip(*found, strict=True)
     if min(log_powers) < log_ndtr(WORTHWHILE):
         return None
