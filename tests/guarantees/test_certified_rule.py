@@ -89,9 +89,7 @@ def test_printed_estimates_are_rates_of_the_answers(name, form, how, parts):
         if form == "model" and not price.limit:
             assert price.without == pytest.approx((model.predict(X) != y).mean())
     for bound in certified.certificate_.bounds:
-        inside = (
-            np.ones(len(y), dtype=bool) if bound.subgroup in (None, "gap", "ratio") else sex == bound.subgroup
-        )
+        inside = np.ones(len(y), bool) if bound.subgroup in (None, "gap", "ratio") else sex == bound.subgroup
         counted, among = counts(bound.rate.kind, answers, y, deferred)
         if bound.subgroup in ("gap", "ratio"):
             values = [counted[among & (sex == each)].mean() for each in (0, 1)]

@@ -67,16 +67,14 @@ def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_
 def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows, monkeypatch):
     """Of all rules tried: binomial tests by hand, of each group at half of the level, up to a failure."""
     tried = []
-    own_counts, own_passes = LimitTests.counts_of_votes, LimitTests.passes
+    own, own_passes = LimitTests.counts_of_votes, LimitTests.passes
 
     def passes(*given):
         verdict = own_passes(*given)
         tried[-1].extend(verdict)
         return verdict
 
-    monkeypatch.setattr(
-        LimitTests, "counts_of_votes", lambda *given: tried.append([*given]) or own_counts(*given)
-    )
+    monkeypatch.setattr(LimitTests, "counts_of_votes", lambda *given: tried.append([*given]) or own(*given))
     monkeypatch.setattr(LimitTests, "passes", passes)
     limits = {label: f"precision({label}, by=g) >= {{a: {b}, b: {b}}}" for label, b in ((1, 0.5), (0, 0.7))}
     n_between = n_ends = n_without = 0

@@ -287,9 +287,7 @@ def test_two_thousand_years_without_a_change():
         most = 0.0
         for _ in range(12):
             errors = rng.binomial(200, [0.2, 0.1, 0.15])
-            monitored = [
-                e.add(np.repeat([1.0, 0.0], [k, 200 - k])) for e, k in zip(monitored, errors, strict=True)
-            ]
+            monitored = [e.add([1] * k + [0] * (200 - k)) for e, k in zip(monitored, errors, strict=True)]
             most = max([most, *(e.value for e in monitored)])
         false += most >= 60
     assert false <= 0.05 * 2000

@@ -83,9 +83,7 @@ def arrow(table):
 
 
 #: Forms of the installed libraries.
-OF_LIBRARIES = {
-    form.__name__: form for form, name in ((polars, "polars"), (arrow, "pyarrow")) if find_spec(name)
-}
+OF_LIBRARIES = {form.__name__: form for form, of in ((polars, "polars"), (arrow, "pyarrow")) if find_spec(of)}
 
 OF_FRAMES = {
     "the same": lambda X: X, "another order of rows": lambda X: X.iloc[::-1],

@@ -17,9 +17,7 @@ CROSSED = rates.error(by=("g", "s"))
 def tuned(n=3000, by=None):
     r = np.random.default_rng(0)
     X = r.normal(size=(n, 4))
-    groups = pd.DataFrame(
-        {"g": r.choice(["a", "b", "c"], n, p=[0.5, 0.4, 0.1]), "s": r.choice(["m", "f"], n)}
-    )
+    groups = pd.DataFrame({"g": r.choice(list("abc"), n, p=[0.5, 0.4, 0.1]), "s": r.choice(["m", "f"], n)})
     y = (X[:, 0] + r.normal(size=n) > 0.3).astype(int)
     model = LogisticRegression().fit(X[:400], y[:400])
     limits = [(CROSSED if by is None else rates.error(by=by)) <= 0.6]

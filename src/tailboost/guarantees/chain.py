@@ -105,12 +105,12 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     # 3. The tests: (b) of the proof.
     testing = replace(testing, tests=with_tests)
     parts = case.certifying.parts
-    tables = [testing.at(places) for places in parts]
-    level_of_test = part * level / (sum(table.tests != [] for table in tables) or 1)
+    n_tested = sum(testing.at(places).tests != [] for places in parts)
+    level_of_test = part * level / max(n_tested, 1)
     chosen = np.zeros_like(free[0])
-    for places, table in zip(parts, tables, strict=True):
+    for places in parts:
         of_part = chain[:, places]
-        passes = table.passes(of_part, level_of_test)
+        passes = testing.at(places).passes(of_part, level_of_test)
         passes &= case.certifying.at(places).passes(of_part, LEVEL_OF_ESTIMATE)
         if not passes.any():
             return refused(case, level)

@@ -75,7 +75,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     # 1. The sequence of each part.
     parts = case.selecting.parts
     tables = [case.selecting.at(places) for places in parts]
-    level_of_each = level / (sum(table.tests != [] for table in tables) or 1)
+    level_of_each = level / max(sum(table.tests != [] for table in tables), 1)
     found = [sequence_of(table, case.ratio, level_of_each) for table in tables]
     sequences, log_powers = zip(*found, strict=True)
     if min(log_powers) < log_ndtr(WORTHWHILE):
