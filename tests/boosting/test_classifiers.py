@@ -341,6 +341,8 @@ def test_draws_follow_the_shares_and_ids_repeat_them():
     first = clf.predict_randomized(X, ids)
     for again in (ids.astype(float), ids.astype(str), pd.Series(ids, dtype="Int64")):
         np.testing.assert_array_equal(first, clf.predict_randomized(X, again))
+    days = [pd.Series(pd.date_range("2020-01-01", periods=40, unit=unit)) for unit in ("s", "ns")]
+    np.testing.assert_array_equal(*(clf.predict_randomized(X, each) for each in days))
     refused(lambda: clf.predict_randomized(X, ids[:1]), "ids has 1 row,")
     np.testing.assert_array_equal(first[::-1], clf.predict_randomized(X[::-1], ids[::-1]))
     by_key = np.array([clf.predict_randomized(X, ids, random_state=key) for key in range(300)])

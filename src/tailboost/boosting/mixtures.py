@@ -244,7 +244,8 @@ class MixtureClassifier(Boosting):
             ids = np.arange(len(cumulative))
         check_length(ids, "ids", len(cumulative))
         hashes = [
-            murmurhash3_32(text(each), random_state, True) for each in np.asarray(ids).tolist()
+            murmurhash3_32(text(each), random_state, True)
+            for each in np.asarray(ids, object).tolist()
         ]
         draws = np.array(hashes) / 2.0**32
         passed = (draws[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
