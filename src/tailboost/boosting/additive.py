@@ -10,7 +10,7 @@ from scipy.special import softmax
 from sklearn.dummy import DummyClassifier
 
 from tailboost.boosting.game import Bound, Hypothesis, Player, play
-from tailboost.boosting.learning import Learner, RowBoosting
+from tailboost.boosting.learning import RoundLearner, RowBoosting
 from tailboost.core import (
     Array,
     Column,
@@ -172,7 +172,7 @@ class AdditiveClassifier(RowBoosting):
     n_iter_no_change: int | None = None
     random_state: Seed = None
 
-    def _run(self, learn: Learner) -> None:
+    def _run(self, learn: RoundLearner) -> None:
         """Play the game, and set the hypotheses with weights, or the best constant."""
         K = len(self.classes_)
         self.player_ = replace(self._start(learn), n_classes=K)
@@ -211,11 +211,13 @@ class AdditiveClassifier(RowBoosting):
             achieved = float(state.p @ (state.margins <= 0))
             self.bounds_.append(Bound("training error", formula, bound, achieved))
 
-    def _start(self, learn: Learner) -> Additive:
+    def _start(self, learn: RoundLearner) -> Additive:
         """Return the player, for any number of classes."""
         return self.player
 
-    def _weights(self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner) -> Floats:
+    def _weights(
+        self, rounds: Sequence[Hypothesis], state: Steps, learn: RoundLearner
+    ) -> Floats:
         """Return the weights of the kept rounds: their steps."""
         return np.array(state.steps[: len(rounds)])
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
 from tailboost.boosting.game import tilted
-from tailboost.boosting.learning import Learner
+from tailboost.boosting.learning import RoundLearner
 from tailboost.core import (
     Column,
     Floats,
@@ -119,7 +119,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     radius_ = property(attrgetter("player_.radius"), doc="δ.")
 
-    def _start(self, learn: Learner) -> Additive:
+    def _start(self, learn: RoundLearner) -> Additive:
         """Return the player with δ, "auto" for the distinct rows and d, or the leaves of a hypothesis."""
         X = learn.rows.X
         if self.radius != "auto":

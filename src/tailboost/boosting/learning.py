@@ -58,7 +58,7 @@ class Rows(NamedTuple):
 
 
 @frozen_value
-class Learner:
+class RoundLearner:
     """Fits a hypothesis to the weights of a round, and measures it on the rows of the fit and those judged.
 
     Parameters
@@ -246,10 +246,12 @@ class Boosting(Classifier):
         return Rows(take(X, used), numbers, weight[used], used)
 
     @abstractmethod
-    def _run(self, learn: Learner) -> None:
+    def _run(self, learn: RoundLearner) -> None:
         """Play the game, and set the rule."""
 
-    def _open(self, X: Table, y: Column, sample_weight: Column, *validation: Any) -> Learner:
+    def _open(
+        self, X: Table, y: Column, sample_weight: Column, *validation: Any
+    ) -> RoundLearner:
         """Return the learner on checked rows, which are the units.
 
         ``validation`` are X, y and sample_weight of other rows that select the rule, or None.
@@ -259,7 +261,7 @@ class Boosting(Classifier):
             judged = self._read(*validation, reset=False)
         return self._learner_on(rows, judged, seed_of(self.random_state))
 
-    def _learner_on(self, rows: Rows, judged: Rows, seed: int) -> Learner:
+    def _learner_on(self, rows: Rows, judged: Rows, seed: int) -> RoundLearner:
         """Return the learner on some rows, with others that select the rule."""
         learner = self._learner()
         if isinstance(learner, FrozenEstimator):
@@ -269,9 +271,9 @@ class Boosting(Classifier):
         if is_regressor(learner) and not self._takes_regressors:
             raise ValueError(f"estimator={learner!r} is a regressor; a classifier is needed")
         session = open_session(learner, rows.X, rows.y, self.classes_, rows.weight, seed)
-        return Learner(session, rows, Units.rows(rows.weight), seed, judged)
+        return RoundLearner(session, rows, Units.rows(rows.weight), seed, judged)
 
-    def _set_game(self, learn: Learner, rounds: Sequence[Hypothesis]) -> None:
+    def _set_game(self, learn: RoundLearner, rounds: Sequence[Hypothesis]) -> None:
         """Set what is known of the game."""
         self.units_ = learn.units
         self.n_iter_ = len(rounds)

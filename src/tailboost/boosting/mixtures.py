@@ -14,7 +14,7 @@ from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.game import Bound, Game, Hypothesis, Player, Units, play
-from tailboost.boosting.learning import Boosting, Learner, RowBoosting
+from tailboost.boosting.learning import Boosting, RoundLearner, RowBoosting
 from tailboost.core import (
     Array,
     BoundNotMetWarning,
@@ -100,7 +100,7 @@ class MixtureClassifier(Boosting):
     rank_labels: bool = False
     whole: bool = False
 
-    def _run(self, learn: Learner) -> None:
+    def _run(self, learn: RoundLearner) -> None:
         """Play the game, and those without each fold, whose answers select λ; set the rule."""
         self.player_, self.T_ = self._start(learn.units)
         rounds = self._play(learn)
@@ -121,7 +121,7 @@ class MixtureClassifier(Boosting):
         self.losses_ = self.candidate_losses_[-len(rounds) :]
         self._set_weights(self._mix(self.candidate_losses_))
 
-    def _without_folds(self, learn: Learner) -> Iterator[tuple[Mask, Learner]]:
+    def _without_folds(self, learn: RoundLearner) -> Iterator[tuple[Mask, RoundLearner]]:
         """Yield the mask of each fold, and the learner on the other rows, which is judged on the fold.
 
         Splits are among the rows of positive weight.
@@ -141,7 +141,7 @@ class MixtureClassifier(Boosting):
     def _start(self, units: Units) -> tuple[Player[Any], int]:
         """Return the player, and T."""
 
-    def _play(self, learn: Learner) -> list[Hypothesis]:
+    def _play(self, learn: RoundLearner) -> list[Hypothesis]:
         """Return the hypotheses of the rounds.
 
         A hypothesis that misses the target of the learner ends the game, and belongs to it only if it is the
@@ -169,7 +169,7 @@ class MixtureClassifier(Boosting):
         (solution,) = mixture_path(losses, [self.alpha], self.base_)  # as in `alpha_path`
         return solution.mixture
 
-    def _answers(self, learn: Learner, rounds: Sequence[Hypothesis]) -> Array:
+    def _answers(self, learn: RoundLearner, rounds: Sequence[Hypothesis]) -> Array:
         """Return the answers of all candidates to the rows that select λ: ranked labels, then hypotheses."""
         answers = np.array([h.answers for h in rounds])
         if self.rank_labels:

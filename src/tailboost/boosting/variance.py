@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps, closed_step, sums
 from tailboost.boosting.game import Hypothesis, tilted
-from tailboost.boosting.learning import Learner
+from tailboost.boosting.learning import RoundLearner
 from tailboost.boosting.mixtures import label_shares
 from tailboost.core import Floats, frozen_value, parameters
 from tailboost.core.ranges import NON_NEGATIVE
@@ -115,7 +115,7 @@ class VadaBoostClassifier(AdaBoostClassifier):
     _: KW_ONLY
     variance_weight: float = 0.5
 
-    def _start(self, learn: Learner) -> Additive:
+    def _start(self, learn: RoundLearner) -> Additive:
         return VariancePenalised(self.variance_weight)
 
 
@@ -142,7 +142,7 @@ class EBBoostClassifier(VadaBoostClassifier):
             return StumpClassifier(variance_weight=self.variance_weight)
         return super()._learner()
 
-    def _start(self, learn: Learner) -> Additive:
+    def _start(self, learn: RoundLearner) -> Additive:
         return ExactVariance(self.variance_weight)
 
     def __sklearn_tags__(self) -> Any:
@@ -180,7 +180,9 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
     loss: str = "quadratic"
     C: float | None = None
 
-    def _weights(self, rounds: Sequence[Hypothesis], state: Steps, learn: Learner) -> Floats:
+    def _weights(
+        self, rounds: Sequence[Hypothesis], state: Steps, learn: RoundLearner
+    ) -> Floats:
         """Return the weights of the program; none if their vote errs as often as the best constant.
 
         Rows with equal scores count as errors: rounding alone would decide them.

@@ -15,7 +15,7 @@ from sklearn.metrics import recall_score
 
 from tailboost.boosting.cvar import HedgeClassifier
 from tailboost.boosting.game import Bound, Units
-from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO, Learner
+from tailboost.boosting.learning import EDGE, ROUNDS_OR_AUTO, RoundLearner
 from tailboost.core import (
     Array,
     Column,
@@ -65,7 +65,7 @@ class Voting(HedgeClassifier):
             clf._run(replace(learn, target=0.5 - clf.gamma_, grows=not clf.whole))
         return self
 
-    def _against_units(self, learn: Learner) -> Learner:
+    def _against_units(self, learn: RoundLearner) -> RoundLearner:
         """Return the learner against the units, which are the rows."""
         return learn
 
@@ -132,7 +132,7 @@ class WorstClassBoostClassifier(Voting):
     gamma: Any = "auto"
     p: float = 1.0
 
-    def _against_units(self, learn: Learner) -> Learner:
+    def _against_units(self, learn: RoundLearner) -> RoundLearner:
         """Set the γ of "auto"; return the learner against the classes."""
         K = len(self.classes_)
         if self.gamma == "auto":

@@ -37,4 +37,4 @@ class Learner(Protocol):
     """A classifier with one read of the table per fit of an ensemble, instead of one per round."""
 
     def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
-        """Return a session on n rows with class numbers and sample weights, shape (n,) each."""
+        """Return a session on n rows with class numbers and positive sample weights, shape (n,)."""

@@ -162,7 +162,7 @@ class StumpSession(OpenSession):
         """
         variance_weight = self.learner.variance_weight
         w = weight / weight.sum()
-        squares = w * np.divide(w, self.p, out=np.zeros_like(w), where=self.p > 0)  # w²/p
+        squares = w * (w / self.p)
         V = squares.sum()
         summands = [w]
         if variance_weight:
