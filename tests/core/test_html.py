@@ -9,16 +9,11 @@ ROWS = [["a", "1,000", "this"], ["longer", "7", ""]]
 
 
 def test_alignment():
-    assert text_table(HEADS, ROWS, left=(0, 2)).splitlines() == [
-        "name     rows  by",
-        "a       1,000  this",
-        "longer      7",
-    ]
+    lines = ["name     rows  by", "a       1,000  this", "longer      7"]
+    assert text_table(HEADS, ROWS, left=(0, 2)).splitlines() == lines
     assert text_table(HEADS, ROWS, left=()).splitlines()[1] == "     a  1,000  this"
     assert text_table(["one"], [], left=(0,)) == "one"
-
-
-def test_a_remark_does_not_widen_its_column():
+    # A remark does not widen its column.
     remark = "… and 30 smaller ones that are not shown here"
     lines = text_table(HEADS, [*ROWS, [remark, "", ""]], left=(0,)).splitlines()
     assert lines[:3] == text_table(HEADS, ROWS, left=(0,)).splitlines()

@@ -10,6 +10,7 @@ from conftest import refused
 import tailboost as tb
 from tailboost.core import as_known
 from tailboost.rates.subgroups import groups_in
+from tailboost.rows.fingerprints import hashes_of_names
 from tailboost.rows.groups import GroupNames, warn_of_other_groups
 
 LIMITS = ["miss(spam, by=group) <= 30%"]
@@ -54,9 +55,7 @@ def test_a_table_or_a_dict_with_rows_of_other_groups_has_one_warning(certified, 
     assert warned(lambda: loaded.predict(NEW_ROWS)) == [WORDS]
     assert warned(lambda: certified.predict(NEW_ROWS)) == [WORDS]
     assert warned(lambda: loaded.predict({"p": 0.7, "site": "N"}))[0].startswith("site 'N' (1 row)")
-
-
-def test_rows_of_named_groups_and_rules_without_certificate_have_no_warning(certified, loaded):
+    # Rows of named groups, and rules without certificate, have none.
     assert not warned(lambda: loaded.predict(NEW_ROWS[:1]))
     assert not warned(lambda: loaded.predict(NEW_ROWS["p"]))
     assert not warned(lambda: certified.predict(NEW_ROWS[:1]))
@@ -74,8 +73,17 @@ def test_numbers_of_which_the_groups_are_made_are_not_compared():
 
 
 def test_names_that_end_like_a_number_are_other_names():
-    given, known = ["v1.0", "1.0", 1, True, "-2.0"], ["v1", "1", -2]
-    assert as_known(given, known) == ["v1.0", "1", "1", "1", -2]
+    given, known = ["v1.0", "1.0", 1, True, "-2.0", "1,0", "TRUE", "1,000", None], ["v1", "1", -2, "None"]
+    assert as_known(given, known) == ["v1.0", "1", "1", "1", -2, "1", "1", "1,000", None]
+    assert as_known(["true", 1.0, "1", "2", 0], [True, 2.0]) == [
+        1,
+        1,
+        1,
+        2,
+        0,
+    ]  # a truth value beside numbers
+    assert as_known([1, "1"], ["1", "1.0"]) == [1, "1"]
+    assert len({*hashes_of_names([1, 1.0, True, "1", "1.0", "1,0", "true"])}) == 1
 
 
 @pytest.mark.parametrize("by_group", [False, True])
@@ -84,13 +92,16 @@ def test_a_number_and_its_text_are_one_group(by_group):
     site = {"groups": table[["site"]][:2000], "limits": ["miss(spam, by=site) <= 60%"], "by_group": by_group}
     rule = tb.calibrate(tb.Scores("p", "spam"), table[["p"]][:2000], y[:2000], **site)
     new, labels = table[2000:], y[2000:]
-    looks = []
-    for sites in (new["site"], *(new["site"].astype(kind).astype(str) for kind in (int, float, "category"))):
+    found = []
+    texts = [new["site"].astype(kind).astype(str) for kind in (int, float, "category")]
+    for sites in (new["site"], *texts, texts[0].where(new.index % 2 == 0, texts[1])):
         rows = new.assign(site=sites)
         for options in ({}, {"default": "human review"}):
             assert (rule.predict(rows, **options) == rule.predict(new)).all()
-        looks.append(tb.Monitor(rule).add(rows[["p"]], labels, groups=rows[["site"]]).batches[0].errors)
-    assert looks == [looks[0]] * 4
+        look = tb.Monitor(rule).add(rows[["p"]], labels, groups=rows[["site"]]).batches[0].errors
+        again = tb.certify(rule, rows[["p"]], labels, groups=rows[["site"]], limits=site["limits"])
+        found.append((look, [(bound.subgroup, bound.upper) for bound in again.bounds]))
+    assert found == [found[0]] * 5
 
 
 def test_subgroups_of_several_columns_and_of_cells():
@@ -139,7 +150,7 @@ def test_a_column_by_another_name_is_not_compared():
 @pytest.mark.parametrize(("name", "known"), [("site", "abc"), (None, "abc"), ("ward", "ab")])
 def test_groups_of_a_fit_are_those_of_its_column(name, known):
     rows = GroupNames((np.array(["a", "b"]),), (name,))
-    names, _ = rows.beside({"site": ("a", "b", "c")}, ())
+    names, _, _ = rows.beside({"site": ("a", "b", "c")}, (), np.zeros((1, 1), int))
     assert names.values[0].tolist() == [*known]
 
 

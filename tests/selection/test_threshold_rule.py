@@ -116,7 +116,7 @@ def test_rows_without_a_group_are_the_group_missing_if_the_rule_has_it():
     assert [decide(rule)(p, lang) for p, lang in zip(rows["p"], rows["lang"], strict=True)] == expected
 
     other = replace(rule, groups=["en", "de"])
-    refused(lambda: other.predict(rows), "contains")
+    refused(lambda: other.predict(rows), "missing")
     refused(lambda: decide(other)(0.4, pd.NA), "unknown")
 
 

@@ -40,15 +40,16 @@ from tailboost.learners.table import checked_rows, titles_of
 from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,
+    MISSING_GROUP,
     GroupNames,
     Ledger,
     Records,
     Rows,
     group_columns,
     group_numbers,
+    known_groups,
     stacked,
     warn_of_other_groups,
-    with_missing_group,
 )
 from tailboost.selection.door import Decided, Decision, Known, Scored, known_within
 from tailboost.selection.identity import Identity
@@ -476,7 +477,10 @@ class AnsweringClassifier(OfAnyTable):
             titles = self._group_names.titles
             own = {title: X[title] for title in titles if title in columns_of(X)}
             columns = group_columns(own, "groups")
-        return with_missing_group(columns, list(chain(*self._group_names.values)))
+        known = [*chain(*self._group_names.values)]
+        if MISSING_GROUP not in known:
+            return columns
+        return {title: known_groups(column, known) for title, column in columns.items()}
 
     def _group_numbers(self, X: Table, groups: Groups, *, others: bool = False) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.

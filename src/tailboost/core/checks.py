@@ -103,9 +103,8 @@ def check_probabilities(
     K = probabilities.shape[1]
     if classes is not None and len(classes) != K:
         raise ValueError(
-            f"{name} has {how_many(K, 'column')} of probabilities, but the classes are "
-            f"{classes.tolist()[:NAMES_SHOWN]}: give a column for each, or the answers; metrics take all "
-            "labels by labels="
+            f"{name} has {how_many(K, 'column')} for the classes {classes.tolist()[:NAMES_SHOWN]}: "
+            "give probabilities of each, or the answers; metrics take all labels by labels="
         )
     outside = (probabilities < -tolerance) | (probabilities > 1.0 + tolerance)
     faults = outside.any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1.0) > K * tolerance)
@@ -113,7 +112,7 @@ def check_probabilities(
         row = np.argmax(faults)
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
-            f"{np.asarray(y_proba)[row].tolist()}"
+            f"{probabilities[row].tolist()}"
         )
     return probabilities
 
@@ -178,7 +177,7 @@ def check_indexes(**of_rows: Any) -> None:
 y.to_numpy() if they are in the same order
     """
     first = ""
-    reference: Any = None
+    index: Any = None
     for argument, values in of_rows.items():
         columns = {argument: values}
         if isinstance(values, Mapping):
@@ -190,9 +189,10 @@ y.to_numpy() if they are in the same order
             if not hasattr(column, "iloc"):
                 continue
             if not first:
-                first, reference = name, column.index
-            if len(column) == len(reference) and not column.index.equals(reference):
+                first = name
+                index = column.index
+            if len(column) == len(index) and not column.index.equals(index):
                 raise ValueError(
-                    f"{name} and {first} have different pandas indexes. Give {name}.loc[{first}.index] to "
-                    f"match the rows, or {name}.to_numpy() if they are in the same order"
+                    f"{name} and {first} have different pandas indexes. Give {name}.loc[{first}.index] "
+                    f"to match the rows, or {name}.to_numpy() if they are in the same order"
                 )

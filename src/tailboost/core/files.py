@@ -29,7 +29,8 @@ def write_output(path: FilePath, content: str | bytes) -> None:
     unfinished = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     place: int | FilePath = unfinished
     try:
-        if (descriptor := _descriptor_of(path)) is not None:
+        descriptor = _descriptor_of(path)
+        if descriptor is not None:
             place = os.dup(descriptor)
         elif os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe
             place = path
@@ -95,8 +96,10 @@ def migrated(document: Document, own: int, steps: Steps, what: str, cure: str) -
     ValueError
         If no steps lead from the format of the document to the own one.
     """
-    while (form := document["format"]) in steps:
+    form = document["format"]
+    while form in steps:
         document = steps[form](document)
+        form = document["format"]
     if form != own:
         if isinstance(form, int) and form > own:
             cure = "upgrade tailboost, because a newer version wrote it"

@@ -14,14 +14,14 @@ from tailboost.core.data_classes import frozen_object
 
 # Values that are refused, told by a method that only their type has: what a message says of them.
 _UNREAD = {
-    "compute": "a collection of Dask, whose rows are not in memory: pass its compute(), or see the "
-    "page 'Large tables' of the documentation",
+    "compute": "a collection of Dask, whose rows are not in memory: pass its compute(), "
+    "or see the page 'Large tables' of the documentation",
     "collect": "a LazyFrame of polars, whose rows are not in memory: pass its collect()",
     "result": "a future, whose rows are not in memory: pass its result()",
-    "to_table": "a data set of pyarrow, whose rows are not in memory: pass its to_table(), or see "
-    "the page 'Large tables' of the documentation",
-    "filled": "a masked array, whose mask is not read: pass astype(float).filled(numpy.nan) for missing "
-    "numbers, or leave their rows out",
+    "to_table": "a data set of pyarrow, whose rows are not in memory: pass its to_table(), "
+    "or see the page 'Large tables' of the documentation",
+    "filled": "a masked array, whose mask is not read: pass astype(float).filled(numpy.nan) "
+    "for missing numbers, or leave their rows out",
 }
 
 
@@ -216,7 +216,8 @@ class Partitions:
         for number, compute in enumerate(self.parts):
             try:
                 part = as_pandas(compute())
-                start, end = end, end + len(part)
+                start = end
+                end += len(part)
             except Exception as error:  # any library, and any worker, may fail
                 raise RuntimeError(
                     f"partition {number} of X cannot be read: {error!r}"
@@ -256,8 +257,9 @@ class Partitions:
                 continue
             indexes.append(part.iloc[:, :0])
             for name, column in part.items():
-                few = column[:0] if column.dtype.kind in "biuf" else column.drop_duplicates()
-                parts_of.setdefault(name, []).append(few)
+                if column.dtype.kind in "biuf":
+                    column = column[:0]
+                parts_of.setdefault(name, []).append(column.drop_duplicates())
         index_frame: Any = concat(indexes) if indexes else None
         if indexes and not index_frame.index.is_unique:  # each partition may count from 0
             index_frame = None

@@ -3,8 +3,9 @@
 Entries are numbers, or text. Other columns are refused, and missing entries with their number and first row.
 """
 
+import re
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from itertools import compress
 from numbers import Real
 from typing import Any
 
@@ -17,7 +18,7 @@ from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, text
 
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA or NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if type(value).__name__ in ("NoneType", "NAType", "NaTType"):
         return True
     return isinstance(value, Real) and bool(value != value)
 
@@ -65,22 +66,23 @@ def coded(
         entry_of_row, values = values.factorize(use_na_sentinel=False)
 
     # One dimension; NumPy would turn 1 beside "a" into "1".
-    array = np.asarray(values, None if hasattr(values, "dtype") else object)
-    if target and array.ndim > 1:
+    entries = np.asarray(values, None if hasattr(values, "dtype") else object)
+    if target and entries.ndim > 1:
         from sklearn.utils import column_or_1d  # a rule of a file answers without it
 
-        array = column_or_1d(array, warn=True)
-    if array.ndim != 1:
+        entries = column_or_1d(entries, warn=True)
+    if entries.ndim != 1:
         raise ValueError(
-            f"{name} should be a 1d array, got the shape {array.shape}: give the column itself"
+            f"{name} should be a 1d array, got the shape {entries.shape}: give the column"
         )
-    if not array.size:
+    if not entries.size:
         raise ValueError(f"{name} has no rows (0 samples)")
 
-    entries = array
     missing: Any = np.False_
-    if array.dtype.kind in "OTU":  # also nullable types; NumPy sorts a million texts in seconds
-        given = array.tolist()
+    if (
+        entries.dtype.kind in "OTU"
+    ):  # also nullable types; NumPy sorts a million texts in seconds
+        given = entries.tolist()
         try:
             number_of = {entry: j for j, entry in enumerate(dict.fromkeys(given))}
             entries = np.array([*number_of])
@@ -90,11 +92,10 @@ def coded(
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{name} must have a number or text in each row") from None
-        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp, len(given))[
-            entry_of_row
-        ]
+        entry_of_given = np.fromiter(map(number_of.__getitem__, given), np.intp)
+        entry_of_row = entry_of_given[entry_of_row]
         missing = np.array([*map(is_missing, number_of)])
-        if len({isinstance(entry, str) for entry in number_of if not is_missing(entry)}) > 1:
+        if len({isinstance(entry, str) for entry in compress(number_of, ~missing)}) > 1:
             raise ValueError(f"{name} mixes text with other values: give values of one kind")
     if entries.dtype.kind == "f":
         missing = ~np.isfinite(entries)
@@ -107,8 +108,8 @@ def coded(
         )
     if entries.dtype.kind not in "biufU":
         raise ValueError(
-            f"{name} must hold text or numbers, such as years for dates, got dtype "
-            f"{entries.dtype}. Complex data not supported"
+            f"{name} must hold text or numbers, such as years for dates, got {entries.dtype}. "
+            "Complex data not supported"
         )
 
     names, number_of_entry = distinct_and_numbers(entries)
@@ -156,8 +157,8 @@ def positions(
     unknown = sorted(set(entries) - number_of.keys(), key=str)
     if unknown:
         raise ValueError(
-            f"{name} holds {fault}: {unknown[:5]}; {did_you_mean(str(unknown[0]), map(str, known_values))}"
-            f"known are {joined(list(map(repr, known_values)), NAMES_SHOWN)}"
+            f"{name} holds {fault}: {unknown[:5]}; {did_you_mean(unknown[0], known_values)}"
+            f"known are {joined([*map(repr, known_values)], NAMES_SHOWN)}"
         )
     return np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
 
@@ -195,28 +196,36 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         if hasattr(getattr(table, "columns", None), "step"):  # a RangeIndex: default names
             return np.asarray(table)
         raise ValueError(
-            f"{name} must have a column for each class {names[:20]}, got the columns "
-            f"{columns[:20]}; if these are in the order of the classes, give an array"
+            f"{name} must have a column for each class {names[:20]}, got {columns[:20]}; "
+            "if these are in the order of the classes, give an array"
         )
     return np.column_stack([table[titles[columns.index(label)]] for label in names])
 
 
+# Texts of truth values, in any case, as the numbers that they are.
+TRUTH = {"true": "1", "false": "0"}
+# A whole number that a gap has made a fraction, with either decimal sign.
+_WHOLE = re.compile(r"^(-?\d+)[.,]0\Z")
+
+
+def written(name: Any) -> str:
+    """Return the text that labels, groups or ids share if they are the same.
+
+    It is "1" for 1, 1.0, True, "1", "1.0", "1,0" and "TRUE".
+    """
+    name = _WHOLE.sub(r"\1", text(name))
+    return TRUTH.get(name.lower(), name)
+
+
 def as_known(names: Sequence[Any], known: Collection[Any]) -> list[Any]:
-    """Return labels or groups, with the known one for each that is the same number or text: 1 for "1.0".
+    """Return labels or groups, in the place of each the known one that is the same (`written`).
 
     If known ones are the same, such as "1" and "1.0", none is replaced.
     """
-    value_of = {written(value): value for value in known}
-    if len(value_of) < len(known):
+    known_of = {written(value): value for value in known}
+    if len(known_of) < len(known):
         return list(names)
-    return [each if is_missing(each) else value_of.get(written(each), each) for each in names]
-
-
-@lru_cache
-def written(name: Any) -> str:
-    """Return the name of a label, a group or an id, the same for 1, 1.0, True, "1" and "1.0"."""
-    name = text(name)
-    whole = name.removesuffix(".0")
-    return {"True": "1", "False": "0"}.get(
-        name, whole if whole.lstrip("-").isdecimal() else name
-    )
+    same = {
+        name: known_of.get(written(name), name) for name in {*names} if not is_missing(name)
+    }
+    return [same.get(name, name) for name in names]

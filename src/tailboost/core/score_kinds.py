@@ -96,8 +96,8 @@ class ScoreKind:
         shape = np.shape(scores)
         if np.prod(shape[1:]) != 1:
             raise ValueError(
-                f"{owner}: a row has one score, but the scores have the shape {shape}; give the "
-                "column of the score"
+                f"{owner}: a row has one score, but the scores have the shape {shape}; "
+                "give the column of the score"
             )
         values = _as_numbers(np.asarray(scores).ravel(), owner)
         lacks_score = np.isnan(values)
@@ -105,9 +105,8 @@ class ScoreKind:
             values[lacks_score] = missing
         elif lacks_score.any():
             raise ValueError(
-                f"{owner}: rows have no score, the first is row {lacks_score.argmax()} of "
-                "the table, counted from 0; drop them, state the score of such rows by missing=, "
-                "or their answer by default= of predict"
+                f"{owner}: rows have no score, the first is row {lacks_score.argmax()}, "
+                "counted from 0; drop them, state their score by missing=, or their answer by default="
             )
         if ((values < self.accepted_from) | (values > self.accepted_to)).any():
             raise ValueError(

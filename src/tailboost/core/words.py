@@ -26,13 +26,13 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[object]) -> str:
     """Return "did you mean …? " with known names close to an unknown one, or an empty text.
 
     Capitals and blanks around a name are ignored.
     """
-    by_lower_case = {known_name.strip().casefold(): known_name for known_name in known}
-    near = difflib.get_close_matches(name.strip().casefold(), by_lower_case)
+    by_lower_case = {name.strip().casefold(): name for name in map(str, known)}
+    near = difflib.get_close_matches(str(name).strip().casefold(), by_lower_case)
     if not near:
         return ""
     return f"did you mean {' or '.join(repr(by_lower_case[each]) for each in near)}? "
@@ -116,24 +116,26 @@ def rate_words(
     if above is None and abs(value) > 1.0:
         return f"{value:.4g}"
 
-    limit = math.nan if beside is None else beside
-
-    def side(number: float) -> tuple[bool, bool]:
-        """Return whether the number is above the limit, or below; a bound, whether it is beyond it."""
-        is_above = above is not False and number > limit + ROUNDING
-        return is_above, above is not True and number < limit - ROUNDING
-
     fewest = 2 + sum(n_rows >= least for least in _ROWS_OF_DIGITS)
     for digits in range(fewest, _MOST_DIGITS + 1):
         shown = rounded_away(value, digits, above)
-        if side(shown) == side(value):
+        if beside is None or _side(shown - beside, above) == _side(value - beside, above):
             break
-    return f"{100.0 * shown:z.{digits - 2}f} %" if in_percent else f"{shown:z.{digits}f}"
+    if in_percent:
+        return f"{100.0 * shown:z.{digits - 2}f} %"
+    return f"{shown:z.{digits}f}"
+
+
+def _side(lead: float, above: bool | None) -> tuple[bool, bool]:
+    """Return whether an estimate leads a limit, or lags behind it; an upper bound only leads it."""
+    return above is not False and lead > ROUNDING, above is not True and lead < -ROUNDING
 
 
 def rounded_away(value: float, digits: int, above: bool | None) -> float:
     """Return an upper bound rounded up to so many decimals, or a lower one down; None rounds an estimate."""
     if above is None or math.isinf(value):
         return round(value, digits)
-    scale = 10.0**digits if above else -(10.0**digits)  # a negative one rounds down
-    return math.ceil(value * scale - ROUNDING) / scale
+    scale = 10.0**digits
+    if above:
+        return math.ceil(value * scale - ROUNDING) / scale
+    return math.floor(value * scale + ROUNDING) / scale

@@ -334,10 +334,10 @@ def _refuse_unknown(rates: Sequence[Rate], rows: Rows, cost_range: CostRange) ->
 def _stratified(rows: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
     """Return the rows by stratum, without answers yet."""
     costs = check_costs(rows.costs, len(rows), classes)
-    names, known = rows.names.beside(rule.groups, rule.combinations)
+    names, groups, known = rows.names.beside(rule.groups, rule.combinations, rows.groups)
     y = positions(rows.classes, classes, "y")[rows.y]
     counts = Counts.stratified(
-        y, rows.groups.T, rows.weight, classes, names, defers=rule.defers, costs=costs
+        y, groups.T, rows.weight, classes, names, defers=rule.defers, costs=costs
     )
     strata = replace(counts.strata, known=known)
     if cost_range is not None and costs is not None:

@@ -53,8 +53,8 @@ from tailboost.rows import (
     hashes_of_pairs,
     other_groups,
     reads_groups,
-    under,
     warn_of_other_groups,
+    with_titles,
 )
 from tailboost.selection.door import Decided, answering
 
@@ -103,7 +103,9 @@ class LaterRows(NamedTuple):
         if lacking.any():
             warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
         is_read = ~lacking
-        for name, column in under(group_columns(rows.groups, "groups"), rule.groups).items():
+        for name, column in with_titles(
+            group_columns(rows.groups, "groups"), rule.groups
+        ).items():
             if name in rule.groups and reads_groups(rule.by_group, name):
                 known = rule.groups[name]
                 is_other, others = other_groups(column, known)

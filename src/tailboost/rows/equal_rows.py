@@ -17,7 +17,9 @@ MOST_COPIES = 20  # the largest k
 # Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
 # one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too,
 # if it is not rare: it has at least this share of the rows of the most frequent label.
-MOST_REPEAT, FEW_REPEAT, LEAST_CONTENTS = 0.5, 0.02, 100
+MOST_REPEAT = 0.5
+FEW_REPEAT = 0.02
+LEAST_CONTENTS = 100
 NOT_RARE = 0.25
 
 
@@ -32,6 +34,7 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
     """
     counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
     counts = np.concatenate(counts_by_label)
+    of_label = ""
     for part in (counts, *counts_by_label):
         by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
         occurring = np.bincount(part)  # number of contents with so many rows
@@ -39,9 +42,10 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
             copied = occurring[k::k].sum()
             if copied > by_chance:
                 raise LeakageError(
-                    f"X: {copied:,} of {len(part):,} different rows{'' if part is counts else ' of a label'} "
-                    f"occur {k} times, or a multiple of {k}, which is no chance. {CURE_OF_COPIES}"
+                    f"X: {copied:,} of {len(part):,} different rows{of_label} occur {k} times, "
+                    f"or a multiple of {k}, which is no chance. {CURE_OF_COPIES}"
                 )
+        of_label = " of a label"
     fewest = NOT_RARE * np.bincount(y).max()
     repeating = [
         np.mean(each > 1)
@@ -50,10 +54,12 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
     ]
     if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
         raise LeakageError(
-            f"X: {max(repeating):.0%} of the different rows of one label occur more than once, "
-            f"and {min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
+            f"X: {max(repeating):.0%} of the different rows of one label repeat, and "
+            f"{min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
         )
-    return counts[counts > 1].sum() / len(y) if 2 * len(counts) >= len(y) else 0.0
+    if 2 * len(counts) < len(y):
+        return 0.0
+    return counts[counts > 1].sum() / len(y)
 
 
 # -- of two tables -----------------------------------------------------------------------------------------
@@ -85,7 +91,8 @@ def equal_by_chance(counts: Ints, *, in_order: bool) -> bool:
     So two independent tables are equal, and as rare as `SAME_BY_CHANCE`, with at most this probability,
     whatever the population.
     """
-    n, times = counts.sum(), np.bincount(counts)
+    n = counts.sum()
+    times = np.bincount(counts)
     sizes = np.flatnonzero(times)
     times = times[sizes]
     log_chance = times * sizes @ np.log(sizes / n)  # of the order
@@ -100,10 +107,10 @@ def is_part(small: Ints, large: Ints) -> bool:
     Both are given by the numbers of rows of each content. A row is in the larger table by chance about as
     often as rows repeat there.
     """
-    n, n_large = small.sum(), large.sum()
-    if n == n_large:
+    n = small.sum()
+    if n == large.sum():
         return not equal_by_chance(small, in_order=False)
-    return (max(large[large > 1].sum(), 1) / n_large) ** n < PART_BY_CHANCE
+    return (max(large[large > 1].sum(), 1) / large.sum()) ** n < PART_BY_CHANCE
 
 
 def most_in_common(small: Ints, large: Ints) -> float:
@@ -120,15 +127,15 @@ def most_in_common(small: Ints, large: Ints) -> float:
     numbers: a pair of equal rows among those of both tables has its rows in different tables with a
     probability q ≤ 1/2, and k independent pairs all have with qᵏ.
     """
-    # One number for each table, that of the smaller one first.
-    n = np.array([small.sum(), large.sum()])
-    n_repeated = np.array([counts[counts > 1].sum() for counts in (small, large)])
-    if n_repeated.any():
-        ratio = n[::-1] / n  # rows of the other table to one of this
-        expected = ratio * (n_repeated + STANDARD_ERRORS * np.sqrt(2 * n_repeated) + UNSEEN)
-        shifted = np.minimum(ratio * n_repeated, SHIFTED * n[0])
-        most = min(expected + STANDARD_ERRORS * np.sqrt(expected) + shifted)
-    else:
-        q = 2 * n.prod() / n.sum() ** 2
-        most = math.log(APART_BY_CHANCE) / math.log(q)
-    return max(A_FEW, SMALL_SHARE * n[0], most)
+    n = small.sum()
+    if max(small.max(), large.max()) == 1:
+        q = 2 * n * large.sum() / (n + large.sum()) ** 2
+        return max(A_FEW, SMALL_SHARE * n, math.log(APART_BY_CHANCE) / math.log(q))
+    predictions = []
+    for counts, other in ((small, large), (large, small)):
+        ratio = other.sum() / counts.sum()
+        n_repeated = counts[counts > 1].sum()
+        expected = ratio * (n_repeated + STANDARD_ERRORS * math.sqrt(2 * n_repeated) + UNSEEN)
+        shifted = min(ratio * n_repeated, SHIFTED * n)
+        predictions.append(expected + STANDARD_ERRORS * math.sqrt(expected) + shifted)
+    return max(A_FEW, SMALL_SHARE * n, min(predictions))

@@ -5,11 +5,13 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
 from tailboost.core import (
+    TRUTH,
     Column,
     Floats,
     Hashes,
@@ -18,7 +20,7 @@ from tailboost.core import (
     as_table,
     distinct_and_numbers,
     is_missing,
-    text,
+    written,
 )
 
 # A rounded hash keeps so many of the 24 significant bits of a fraction, because the same number may differ in
@@ -26,8 +28,6 @@ from tailboost.core import (
 KEPT_BITS = 16
 KEPT_BITS_ALONE = 20
 NO_HASHES = np.zeros(0, np.uint64)  # of no row
-# A column of truth values with a third value is text in a file.
-_TRUTH = {"true": 1, "false": 0}
 
 _ODD = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
@@ -45,17 +45,17 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     """Hash every row of a table by its content, shape (n,).
 
     The table is an array, a sparse matrix, or a data frame, a list or an object array with values of any
-    type. Equal rows have equal hashes at any position, in an array and in a data frame; dates and durations
-    do if they are of one type. Numbers count as float64, so whole ones above 2⁵³ may be equal. Other
-    different rows almost surely have different hashes. The hash of a row depends on the seed.
+    type. Equal rows have equal hashes at any position, in an array and in a data frame. Numbers count as
+    float64, so whole ones above 2⁵³ may be equal, and dates and durations as microseconds. Other different
+    rows almost surely have different hashes. The hash of a row depends on the seed.
 
     The hash is of the sum of the scrambled words of each row, one word for each column (`_words`). Zeros add
     nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
 
     With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Numbers
     become float32, and fractions are rounded to 16 significant bits, 20 of a single column. Numbers as text
-    are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all missing values are equal. Dates and
-    times are their text in a file, without a time of midnight. Other text is unchanged.
+    are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all missing values are equal. Durations
+    are their seconds. Dates, times and other values are their text in a file, without a time of midnight.
     """
     X = as_table(X)
     if X.ndim != 2:  # a column alone, such as texts, or images
@@ -71,9 +71,9 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
         words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
         np.add.at(sums, entries.row, words)
     else:
+        table: Any = getattr(X, "iloc", X)
         for j, factor in enumerate(factors):
-            column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-            sums += _mix(_words(column, kept_bits)) * factor
+            sums += _mix(_words(table[:, j], kept_bits)) * factor
     return _mix(sums + _mix(np.array([seed], np.uint64)))
 
 
@@ -91,10 +91,15 @@ def _words(column: Column, kept_bits: int) -> Hashes:
         if hasattr(column, "iloc"):
             column = column.to_numpy(np.float64, na_value=np.nan)
         return _words_of_numbers(column, kept_bits)
-    if column.dtype == "M8[ns]":  # an array's list has integers
-        column = column.astype("M8[us]")
+    if column.dtype in ("M8[ns]", "m8[ns]"):  # an array's list has integers
+        column = column.astype(f"{column.dtype.kind}8[us]")
     values = column.tolist()
-    word_of_value = {value: _word(value, kept_bits) for value in set(values)}
+    try:
+        distinct = set(values)
+    except TypeError:  # lists, arrays or dicts count as they are printed
+        values = [repr(np.asarray(each, object).tolist()) for each in values]
+        distinct = set(values)
+    word_of_value = {value: _word(value, kept_bits) for value in distinct}
     return np.fromiter(map(word_of_value.__getitem__, values), np.uint64)
 
 
@@ -113,22 +118,22 @@ def _words_of_numbers(column: Column, kept_bits: int) -> Hashes:
 
 def _word(value: Any, kept_bits: int) -> int:
     """Return any value as a 64-bit word; if ``kept_bits`` are 0, text is no number."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
     if kept_bits or not isinstance(value, str):
+        if is_missing(value):
+            value = np.nan
         with suppress(TypeError, ValueError, OverflowError):  # for what is no number
-            number = (
-                np.nan if is_missing(value) else float(_TRUTH.get(str(value).lower(), value))
-            )
+            number = float(TRUTH.get(str(value).lower(), value))
             return int(_words_of_numbers(np.array([number]), kept_bits)[0])
-    if kept_bits and (isinstance(value, str) or hasattr(value, "isoformat")):
-        value = str(value).removesuffix(" 00:00:00")  # a date or time as in a file
-    content = hashlib.blake2b(repr(value).encode(), digest_size=8)
+    printed = str(value).removesuffix(" 00:00:00")
+    content = hashlib.blake2b(repr(printed).encode(), digest_size=8)
     return int.from_bytes(content.digest(), "little")
 
 
 def hashes_of_names(names: Iterable[Any]) -> Hashes:
-    """Return the hash of each name of a label or group, shape (n,): 1, 1.0, "1" and True have the same."""
-    words = [_TRUTH.get(name.lower(), name) for name in map(text, names)]
-    return hash_rows(np.array(words, str))
+    """Return the hash of each name of a label, a group or an id, shape (n,), as it is `written`."""
+    return hash_rows(np.array([*map(written, names)], str))
 
 
 def digest(*contents: bytes) -> str:

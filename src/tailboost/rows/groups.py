@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import compress, product
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -62,8 +63,8 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     if isinstance(groups, str):
         if groups not in known:
             raise ValueError(
-                f"{argument}={groups!r}: {did_you_mean(groups, map(str, known))}X has "
-                f"{listed(known) or 'no columns with names'}; give the name of a column, or the column itself"
+                f"{argument}={groups!r}: {did_you_mean(groups, known)}X has "
+                f"{listed(known) or 'no columns with names'}; give one, or the column itself"
             )
         groups = [groups]
     # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
@@ -79,21 +80,21 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
         for title in titles:
             if title in ("class", "cell") or (title == "group" and len(titles) > 1):
                 raise ValueError(
-                    f"{argument}: a column is named {title!r}, which has another meaning in by=; "
-                    "give the column another name"
+                    f"{argument}: a column is named {title!r}, which has another meaning "
+                    "in by=; give the column another name"
                 )
         return {title: with_interval_names(groups[title]) for title in sorted(titles, key=str)}
     groups = with_interval_names(groups)
-    # NumPy would turn 1 beside "a" into "1".
-    array = groups if hasattr(groups, "dtype") else np.asarray(groups, object)
-    if array.ndim == 1:  # one column, which may have a name
-        title = getattr(groups, "name", None)
-        if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):
-            title = None
-        return {title: array}
-    if array.ndim != 2:
-        raise ValueError(f"{argument} must be a 1d array or a table, got shape {array.shape}")
-    return under(dict(enumerate(array.T)), [None])
+    title = getattr(groups, "name", None)
+    if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):
+        title = None
+    if not hasattr(groups, "dtype"):  # NumPy would turn 1 beside "a" into "1"
+        groups = np.asarray(groups, object)
+    if groups.ndim == 1:
+        return {title: groups}
+    if groups.ndim != 2:
+        raise ValueError(f"{argument} must be a 1d array or a table, got shape {groups.shape}")
+    return with_titles(dict(enumerate(groups.T)), [None])
 
 
 def reads_groups(by_group: bool | str, title: Name) -> bool:
@@ -112,8 +113,11 @@ def column_words(argument: str, title: Name) -> str:
 # -- names and numbers of the groups of a fit -----------------------------------------------------------
 
 
-def under(columns: Columns, titles: Collection[Name]) -> Columns:
-    """Return columns under the known titles: a single column, or a single title, needs no name."""
+def with_titles(columns: Columns, titles: Collection[Name]) -> Columns:
+    """Return columns by the known titles, of which a single one is that of a single column without a name.
+
+    A single column has its own name if the single known title is None.
+    """
     if len(columns) == len(titles) == 1 and None in (*columns, *titles):
         return dict(zip(titles, columns.values(), strict=True))
     return columns
@@ -132,7 +136,7 @@ class GroupNames:
     """
 
     values: tuple[Array, ...]
-    titles: tuple[Any, ...]
+    titles: Names
 
     def column_read(self, by_group: bool | str) -> int | None:
         """Return the number of the column that a rule reads; None for a group-blind rule."""
@@ -141,8 +145,8 @@ class GroupNames:
         columns = [j for j, title in enumerate(self.titles) if reads_groups(by_group, title)]
         if len(columns) != 1:
             raise ValueError(
-                f"{by_group=} names no single one of the columns of groups, {list(self.titles)}: give a "
-                "name, of columns with names in a dict or a data frame"
+                f"{by_group=} names no single one of the columns {list(self.titles)}: "
+                "give a name, of columns with names in a dict or a data frame"
             )
         return columns[0]
 
@@ -173,11 +177,9 @@ class GroupNames:
         """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
         if self.titles == (None,):
             return self.values[0]
-        pairs = [
-            (title, value)
-            for title, values in zip(self.titles, self.values, strict=True)
-            for value in values.tolist()
-        ]
+        pairs: list[Names] = []
+        for title, values in zip(self.titles, self.values, strict=True):
+            pairs += product([title], values.tolist())
         return np.fromiter(pairs, object)  # np.array would make a table of two columns
 
     def numbers_in(self, known: Self, numbers: Ints, argument: str) -> Ints:
@@ -188,16 +190,16 @@ class GroupNames:
         ValueError
             If columns differ from the columns in fit, or a value did not occur in fit.
         """
-        titles = [*under(dict.fromkeys(self.titles), known.titles)]
+        titles = [*with_titles(dict.fromkeys(self.titles), known.titles)]
         if set(titles) != set(known.titles):
             raise ValueError(
-                f"{argument} has the columns {titles}, but the groups in fit had {list(known.titles)}: "
+                f"{argument} has the columns {titles}, but the fit had {list(known.titles)}: "
                 "give these under these names, None for a column without a name"
             )
         among_known = np.empty_like(numbers)
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
             given = titles.index(title)
-            own = as_known(self.values[given].tolist(), values.tolist())
+            own = np.array(as_known(self.values[given].tolist(), values.tolist()), object)
             number_of = positions(
                 own, values, column_words(argument, title), "groups not seen in fit"
             )
@@ -205,31 +207,35 @@ class GroupNames:
         return among_known
 
     def beside(
-        self, of_fit: Mapping[Any, Sequence[Any]], combinations: Iterable[Names]
-    ) -> tuple[Self, tuple[Names, ...]]:
-        """Return the names with those of a fit, and the combinations that exist also without rows.
+        self, of_fit: Columns, combinations: Iterable[Names], numbers: Ints
+    ) -> tuple[Self, Ints, tuple[Names, ...]]:
+        """Return names with those of a fit, the numbers of rows among them, and combinations without rows.
 
         A column is one of the fit if a row has a group of that column: then all groups of the fit are values.
-        If all columns are of the fit, its ``combinations`` exist; of a single column these are all values.
+        If all columns are of the fit, its ``combinations`` exist also without rows; of a single column these
+        are all values. ``numbers`` are those of the rows, shape (n, c).
         """
-        of_fit = under(of_fit, self.titles)
+        of_fit = with_titles(of_fit, self.titles)
         values = []
         columns_of_fit = []
-        for title, own in zip(self.titles, self.values, strict=True):
+        among_all = np.empty_like(numbers)
+        for j, (title, own) in enumerate(zip(self.titles, self.values, strict=True)):
             known = dict.fromkeys(of_fit.get(title, ()))
-            groups = dict.fromkeys(as_known(own.tolist(), known))
-            if len(groups) < len(own):  # "1" and "1.0" beside each other
-                groups = dict.fromkeys(own.tolist())
+            names = as_known(own.tolist(), known)  # "1" and "1.0" may be one of them
+            groups = dict.fromkeys(names)
             if groups.keys() & known.keys():
                 groups |= known
                 columns_of_fit.append([*of_fit].index(title))
             values.append(np.array([*groups], object))
-        names = replace(self, values=tuple(values))
+            number_of = positions(np.array(names, object), values[j], "groups")
+            among_all[:, j] = number_of[numbers[:, j]]
         if not values or len(columns_of_fit) < len(values):
-            return names, ()
-        if len(values) == 1:
-            return names, tuple(zip(values[0], strict=True))
-        return names, tuple(tuple(each[j] for j in columns_of_fit) for each in combinations)
+            combinations = ()
+        elif len(values) == 1:
+            combinations = zip(values[0], strict=True)
+        else:
+            combinations = map(itemgetter(*columns_of_fit), combinations)
+        return replace(self, values=tuple(values)), among_all, tuple(combinations)
 
 
 #: The names of the groups of rows without any.
@@ -249,15 +255,10 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
 # -- groups of a rule -------------------------------------------------------------------------------------
 
 
-def with_missing_group(columns: Columns, known: Sequence[Name]) -> Columns:
-    """Return columns of groups with 'missing' for missing entries, if this is a known group."""
-    if MISSING_GROUP not in known:
-        return columns
-    filled = {}
-    for title, column in columns.items():
-        entries = np.array(column, object, ndmin=1)
-        filled[title] = [MISSING_GROUP if is_missing(each) else each for each in entries]
-    return filled
+def known_groups(column: Column, known: Collection[Name]) -> list[Name]:
+    """Return the group of each row, as the known one that is the same; "missing" for a row without one."""
+    entries = np.asarray(with_interval_names(column), object).ravel().tolist()
+    return [MISSING_GROUP if is_missing(each) else each for each in as_known(entries, known)]
 
 
 def group_numbers(
@@ -284,39 +285,29 @@ def group_numbers(
     others : bool
         Whether rows of other groups, and rows without a group, have the number −1; otherwise an error.
     """
-    if bool(columns) == (rule_groups is None):
-        raise ValueError(
-            "groups are not used by the rule of this classifier: leave them out"
-            if columns
-            else "groups are needed: the rule of this classifier reads them (by_group). Give groups=…"
-        )
-    if rule_groups is None or not n:
+    if rule_groups is None:
+        if columns:
+            raise ValueError("groups are not used by this rule: leave them out")
         return np.zeros(n, np.intp)
-    columns = under(with_missing_group(columns, rule_groups), [title])
+    if not columns:
+        raise ValueError("groups are needed: this rule reads them (by_group). Give groups=…")
+    columns = with_titles(columns, [title])
     if title not in columns:
         raise ValueError(
-            f"groups has the columns {list(columns)}: the rule reads one column, that called {title!r}"
+            f"groups has the columns {list(columns)}: the rule reads one column, {title!r}"
         )
-    entries = columns[title]
+    column = columns[title]
     words = column_words("groups", title)
-    check_length(entries, words, n, "rows")
-    if np.ndim(entries) > 1:
+    check_length(column, words, n, "rows")
+    if np.ndim(column) > 1:
         raise ValueError(f"{words} must be a 1d array: give the column itself")
-    given = np.asarray(entries, object).tolist()
-    distinct = [*dict.fromkeys(given)]
-    name_of = dict(zip(distinct, as_known(distinct, rule_groups), strict=True))
-    names = [name_of[each] for each in given]
+    names = known_groups(column, rule_groups)
     number_of = {group: number for number, group in enumerate(rule_groups)}
     numbers = np.array([number_of.get(name, -1) for name in names], np.intp)
     is_other = numbers < 0
     if is_other.any() and not others:
-        coded(names, words)  # refuses rows without a group
-        positions(
-            names,
-            rule_groups,
-            words,
-            f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows",
-        )
+        fault = f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows"
+        positions(np.array(names, object), rule_groups, words, fault)
     if n > 1 and is_other.all():
         warn_user(
             f"{words}: no row has a group of the rule, {listed(rule_groups)}; check the column",
@@ -335,9 +326,7 @@ def unit_name(unit: Any) -> str:
     return text(unit) or "(empty)"
 
 
-def warn_of_other_groups(
-    named: Mapping[Any, Sequence[Any]], table: Table, groups: Groups = None
-) -> None:
+def warn_of_other_groups(named: Columns, table: Table, groups: Groups = None) -> None:
     """Warn of answered rows in groups that a certificate does not name.
 
     Parameters
@@ -354,7 +343,7 @@ def warn_of_other_groups(
         return
     table = as_pandas(table)
     own = {name: table[name] for name in columns_of(table)}
-    columns = {**own, **under(group_columns(groups, "groups", table), named)}
+    columns = {**own, **with_titles(group_columns(groups, "groups", table), named)}
     for name in filter(columns.__contains__, named):
         is_other, words = other_groups(columns[name], named[name])
         # Numbers without any named group are not compared: groups may be made from them, as age bands.
@@ -370,8 +359,7 @@ def warn_of_other_groups(
 
 def other_groups(column: Column, known: Sequence[Name]) -> tuple[Mask, str]:
     """Return which rows are in no ``known`` group, and these groups with their rows in words."""
-    entries = np.asarray(with_interval_names(column), object).ravel().tolist()
-    groups = [MISSING_GROUP if is_missing(each) else each for each in as_known(entries, known)]
+    groups = known_groups(column, known)
     is_other = np.array([group not in known for group in groups], bool)
     counts = Counter(map(unit_name, compress(groups, is_other)))
     words = [f"{group!r} ({how_many(n, 'row')})" for group, n in sorted(counts.items())]

@@ -133,8 +133,8 @@ class Ledger:
                 left = 1.0 - spent / (1.0 - attempt.confidence)
                 if left < LEAST_LEFT:
                     raise ValueError(
-                        f"no error probability is left at confidence={attempt.confidence:g} after "
-                        f"{len(recorded)} attempts. A new fit or selection on other rows starts again"
+                        f"no error probability is left at confidence={attempt.confidence:g} "
+                        f"after {len(recorded)} attempts: fit or select anew on other rows"
                     )
                 recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
             self.attempts = attempts = tuple(recorded.values())

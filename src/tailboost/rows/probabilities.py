@@ -37,7 +37,7 @@ def stacked(
     """
     if not isinstance(probabilities, Mapping):
         raise TypeError(
-            f"probabilities must be a dict of arrays by name of a model, got {probabilities!r:.80}"
+            f"probabilities must be a dict of arrays by model, got {probabilities!r:.80}"
         )
     names = names or list(probabilities)
     unknown = [name for name in probabilities if name not in names]

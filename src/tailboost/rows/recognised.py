@@ -74,14 +74,12 @@ class Seen:
         Of scores ``score_labels`` are the labels of the columns, and ``rows``, as of `Rows.read`, have those
         of the rows: other names of them make no other rows.
         """
-        of_scores: Literal[False, "columns"] = False
-        named = None
         if len(score_labels) and len(hashes):
             by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
-            named = replace(cls.of(by_name), of_scores=True)
             is_other = [name not in score_labels for name in rows.classes.tolist()]
-            hashes = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
-            of_scores = "columns"
+            by_column = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
+            named = replace(cls.of(by_name), of_scores=True)
+            return replace(cls.of(by_column, use), of_scores="columns", named=named)
         digests = np.sort((hashes >> 32).astype(np.uint32))
         counts = np.unique_counts(digests).counts
         limit = int(digests[MOST_DIGESTS - 1]) if len(digests) > MOST_DIGESTS else cls.limit
@@ -90,18 +88,22 @@ class Seen:
             if equal_by_chance(counts, in_order=False):
                 hashes = hashes_of_pairs(hashes, np.arange(len(hashes), dtype=np.uint64))
             whole = int(hashes.sum() >> 32)
-        return cls(digests[digests <= limit], limit, use, of_scores, named, whole)
+        return cls(digests[digests <= limit], limit, use, whole=whole)
 
     def beside(self, known: Seen) -> tuple[Digests, Digests]:
         """Return the digests of these and of known rows, up to the limit of both; none in other forms."""
         new = self.named if self.named and known.of_scores is True else self
-        limit = min(new.limit, known.limit) if new.of_scores == known.of_scores else -1
+        limit = min(new.limit, known.limit)
+        if new.of_scores != known.of_scores:
+            limit = -1
         return new.digests[new.digests <= limit], known.digests[known.digests <= limit]
 
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
         new, old = self.beside(known)
-        return float(np.isin(new, old).mean()) if new.size else np.nan
+        if not new.size:
+            return np.nan
+        return float(np.isin(new, old).mean())
 
     def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
         """Return whether these rows repeat known rows beyond chance.
@@ -158,6 +160,6 @@ def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -
     if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
         cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"
     raise LeakageError(
-        f"X: {known.use} {100 * rows.share_in(known):.3g} % of these rows, or rows equal to them, so errors "
-        f"are smaller than on new rows. Give rows that no fit, selection or calibration had{cure}"
+        f"X: {known.use} {100 * rows.share_in(known):.3g} % of these rows, or equal ones, "
+        f"so errors are too small. Give rows that no fit, selection or calibration had{cure}"
     )

@@ -122,7 +122,7 @@ class Rows:
         X, y = unpack(X, y)
         if hasattr(type(X), "predict"):
             raise TypeError(
-                f"X{suffix} is a model, {type(X).__name__}: the table comes after the model, and then y"
+                f"X{suffix} is a model, {type(X).__name__}: the table comes after it, then y"
             )
 
         # All arguments have the same rows in the same order.
@@ -213,7 +213,8 @@ class Rows:
 
     def occurring(self) -> Self:
         """Return the rows with the labels and groups that have a row alone, numbered anew."""
-        classes, y = self.classes, self.y
+        classes = self.classes
+        y = self.y
         if classes is not None:
             occurs, y = distinct_and_numbers(y)
             classes = classes[occurs]
