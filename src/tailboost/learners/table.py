@@ -404,7 +404,6 @@ class SessionClassifier(Classifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # In files of version 0.1 a classifier has its model's attributes, or the model is its "peer_".
-        state = dict(state)
         if state.get("peer_") is not None:
             state["model_"] = state.pop("peer_")
         elif "table_" in state:

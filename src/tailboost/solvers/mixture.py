@@ -450,15 +450,15 @@ def solve(game: TailGame, start: Floats | None = None) -> Optimum:
     # With one candidate, one unit, at α = 1 and often at large α the best single candidate is optimal.
     alone = np.zeros(len(game.losses))
     alone[game.expected(game.p).argmin()] = 1.0
-    tried = [game.optimum(alone)]
+    best = game.optimum(alone)
     n_candidates, n_units = game.losses.shape
     is_large = n_units > max(2 * FEW_FREE_UNITS * n_candidates, SMALL_PROGRAM / n_candidates)
-    if tried[-1].gap > CLOSED and is_large:
-        tried.append(_by_newton(game, start) or tried[-1])
-    if tried[-1].gap > CLOSED:
+    if best.gap > CLOSED and is_large:
+        best = _by_newton(game, start) or best
+    if best.gap > CLOSED:
         exact = mixture_program(game.losses, game.p / game.alpha, game.shift)
-        tried.append(game.optimum(*exact))
-    return min(tried, key=lambda optimum: optimum.gap)
+        best = min(best, game.optimum(*exact), key=lambda optimum: optimum.gap)
+    return best
 
 
 class _FreeUnits(NamedTuple):
