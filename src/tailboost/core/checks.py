@@ -112,7 +112,7 @@ def check_probabilities(
         row = np.argmax(faults)
         raise ValueError(
             f"{name} must hold probabilities in [0, 1] that sum to 1 in each row; row {row} is "
-            f"{probabilities[row].tolist()}"
+            f"{np.asarray(y_proba)[row].tolist()}"
         )
     return probabilities
 

@@ -73,7 +73,7 @@ def coded(
         entries = column_or_1d(entries, warn=True)
     if entries.ndim != 1:
         raise ValueError(
-            f"{name} should be a 1d array, got the shape {entries.shape}: give the column"
+            f"{name} should be a 1d array, got the shape {entries.shape}: give the column itself"
         )
     if not entries.size:
         raise ValueError(f"{name} has no rows (0 samples)")
@@ -196,8 +196,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         if hasattr(getattr(table, "columns", None), "step"):  # a RangeIndex: default names
             return np.asarray(table)
         raise ValueError(
-            f"{name} must have a column for each class {names[:20]}, got {columns[:20]}; "
-            "if these are in the order of the classes, give an array"
+            f"{name} must have a column for each class {names[:20]}, got the columns "
+            f"{columns[:20]}; if these are in the order of the classes, give an array"
         )
     return np.column_stack([table[titles[columns.index(label)]] for label in names])
 
