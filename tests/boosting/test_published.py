@@ -589,10 +589,8 @@ def test_bound_of_theorem_1_of_worst_class_boosting():
     X, y = rare(1)
     theta, K = 0.4, 5
     clf = published.worst_class_boost(HistTreeClassifier(max_depth=4), theta, random_state=1).fit(X, y)
-    bad = [
-        [np.mean(member.predict(X)[y == k] != k) >= 1 - theta - 1e-12 for k in range(K)]
-        for member in clf.estimators_
-    ]
+    answers = [member.predict(X) for member in clf.estimators_]
+    bad = [[np.mean(a[y == k] != k) >= 1 - theta - 1e-12 for k in range(K)] for a in answers]
     T, gamma = math.ceil(2 * math.log(K) / clf.gamma_**2), clf.gamma_
     assert clf.n_iter_ == T
     bound, achieved = bound_with(clf, "½ − γ + √(log n/(2T))")

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 import tailboost as tb
 from tailboost.exceptions import TableChangedWarning
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.table import TableReader
+from tailboost.learners.table import TableNumbers, TableReader
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -107,6 +107,18 @@ def test_dates_are_neither_numbers_nor_categories(values):
             TableReader().fit(NUMBERS.assign(b=column))
     with pytest.raises(ValueError, match="column"):
         made().fit(NUMBERS, Y).predict(NUMBERS.assign(b=values))
+
+
+def test_a_refused_fit_leaves_the_one_before():
+    table = NUMBERS.assign(a=NUMBERS.a.rank(pct=True))
+    for model, answer in (
+        (tb.Scores("a", 1), "predict"), (tb.Scores("a", 1, kind="number"), "predict_proba"),
+        (TableNumbers(), "transform"), (HistBoostClassifier(n_estimators=2), "predict_proba"),
+    ):  # fmt: skip
+        before = getattr(model.fit(table, Y), answer)(table)
+        with pytest.raises(ValueError, match=r"number|inf"):
+            model.fit(table[["c", "b", "a"]].assign(a=np.inf), np.where(Y == 1, 1, 5))
+        np.testing.assert_array_equal(getattr(model, answer)(table), before)
 
 
 def test_many_new_categories_are_told_and_few_are_not():

@@ -168,9 +168,8 @@ def test_weight_2_equals_the_row_twice_for_tied_splits(seed):
     float32 = {"rtol": 0, "atol": 1e-6}
     np.testing.assert_allclose(clone(clf).fit(X[many], y[many]).predict_proba(X), one, **float32)
     order = rng.permutation(80)
-    np.testing.assert_allclose(
-        clone(clf).fit(X[order], y[order], weight[order]).predict_proba(X), one, **float32
-    )
+    ordered = clone(clf).fit(X[order], y[order], weight[order])
+    np.testing.assert_allclose(ordered.predict_proba(X), one, **float32)
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -280,9 +279,8 @@ def test_a_sparse_model_reads_absent_entries_as_missing_in_any_form(cls):
     np.testing.assert_array_equal(P, sparse.predict_proba(X))
     explicit = sp.csr_matrix(X)
     explicit.data[:3] = 0.0  # a stored zero is an absent entry
-    np.testing.assert_array_equal(
-        sparse.predict_proba(explicit), sparse.predict_proba(sp.csr_matrix(explicit.toarray()))
-    )
+    implicit = sp.csr_matrix(explicit.toarray())
+    np.testing.assert_array_equal(sparse.predict_proba(explicit), sparse.predict_proba(implicit))
     dense = cls(max_depth=3).fit(X, y)
     np.testing.assert_array_equal(dense.predict_proba(sp.csr_matrix(X)), dense.predict_proba(X))
 

@@ -114,8 +114,7 @@ def test_labels_out_of_range():
     refused(lambda: clf.fit(PICTURES, Y, X_val=PICTURES[:5], y_val=[0, 1, 2, 7, 0]), "y_val")
 
 
-class Items(list, torch.utils.data.Dataset):
-    pass
+Items = type("Items", (list, torch.utils.data.Dataset), {})
 
 
 class Stream(torch.utils.data.IterableDataset):

@@ -183,9 +183,7 @@ def test_a_module_is_where_training_starts_and_stays_as_it_was():
 
 
 def test_divergence_is_said():
-    with pytest.warns(
-        ConvergenceWarning, match="the loss is (nan|inf) after 20 steps: the training diverged"
-    ):
+    with pytest.warns(ConvergenceWarning, match="loss is (nan|inf) after 20 steps: the training diverged"):
         learner(learning_rate=1e20).fit(X, Y)
 
 
@@ -211,9 +209,8 @@ def test_momentum_is_carried_into_the_rounds():
     s = session(warmup_steps=30, steps=1, learning_rate=1e-3)
     s.fit(ONES, 1)
     start_of = Training(s, 1, ONES, s.start)
-    assert all(
-        v["momentum_buffer"].abs().max() > 0 for v in start_of.optimizer.state_dict()["state"].values()
-    )
+    states = start_of.optimizer.state_dict()["state"].values()
+    assert all(v["momentum_buffer"].abs().max() > 0 for v in states)
     shared = {v["momentum_buffer"].data_ptr() for v in start_of.optimizer.state_dict()["state"].values()}
     start = s.start
     kept = start.optimizer.state_dict()["state"].values()
@@ -276,9 +273,8 @@ def test_every_game_takes_nets_and_images(name):
     np.testing.assert_allclose(one.sum(axis=1), 1)
     np.testing.assert_array_equal(clone(clf).fit(pictures, labels).predict_proba(pictures), one)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(pictures), one)
-    dataset = torch.utils.data.TensorDataset(
-        torch.from_numpy(pictures).movedim(-1, 1), torch.from_numpy(labels)
-    )
+    tensors = torch.from_numpy(pictures).movedim(-1, 1), torch.from_numpy(labels)
+    dataset = torch.utils.data.TensorDataset(*tensors)
     np.testing.assert_array_equal(clone(clf).fit(dataset).predict_proba(dataset), one)
 
 
@@ -298,9 +294,8 @@ def test_a_net_learns_images(device):
 def test_an_explicit_validation_set_of_images():
     pictures, labels = images()
     val, val_labels = images(seed=1)
-    dataset = torch.utils.data.TensorDataset(
-        torch.from_numpy(val).movedim(-1, 1), torch.from_numpy(val_labels)
-    )
+    tensors = torch.from_numpy(val).movedim(-1, 1), torch.from_numpy(val_labels)
+    dataset = torch.utils.data.TensorDataset(*tensors)
     clf = tb.AdaLPBoostClassifier(learner(partial(small_cnn, channels=2)), n_estimators=2, random_state=0)
     one = clone(clf).fit(pictures, labels, X_val=val, y_val=val_labels)
     two = clone(clf).fit(pictures, labels, X_val=dataset)

@@ -136,9 +136,8 @@ def test_start_far_from_the_optimum(beta):
         rng = np.random.default_rng(seed)
         losses = rng.random((int(rng.integers(3, 9)), 30)) < rng.uniform(0.05, 0.9)
         start = np.append(rng.dirichlet(np.full(len(losses) - 1, 0.3)), 0.0)
-        weights = [
-            entropic_weights(losses, 0.1, beta, start=mixture).unit_weights for mixture in (start, None)
-        ]
+        solutions = [entropic_weights(losses, 0.1, beta, start=mixture) for mixture in (start, None)]
+        weights = [solution.unit_weights for solution in solutions]
         np.testing.assert_allclose(*weights, atol=1e-5)
 
 

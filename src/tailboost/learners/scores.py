@@ -162,13 +162,10 @@ class Scores(OfAnyTable):
         check_indexes(X=X, y=y)
         labels, numbers = coded(y, "y", target=True)
         self._refuse_misfit(labels)
-        self._take_labels(labels)
         values = self.values(X)
         check_length(numbers, "y", len(values))
-        if values.shape[1] > 1:
-            return self
         score = values[:, 0]
-        if score.min() == score.max():
+        if values.shape[1] == 1 and score.min() == score.max():
             warn_user(f"{self}: all rows have the score {score[0]:g}, so all get one answer")
         if self.kind == "number":
             knots, counts = np.unique(score, return_counts=True)
@@ -181,7 +178,7 @@ class Scores(OfAnyTable):
                 levels = levels[stored]
             self.knots_ = knots
             self.levels_ = levels
-        return self
+        return self._take_labels(labels)
 
     def known(self, classes: Sequence[Any]) -> Self:
         """Return the scores of a rule with these labels; the ranks of a number are not known."""

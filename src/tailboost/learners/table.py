@@ -475,9 +475,10 @@ class TableNumbers(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Table, y: Column = None) -> Self:
         """Learn the categories, the means and the standard deviations."""
-        self.reader_ = TableReader().fit(X)
-        table = self.reader_.transform(X)
+        reader = TableReader().fit(X)
+        table = reader.transform(X)
         self.scaler_ = StandardScaler(with_mean=not sp.issparse(table)).fit(table)
+        self.reader_ = reader
         return self
 
     def transform(self, X: Table) -> Any:
