@@ -225,7 +225,4 @@ def as_known(names: Sequence[Any], known: Collection[Any]) -> list[Any]:
     known_of = {written(value): value for value in known}
     if len(known_of) < len(known):
         return list(names)
-    same = {
-        name: known_of.get(written(name), name) for name in {*names} if not is_missing(name)
-    }
-    return [same.get(name, name) for name in names]
+    return [each if is_missing(each) else known_of.get(written(each), each) for each in names]

@@ -258,7 +258,10 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
 def known_groups(column: Column, known: Collection[Name]) -> list[Name]:
     """Return the group of each row, as the known one that is the same; "missing" for a row without one."""
     entries = np.asarray(with_interval_names(column), object).ravel().tolist()
-    return [MISSING_GROUP if is_missing(each) else each for each in as_known(entries, known)]
+    distinct = [*dict.fromkeys(entries)]
+    names = [MISSING_GROUP if is_missing(each) else each for each in as_known(distinct, known)]
+    name_of = dict(zip(distinct, names, strict=True))
+    return [name_of[each] for each in entries]
 
 
 def group_numbers(
