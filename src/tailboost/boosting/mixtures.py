@@ -199,8 +199,7 @@ class MixtureClassifier(Boosting):
         return self
 
     def _shares(self, X: Table) -> tuple[Floats, Array]:
-        """Return the shares of the labels, shape (K, n), and the answers of the candidates, shape (…, n)."""
-        X = self._checked(X)
+        """Return the shares of the labels in checked rows, shape (K, n), and all answers, shape (…, n)."""
         K = len(self.classes_)
         used = _counted(self.estimator_weights_)
         weights = self.estimator_weights_[used]
@@ -213,7 +212,7 @@ class MixtureClassifier(Boosting):
 
     def predict_distribution(self, X: Table) -> Floats:
         """Return the probability of each label as the answer, shape (n, K); bounds are about it."""
-        return self._shares(X)[0].T
+        return self._shares(self._checked(X))[0].T
 
     def predict(self, X: Table) -> Array:
         """Return the most probable label of `predict_distribution`, shape (n,).
@@ -221,7 +220,7 @@ class MixtureClassifier(Boosting):
         Of labels with equal probability it is that of the first hypothesis which answers one of them, round 1
         or one with weight; with weights on the ranked labels, the most probable one under all rounds.
         """
-        P, answers = self._shares(X)
+        P, answers = self._shares(self._checked(X))
         return self.classes_[_most_probable(P, answers)]
 
     def predict_randomized(

@@ -159,12 +159,19 @@ class TailGame:
         if not full_p.all():
             reduced = full[:, full_p > 0]
             p = full_p[full_p > 0]
+        offset = 0.0
+        scale = 1.0
         if full.dtype == np.uint8:
             first_units, pattern = patterns(reduced)
             if first_units.size < MERGED * p.size:
                 reduced = reduced[:, first_units]
                 unit = pattern[unit]
                 p = np.bincount(pattern, p).astype(np.float64)
+        else:
+            offset = float(reduced.min())
+            half_range = float(reduced.max() / 2 - offset / 2)  # the halves do not overflow
+            scale = 2 * half_range or 1.0
+            reduced = (reduced - offset) / scale
         numbers: dict[bytes, int] = {}
         equal_to = np.array(
             [numbers.setdefault(row.tobytes(), len(numbers)) for row in reduced]
@@ -172,13 +179,6 @@ class TailGame:
         _, candidates = np.unique(equal_to, return_index=True)
         if candidates.size < equal_to.size:
             reduced = reduced[candidates]
-        offset = 0.0
-        scale = 1.0
-        if full.dtype != np.uint8:
-            offset = float(reduced.min())
-            half_range = float(reduced.max() / 2 - offset / 2)  # the halves do not overflow
-            scale = 2 * half_range or 1.0
-            reduced = (reduced - offset) / scale
         return cls(
             full,
             full_p,
