@@ -439,7 +439,7 @@ class ErrorScorer(BaseEstimator):
     _: KW_ONLY
     expected: bool = False
 
-    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (scikit-learn reads a plain dict)
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (a plain dict is read)
 
     def score(
         self, estimator: Model, X: Table, y: Column, sample_weight: Column = None

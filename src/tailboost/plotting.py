@@ -1,7 +1,7 @@
 """Displays in the shape of scikit-learn's: limits and trade-offs."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,6 @@ from tailboost.classifiers import TunedClassifier
 from tailboost.core import (
     Axes,
     Column,
-    Floats,
     Groups,
     LimitLine,
     Model,
@@ -27,7 +26,9 @@ from tailboost.selection.table import RateTable
 __all__ = ["LimitsDisplay", "TradeOffDisplay"]
 
 # Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
-BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#83888F"
+BLUE = "#0072B2"
+VERMILLION = "#D55E00"
+GREY = "#83888F"
 VERDICTS = {True: (BLUE, "✓ "), False: (VERMILLION, "✗ "), None: (GREY, "")}
 
 
@@ -187,8 +188,7 @@ class LimitsDisplay(_Display):
             colour, mark = VERDICTS[line.good]
             # NaN for None.
             *ends, bound = np.array([line.low, line.value, line.high, line.bound], float)
-            ax.plot(ends, [place] * 3, color=colour, linewidth=2)
-            ax.plot(ends[1], place, marker="o", color=colour)
+            ax.plot(ends, [place] * 3, color=colour, linewidth=2, marker="o", markevery=[1])
             ax.plot(bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
             ax.annotate(
                 _plain(f"{mark}{line.name} {line.limit}"),
@@ -248,9 +248,8 @@ class TradeOffDisplay(_Display):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        self.x, self.y = np.asarray(self.x, np.float64), np.asarray(self.y, np.float64)
-        if self.x.shape != self.y.shape:
-            raise ValueError(f"x and y differ in shape: {self.x.shape} and {self.y.shape}")
+        self.x = np.asarray(self.x, float)
+        self.y = np.asarray(self.y, float)
 
     @classmethod
     def from_curve(cls, curve: Any, *, name: str | None = None, ax: Axes = None) -> Self:
@@ -265,7 +264,13 @@ class TradeOffDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        return cls._drawn(curve, curve.values, name, ax)
+        return cls(
+            *curve.values,
+            xlabel=_plain(str(curve.limited)),
+            ylabel=_plain(str(curve.objective)),
+            limit=curve.bound,
+            name=name,
+        ).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -300,18 +305,8 @@ class TradeOffDisplay(_Display):
         given = Rows.read(X, y, groups)
         X = transformed(given.X, steps)
         rates = curve.predicted(X, given.labels, groups=given.columns)
-        return cls._drawn(curve, rates, name, ax)
-
-    @classmethod
-    def _drawn(cls, curve: Any, rates: Floats, name: str | None, ax: Axes) -> Self:
-        """Draw these rates of the points of a curve."""
-        return cls(
-            *rates,
-            xlabel=_plain(str(curve.limited)),
-            ylabel=_plain(str(curve.objective)),
-            limit=curve.bound,
-            name=name,
-        ).plot(ax)
+        points = zip(*rates, [each for _, _, each in curve.points], strict=True)
+        return cls.from_curve(replace(curve, points=tuple(points)), name=name, ax=ax)
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Self:
         """Draw the curve.
@@ -330,6 +325,6 @@ class TradeOffDisplay(_Display):
         if self.limit is not None:
             ax.axvline(self.limit, color=GREY, linestyle=":")
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
-        if self.name is not None:
+        if self.name:
             ax.legend()
         return self

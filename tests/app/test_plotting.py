@@ -43,7 +43,7 @@ def test_limits_of_a_certificate(rule):
     display = LimitsDisplay.from_certificate(rule.certificate_)
     assert len(texts(display)) == len(rule.certificate_.bounds)
     assert all(text.startswith("✓") for text in texts(display))
-    points = [line.get_xdata()[0] for line in display.ax_.lines if line.get_marker() == "o"]
+    points = [line.get_xdata()[1] for line in display.ax_.lines if line.get_marker() == "o"]
     assert points == [bound.estimate for bound in rule.certificate_.bounds]
 
 
@@ -104,7 +104,7 @@ def test_a_trade_off(rule):
         assert new.ax_ is display.ax_
         np.testing.assert_array_equal(new.line_.get_xydata().T, curve.predicted(X[2000:], Y[2000:]))
     with pytest.raises(ValueError, match="shape"):
-        TradeOffDisplay([1, 2], [1], xlabel="a", ylabel="b")
+        TradeOffDisplay([1, 2], [1], xlabel="a", ylabel="b").plot()
 
 
 @pytest.mark.parametrize("name", ["$_$", "$20k-$50k"])

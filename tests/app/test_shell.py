@@ -307,6 +307,26 @@ def test_an_uncertified_attempt_ends_with_code_4_and_counts_and_an_alarm_with_co
     assert "alarm" in shell("monitor rule.json worse.csv", 3).lower()
 
 
+def test_rows_known_to_a_rule_file_are_refused_and_known_to_the_rule_after_it(folder, tables):
+    """Those that selected it, and those of attempts on its scores; as of the rule in Python."""
+    tuned = tb.tune(tb.Scores("score", "yes"), **parts(tables["a"]), limits=LIMITS)
+    rule = tb.calibrate(tuned, **parts(tables["b"]))
+    shell(f"tune a.csv {OPTIONS} --out tuned.json")
+    fresh = shell("certify tuned.json b.csv")
+    shell("calibrate tuned.json b.csv --out rule.json")
+    shell("certify rule.json c.csv")
+    for table in "ab":
+        for name, known in (("tuned", tuned), ("rule", rule)):
+            with pytest.raises(tb.LeakageError):
+                tb.certify(known, **parts(tables[table]))
+            assert "of these rows" in shell(f"certify {name}.json {table}.csv", 2)
+        assert "of these rows" in shell(f"calibrate rule.json {table}.csv --out other.json", 2)
+    (folder / "tailboost-attempts.json").unlink()
+    assert shell("certify tuned.json b.csv") == fresh  # of which nobody knows any more
+    os.symlink("loop.csv", "loop.csv")
+    assert "loop.csv" in shell("predict rule.json c.csv --out loop.csv", 2)
+
+
 def test_a_rule_keeps_its_clusters_and_equal_codes(folder, tables):
     codes = {"EU": "0", "NA": "1", "no": "0", "yes": "1"}  # of groups and labels
     for name in "bc":
@@ -371,7 +391,9 @@ def whole(tables, tmp_path_factory):
         ("predict tuned.json cut.csv.gz", "cut.csv.gz"), ("fit ids.csv --target cents --out m.model", "300"),
         ("fit index.csv --target fraud --out m.model", "'Unnamed: 0'"), ("tradeoff tuned.json", "tuned.json"),
         ("rule a.csv", "a.csv"), ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
-        ("predict tuned.json a.csv --sep ''", "--sep"), ("fit a.csv --target score --out m.model", "classes"),
+        ("predict tuned.json a.csv --sep ''", "--sep"), ("predict tuned.json a.csv --decimal ''", "--deci"),
+        ("predict tuned.json a.csv --sep ab", "'ab'"), ("predict tuned.json a.csv --thousands xx", "thous"),
+        ("rule tuned.json --python --table t", "tabl"), ("fit a.csv --target score --out m.model", "classes"),
         ("calibrate tuned.json --out r.json", "fresh"), ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("rule tuned.json --sql --json", "--json"), ("fit twice.csv --target fraud --out m.model", "'fraud'"),
         ("fit blank.csv --target fraud --out m.model", "header"), ("certifi tuned.json", "certifi"),
@@ -394,7 +416,7 @@ def whole(tables, tmp_path_factory):
         ("tune a.csv --score amount --target fraud --positive yes --out r.json", "--kind"),
         ("tune a.csv --score score --target fraud --positive yes --out r.json --sep ';'", "--sep"),
         (f"tune a.csv {OPTIONS} --by-group fraud --out r.json", "--target"),
-        ("calibrate tuned.json b.csv --out r.json", "b.csv"),
+        ("calibrate tuned.json b.csv --out r.json", "selected on"),
         ("calibrate tuned.json b.csv --missing .5 --out r.json", "--missing"),
         ("calibrate tuned.json lacking.csv --limit 'error <= 9%' --out r.json", "missing= (in Python)"),
         ("calibrate tuned.json percent.csv --limit 'error <= 9%' --out r.json", "kind= (in Python)"),

@@ -187,6 +187,9 @@ def test_an_edited_file_is_refused(shape, tmp_path):
     with zipfile.ZipFile(path) as old:
         content = {name: old.read(name) for name in old.namelist()}
     noted = content | {"tailboost.json": content["tailboost.json"].replace(b"March", b"May")}
+    record = json.loads(content["tailboost.json"])
+    del record["digest"]
+    undigested = content | {"tailboost.json": json.dumps(record).encode()}
     for name in content:
         values = np.load(io.BytesIO(content[name])) if name.endswith(".npy") else None
         if np.shape(values) == shape:
@@ -194,7 +197,8 @@ def test_an_edited_file_is_refused(shape, tmp_path):
             content[name] = edited.getvalue()
     earlier = content | {"tailboost.json": b'{"versions": {}, "notes": {}}'}  # the rule is compared alone
     changed = "changed after it was written"
-    for parts, fault in ((content, changed), (noted, changed), (earlier, "another rule")):
+    faults = ((content, changed), (noted, changed), (undigested, changed), (earlier, "another rule"))
+    for parts, fault in faults:
         with zipfile.ZipFile(path, "w") as new:
             for name, part in parts.items():
                 new.writestr(name, part)
@@ -211,6 +215,9 @@ def test_what_cannot_be_stored_writes_nothing(tmp_path):
             tb.save_model(model, tmp_path / "m.model")
     with pytest.raises(NotFittedError):
         tb.save_rule(tb.RobustMixtureClassifier(), tmp_path / "r.json")
+    for twice in ({1: 2, "1": 3}, {"a": [{None: 1, "null": 2}]}, {True: 0, "true": 0}):
+        with pytest.raises(TypeError, match="one name"):
+            tb.save_model(clf, tmp_path / "m.model", notes=twice)
     with pytest.raises(TypeError, match="JSON"):
         tb.save_model(clf, tmp_path / "m.model", notes={"a": object()})
     assert not list(tmp_path.iterdir())

@@ -27,8 +27,8 @@ from tailboost.plotting import LimitsDisplay
 # What a card states of every model, or that nobody has stated it.
 STATED = ("version", "owner", "purpose", "training data")
 DRIFT = (
-    "Test later rows with labels by a monitor, batch by batch. An alarm contradicts a bound for good: "
-    "rely no longer on the certificate, and calibrate again on new rows."
+    "Test later rows with labels by a monitor, batch by batch. An alarm contradicts a bound for "
+    "good: rely no longer on the certificate, and calibrate again on new rows."
 )
 
 
@@ -114,24 +114,24 @@ class ModelCard:
         rows = {"groups": groups, "clusters": clusters}
         stated = dict(about or {})
         certificate = getattr(model, "certificate_", None)
-        further = None
+        tests = {}
         if certificate is None or rates is not None:
             certificate = certify(model, X, y, rates=rates, **rows)
             stated.pop("certified on", None)  # of a certificate that the model no longer has
         else:
-            further = Monitor(model).add(X, y, name=rows_are, **rows)
-        if monitor is not None:
+            tests[rows_are] = Monitor(model).add(X, y, name=rows_are, **rows)
+        if monitor:
             Monitor(model, monitor.certificate)  # raises ValueError if it is about another rule
+            tests["Monitor"] = monitor
         if purpose:
             stated["purpose"] = purpose
         name = stated.pop("name", type(model).__name__)
-        verdicts, texts, tables = [], {}, {}
-        tests = {"Certificate": certificate, rows_are: further, "Monitor": monitor}
+        verdict, _, bounds = str(certificate).partition("\n\n")
+        verdicts = [verdict]
+        texts = {}
         for heading, tested in tests.items():
-            if tested is not None:
-                verdict, _, texts[heading] = str(tested).partition("\n\n")
-                verdicts.append(verdict if tested is certificate else f"{heading}: {verdict}")
-                tables[heading] = html_table(*tested.cells())
+            verdict, _, texts[heading] = str(tested).partition("\n\n")
+            verdicts.append(f"{heading}: {verdict}")
         not_tested = [
             "Whether the recorded rows and labels are correct.",
             "Rows unlike the measured ones.",
@@ -145,7 +145,7 @@ class ModelCard:
             not_tested.append("Fitness for a purpose: none was stated.")
         sections = {
             "Model": _facts(model, certificate, stated),
-            "Certificate": texts.pop("Certificate"),
+            "Certificate": bounds,
             "Rule": str(getattr(model, "rule_", "")),
             **texts,
             "Assumptions": certificate.assumptions,
@@ -153,6 +153,10 @@ class ModelCard:
             "If rows change": DRIFT,
         }
         present = {heading: text for heading, text in sections.items() if text}
+        tables = {
+            heading: html_table(*tested.cells())
+            for heading, tested in {"Certificate": certificate, **tests}.items()
+        }
         title = title or f"Model card of {name}"
         return cls(title, verdicts, present, tables, _picture(certificate))
 
@@ -190,10 +194,11 @@ def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> str:
     facts = {"class": type(model).__name__, **dict.fromkeys(STATED, "not stated"), **stated}
     with suppress(AttributeError, ValueError):  # a rule of a file has no selection data
         facts["rule selected on"] = model.rates_.words
-    if columns := titles_of(model):
+    columns = titles_of(model)
+    if columns:
         facts["columns"] = f"{len(columns):,}: {listed(columns)}"
     facts["certificate"] = f"{certificate.date} (UTC), digest {certificate.to_dict()['digest']}"
-    if certificate.rule is not None:
+    if certificate.rule:
         facts["digest of the rule"] = certificate.rule
     facts["card"] = f"{datetime.now(UTC):%Y-%m-%d} (UTC)"
     facts["libraries"] = ", ".join(f"{name} {version}" for name, version in versions().items())

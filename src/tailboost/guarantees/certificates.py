@@ -282,17 +282,13 @@ class Certificate:
         if stated not in (None, self.to_dict()["digest"]):
             raise ValueError(CHANGED)
 
-    def to_dict(self, **also: object) -> Document:
-        """Return everything but model, columns, rows and attempts, which have rows, as plain types for JSON.
-
-        The digest is about what a file says ``also`` of the certified rule.
-        """
+    def to_dict(self) -> Document:
+        """Return everything but model, columns, rows and attempts, which have rows, as JSON."""
         document = {name: vars(self)[name] for name in STORED} | {
             "certified": self.certified,
             "bounds": [bound.to_dict() for bound in self.bounds],
             "notes": list(self.notes),
             "price": [asdict(price) for price in self.price],
-            **also,
         }
         if self.copies:  # certificates of earlier versions keep their digests
             document["copies"] = self.copies

@@ -49,7 +49,7 @@ class Evidence:
         if certificate.rule != Decision(selection.written, models=selection.models).digest:
             raise ChangedError(
                 "its certificate is about another rule: the rule was edited after the calibration. "
-                'Restore it, or have no certificate ("certificate": null in a rule file)'
+                "Restore it, or calibrate again"
             )
 
     # Copies and pickles of a model have contents of their own: some libraries write other bytes.

@@ -102,9 +102,12 @@ def save_model(
 
     if not hasattr(model, "fit"):
         raise TypeError(
-            f"model must be a fitted model or a pipeline (save_rule writes a rule), got {model!r:.80}"
+            f"model must be a fitted model or pipeline (save_rule writes a rule): {model!r:.80}"
         )
     check_is_fitted(model)
+    noted = json.dumps(dict(notes or {}))
+    if json.dumps(json.loads(noted)) != noted:
+        raise TypeError("notes: two entries have one name in JSON, as those of 1 and '1'")
     try:
         content = BytesIO(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED))
     except ChangedError:
@@ -119,7 +122,7 @@ def save_model(
     except Exception as error:
         raise TypeError(f"load_model would refuse the file of this model: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
-        record: Document = {"versions": versions(), "notes": dict(notes or {})}
+        record: Document = {"format": 2, "versions": versions(), "notes": json.loads(noted)}
         record["digest"] = _digest_of(archive, record)
         archive.writestr(RECORD_FILE, json.dumps(record))
     write_output(path, content.getvalue())
@@ -145,8 +148,8 @@ def _opened(path: FilePath) -> tuple[bytes, Document]:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             record: Document = json.loads(archive.read(RECORD_FILE))
             now = _digest_of(archive, record)
-        if record.get("digest", now) != now:  # older files have none
-            raise ValueError
+        if {"format", "digest"} & {*record} and record.get("digest") != now:
+            raise ValueError  # older files have neither
         return content, record
     except Exception:  # zipfile raises what a damaged file meets
         raise ValueError(
@@ -215,8 +218,8 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
     refused = sorted({*names}.difference(TRUSTED, trusted, known))
     if refused:
         raise ValueError(
-            "it has types that are not trusted. If modules define them and you trust them, save "
-            f"and load it with trusted={refused}"
+            "it has types that are not trusted. If modules define them and you trust them, "
+            f"save and load it with trusted={refused}"
         )
     return skops.io.loads(content, trusted=names)
 

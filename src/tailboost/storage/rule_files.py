@@ -5,9 +5,9 @@ are imported where a file has more than the rule.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tailboost.core import (
     FilePath,
     Model,
     Name,
+    frozen_value,
     migrated,
     plain,
     positions,
@@ -23,19 +24,126 @@ from tailboost.core import (
     write_output,
 )
 from tailboost.rows import (
-    SELECTED_ON,
     Attempt,
     GroupNames,
     Ledger,
     Records,
     Rows,
     Seen,
+    attempts_of,
     digest_of,
 )
 from tailboost.selection.rule import Rule, ThresholdRule
 
-# A new part of the file that may be absent is read by `get`, and needs no new format.
-RULE_FILE_FORMAT = 7
+FORMAT = 8
+
+
+def _of_format_7(old: Document) -> Document:
+    """Return a document of format 7 in the next one; it needs no digest."""
+    stated = {**old, **old["selection"]}
+    document = stated | {
+        "format": FORMAT,
+        "scores": {
+            "columns": stated["scores"],
+            "label": stated["labels"],
+            "kind": stated["kind"],
+            "missing": stated["missing"],
+        },
+        "notes": {part: stated.get(part, {}) for part in ("target", "cluster", "about")},
+        "used": old["selected_on"],
+        "ledger": old["ledger"]["attempts"],
+    }
+    return document | {"digest": digest_of(document)}
+
+
+@frozen_value
+class RuleFile:
+    """The content of a rule file. JSON has these fields, the format, and a digest of both.
+
+    Attributes
+    ----------
+    rule : dict
+        The rule, by `to_dict`.
+    scores : dict
+        The parameters of its `Scores`.
+    groups : list of tuple
+        The groups of the selection data, each with its column.
+    by_group : str or None
+        The column of the groups that the rule reads.
+    objective : str or None
+        The minimised rate.
+    limits : list of str
+        The stated limits.
+    notes : dict
+        The roles of columns in other files, such as ``target``, and what is known ``about`` the model.
+    certificate : dict or None
+        The certificate, by `to_dict`.
+    used : list of dict
+        The rows that selected the rule, and others that no attempt has.
+    ledger : list of dict
+        The attempts.
+    attempts : int
+        How many of them are those of the certificate.
+    """
+
+    rule: Document
+    scores: Document
+    groups: list[tuple[str, Name]]
+    by_group: str | None
+    objective: str | None
+    limits: list[str]
+    notes: Document
+    certificate: Document | None
+    used: list[Document]
+    ledger: list[Document]
+    attempts: int
+
+    def to_dict(self) -> Document:
+        """Return the document, as JSON has it, with its digest."""
+        content = {"format": FORMAT, **vars(self)}
+        document: Document = json.loads(json.dumps(content, default=plain))
+        return document | {"digest": digest_of(document)}
+
+    @classmethod
+    def from_dict(cls, document: Document) -> Self:
+        """Return the content of a document; raise ValueError if it was edited."""
+        document = migrated(document, FORMAT, {7: _of_format_7}, "it", "run tune again")
+        if document["digest"] != digest_of(document):
+            raise ValueError(
+                "it was edited: restore it, or write its 'rule' alone to a file, without a certificate"
+            )
+        return cls(**{each.name: document[each.name] for each in fields(cls)})
+
+    def classifier(self) -> Model:
+        """Return the classifier of the rule."""
+        from tailboost.classifiers.problems import problem_of
+        from tailboost.classifiers.selected_models import TunedClassifier
+        from tailboost.guarantees.certificates import Certificate
+        from tailboost.learners.scores import Scores
+        from tailboost.selection.selection import StoredSelection
+
+        rule = _rule_of(self.rule)
+        groups: dict[str, list[Name]] = {}
+        for title, group in self.groups:
+            groups.setdefault(title, []).append(group)
+        names = GroupNames(tuple(map(np.array, groups.values())), tuple(groups))
+        selection = StoredSelection(
+            rule,
+            _models_of(rule, Scores(**self.scores), names),
+            problem_of(self.objective, self.limits, names, self.by_group or False),
+            (rule.groups, self.by_group),
+            self.notes,
+        )
+        ledger = Ledger(tuple(map(Attempt.from_dict, self.ledger)))
+        attempts = ledger.attempts[: self.attempts]
+        used = map(Seen.from_dict, self.used)
+        records = Records(used=(*used, *(each.rows for each in attempts)), ledger=ledger)
+        certificate = None
+        if self.certificate:
+            certificate = replace(
+                Certificate.from_dict(self.certificate), attempts=attempts, columns=names.titles
+            )
+        return TunedClassifier.of_stored(selection, self.by_group, records, certificate)
 
 
 def load_rule(path: FilePath) -> Any:
@@ -72,77 +180,32 @@ def load_rule(path: FilePath) -> Any:
         content = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError):
         raise ValueError(
-            f"{str(path)!r} is no rule file: it is not JSON. A model file is read by load_model, and its "
-            "rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
+            f"{str(path)!r} is no rule file: it is not JSON. load_model reads a model file, and "
+            "its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
-        document, stored = content, None  # of a rule alone, by to_json
         if "rule" in content:
-            stored = migrated(content, RULE_FILE_FORMAT, {}, "it", "run tune again")
-            document = stored["rule"]
-        rule = (ThresholdRule if "bands" in document else Rule).from_dict(document)
-        return rule if stored is None else _classifier_of(rule, stored)
+            return RuleFile.from_dict(content).classifier()
+        return _rule_of(content)
 
 
-def _classifier_of(rule: ThresholdRule | Rule, content: Document) -> Model:
-    """Return the classifier of a rule with the other content of its file, which `write_rule` has written."""
-    from tailboost.classifiers.problems import problem_of
-    from tailboost.classifiers.selected_models import TunedClassifier
-    from tailboost.guarantees.certificates import Certificate
-    from tailboost.selection.selection import StoredSelection
-
-    now = _digest_of(content)
-    if content.get("digest", now) != now:  # older files have none
-        raise ValueError("its scores, groups or used rows were edited: restore the file")
-    groups: dict[str, list[Name]] = {}
-    for title, group in content["groups"]:
-        groups.setdefault(title, []).append(group)
-    names = GroupNames(tuple(map(np.array, groups.values())), tuple(groups))
-
-    ledger = Ledger(tuple(map(Attempt.from_dict, content["ledger"]["attempts"])))
-    attempts = ledger.attempts[: content["attempts"]]  # those up to the certificate
-    selected_on = map(Seen.from_dict, content["selected_on"])
-    records = Records(used=(*selected_on, *(each.rows for each in attempts)), ledger=ledger)
-    stated = content["selection"]
-    limits, certificate = stated["limits"], content["certificate"]
-    if certificate is not None:
-        limits = certificate.get("limits", limits)  # earlier versions have no others
-        certificate = replace(
-            Certificate.from_dict(certificate), attempts=attempts, columns=names.titles
-        )
-
-    by_group = stated["by_group"] if isinstance(rule, Rule) else rule.group_column
-    notes = {
-        "target": stated["target"],
-        "cluster": stated["cluster"],
-        "about": content.get("about", {}),  # older files have none
-    }
-    selection = StoredSelection(
-        rule,
-        _models_of(rule, stated, names),
-        problem_of(stated["objective"], limits, names, by_group),
-        (rule.groups, by_group),
-        notes,
-    )
-    return TunedClassifier.of_stored(selection, by_group, records, certificate)
+def _rule_of(document: Document) -> ThresholdRule | Rule:
+    """Return the rule of a document by ``to_dict``."""
+    kind = ThresholdRule if "bands" in document else Rule
+    return kind.from_dict(document)
 
 
-def _models_of(rule: ThresholdRule | Rule, stated: Document, names: GroupNames) -> Any:
+def _models_of(rule: ThresholdRule | Rule, scores: Any, names: GroupNames) -> Any:
     """Return the columns of scores that a rule reads as models without rows."""
     from sklearn.frozen import FrozenEstimator
 
-    from tailboost.learners.scores import Scores
     from tailboost.selection.outputs import Models
 
-    if isinstance(rule, ThresholdRule):
-        (label,) = stated["labels"]  # which rules of earlier versions may not know
-        scores = Scores(rule.column, label, kind=rule.kind, missing=rule.missing)
-        weights, offsets = {str(rule.column): 1.0}, [0.0, 0.0]
-    else:
-        scores = Scores(
-            stated["scores"], stated["labels"], kind=stated["kind"], missing=stated["missing"]
-        )
-        weights, offsets = rule.weights, rule.offsets
+    weights = {str(scores.column_list[0]): 1.0}
+    offsets = [0.0, 0.0]
+    if isinstance(rule, Rule):
+        weights = rule.weights
+        offsets = rule.offsets
     nothing = np.zeros((0, 0), int)
     known = scores.known(rule.classes)
     classes = np.asarray(rule.classes)
@@ -154,14 +217,6 @@ def _models_of(rule: ThresholdRule | Rule, stated: Document, names: GroupNames) 
         np.array([*weights.values()]),
         np.array(offsets),
     )
-
-
-def _digest_of(content: Document) -> str:
-    """Return the digest of what a rule reads and of the used rows; a ledger may have later attempts."""
-    stated = content["selection"]
-    read = {part: stated[part] for part in ("scores", "labels", "kind", "missing", "by_group")}
-    attempts = content["ledger"]["attempts"][: content["attempts"]]
-    return digest_of(read, content["groups"], content["selected_on"], attempts)
 
 
 def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -> None:
@@ -193,56 +248,49 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     """
     if Path(path).suffix != ".json":
         raise ValueError(f"{str(path)!r}: the name of a rule file must end in '.json'")
-    write_rule(classifier, path, {"target": target} if target else {})
+    noted = {}
+    if target:
+        noted["target"] = target
+    write_rule(classifier, path, noted)
 
 
 def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
     """Write a rule file of any name; otherwise as `save_rule`.
 
-    ``noted`` may have the columns "target" and "cluster" of other files, and what is known "about" the model,
-    in place of those in the file of a loaded rule.
+    ``noted`` may have the roles of columns in other files, such as "target", and what is known "about" the
+    model, in place of those in the file of a loaded rule.
     """
     from tailboost.classifiers.selected_models import TunedClassifier
 
-    scores = classifier.scores_ if isinstance(classifier, TunedClassifier) else None
-    if scores is None:
+    scores = None
+    if isinstance(classifier, TunedClassifier):
+        scores = classifier.scores_
+    if not scores:
         raise TypeError(
-            "a rule file has a rule on one tb.Scores, selected by tune or calibrate: give its classifier. "
+            "a rule file has a rule on one tb.Scores: give the classifier of tune or calibrate. "
             "save_model keeps another rule with its models, and rule_.to_json() is a rule alone"
         )
     selected = classifier.evidence_.selection
-    certificate = classifier.certificate_  # refuses changed models
-    notes = {**(selected.notes or {}), **noted}
     names = classifier._group_names
-    limits = list(map(repr, selected.problem.limits))
     for name in (*scores.column_list, *names.titles):
         if not isinstance(name, str):
             raise ValueError(
-                f"the column {name!r} has no name: select on a table, such as groups={{'site': site}}"
+                f"column {name!r} has no name: select on a table, as groups={{'site': site}}"
             )
-    content = {
-        "format": RULE_FILE_FORMAT,
-        "rule": classifier.rule_.to_dict(),
-        "selection": {
-            "scores": scores.column_list,
-            "labels": scores.label_list,
-            "kind": scores.kind,
-            "missing": scores.missing,
-            "group": names.titles,
-            "by_group": selected.groups_read[1],
-            "objective": repr(selected.problem.objective),
-            "limits": limits,
-            "target": notes.get("target"),
-            "cluster": notes.get("cluster"),
-        },
-        "about": notes.get("about", {}),
-        "groups": list(map(plain, names.names)),
-        "certificate": certificate and certificate.to_dict(limits=limits),
-        "selected_on": [
-            rows.to_dict() for rows in classifier.records_.used if rows.use == SELECTED_ON
-        ],
-        "attempts": len(certificate.attempts) if certificate else 0,
-        "ledger": {"attempts": [each.to_dict() for each in classifier.ledger_.attempts]},
-    }
-    content["digest"] = _digest_of(content)
-    write_output(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    certificate = classifier.certificate_  # refuses changed models
+    attempts = attempts_of(certificate)
+    in_attempts = [each.rows for each in attempts]
+    content = RuleFile(
+        rule=classifier.rule_.to_dict(),
+        scores=scores.get_params(),
+        groups=list(names.names),
+        by_group=selected.groups_read[1],
+        objective=repr(selected.problem.objective),
+        limits=list(map(repr, selected.problem.limits)),
+        notes={**(selected.notes or {}), **noted},
+        certificate=certificate and certificate.to_dict(),
+        used=[rows.to_dict() for rows in classifier.records_.used if rows not in in_attempts],
+        ledger=[each.to_dict() for each in classifier.ledger_.attempts],
+        attempts=len(attempts),
+    )
+    write_output(path, json.dumps(content.to_dict(), indent=1, ensure_ascii=False) + "\n")

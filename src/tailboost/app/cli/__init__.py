@@ -6,13 +6,10 @@ certified by ``calibrate``, or a limit not certified by ``certify --require``; 1
 
 from importlib.util import find_spec
 
-for _name in ("typer", "pandas", "jinja2"):
-    if find_spec(_name) is None:
-        raise SystemExit(
-            f'The command line of tailboost needs {_name}: pip install "tailboost[app]"'
-        )
+if find_spec("typer") is None:
+    raise SystemExit('The command line of tailboost needs typer: pip install "tailboost[app]"')
 
-from tailboost.app.cli.commands import app  # noqa: E402
-from tailboost.app.cli.frame import main  # noqa: E402
+from tailboost.app.cli.commands import app
+from tailboost.app.cli.frame import main
 
 __all__ = ["app", "main"]

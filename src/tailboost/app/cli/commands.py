@@ -13,8 +13,24 @@ import typer
 
 import tailboost as tb
 from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
-from tailboost.app.cli.stored import MODEL, RULE, Stored, calibrated, held, write
-from tailboost.app.cli.tables import TABLES, Reader, Roles, Rows, check_output, option, several
+from tailboost.app.cli.stored import (
+    MODEL,
+    RULE,
+    Stored,
+    calibrated,
+    held,
+    refuse_attempted,
+    write,
+)
+from tailboost.app.cli.tables import (
+    TABLES,
+    Reader,
+    Roles,
+    Rows,
+    check_output,
+    option,
+    several,
+)
 from tailboost.core import as_known, frozen_value, write_output
 from tailboost.rows import HUMAN_REVIEW
 
@@ -27,9 +43,12 @@ def _number(given: Any) -> float:
     """Return a number, which may be written in percent."""
     text = str(given)
     try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        number = float(text.removesuffix("%"))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a number such as .3 or 30%") from None
+    if text.endswith("%"):
+        number /= 100
+    return number
 
 
 def _rate(given: Any) -> float | dict[str, float]:
@@ -67,7 +86,7 @@ About = Annotated[
     list[Any],
     several(
         "KEY=VALUE",
-        "Fact for the card, such as owner=Risk or version=2, kept in the file; may be repeated.",
+        "Fact for the card, such as owner=Risk, kept in the file; may be repeated.",
         parser=_fact,
     ),
 ]
@@ -88,14 +107,10 @@ class Aims:
     ] = None
     objective: Objective = None
 
-    def settings(self, known: Any = None) -> dict[str, Any]:
-        """Return the stated ones as arguments of the library, others as those of a ``known`` classifier."""
+    def settings(self) -> dict[str, Any]:
+        """Return the stated ones as arguments of the library."""
         stated = {"limits": self.limit, "by_group": self.by_group, "objective": self.objective}
-        return {
-            name: value
-            for name, given in stated.items()
-            if (value := given or getattr(known, name, None))
-        }
+        return {name: given for name, given in stated.items() if given}
 
 
 @frozen_value
@@ -142,8 +157,8 @@ def example(
         if path.exists():
             raise ValueError(f"{str(path)!r} exists; give another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    parts = np.split(np.random.default_rng(0).permutation(len(table)), [15000, 22500])
-    for path, rows in zip(paths, parts, strict=True):
+    order = np.random.default_rng(0).permutation(len(table))
+    for path, rows in zip(paths, np.split(order, [15000, 22500]), strict=True):
         write_output(path, table.iloc[rows].to_csv(index=False))
         yield f"{path}: {len(rows):,} clients"
 
@@ -168,8 +183,8 @@ def fit(
     features = rows.features
     reader.refuse_odd(features)
     model = tb.RobustMixtureClassifier(**aims.settings(), random_state=seed)
-    model.fit(features, rows.labels, **rows.beside)
-    facts = [("training data", f"{rows.words}, {len(features.columns):,} columns"), *about]
+    model.fit(**rows.given)
+    facts = [("training data", f"{rows}, {len(features.columns):,} columns"), *about]
     write(model, out, rows.roles.given(features=tuple(features), about=facts))
     yield model.rates_
 
@@ -190,14 +205,8 @@ def tune(
     check_output(out, [RULE], data)
     roles = Roles(target).given(groups=[*aims.group, aims.by_group], features=score)
     rows = reader.read(data, roles)
-    rule = tb.tune(
-        meaning.scores(score, rows),
-        rows.features,
-        rows.labels,
-        groups=rows.groups,
-        **aims.settings(),
-    )
-    write(rule, out, roles.given(about=[("rule selected on", rows.words), *about]))
+    rule = tb.tune(meaning.scores(score, rows), **rows.given, **aims.settings())
+    write(rule, out, roles.given(about=[("rule selected on", str(rows)), *about]))
     yield rule.rates_
     yield rule.rule_
 
@@ -227,26 +236,28 @@ def calibrate(
         "groups": [*aims.group, aims.by_group],
         "cluster": cluster,
     }
-    tuned = None
+    settings = aims.settings()
     if score:
-        if data is not None:
+        if data:
             raise ValueError("--score: give one table and no model")
         check_output(out, [RULE], model)
         rows = reader.read(model, Roles().given(**columns, features=score))
-        source = meaning.scores(score, rows)
+        given = source = meaning.scores(score, rows)
     else:
-        if data is None:
+        if not data:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
         if meaning != Meaning([]):
             raise ValueError("--positive, --kind and --missing describe a --score")
         stored = Stored.read(model)
         check_output(out, [model.suffix], model, data)
         rows = stored.rows(reader, data, **columns)
-        source = stored.classifier
-        if stored.scores is not None:  # of a rule file, whose rule gives way to another one
-            source, tuned = stored.scores, stored.classifier
-    rule = calibrated(source, rows, tuned, confidence=confidence, **aims.settings(tuned))
-    write(rule, out, rows.roles.given(about=[("certified on", rows.words), *about]))
+        given = source = stored.classifier
+        if stored.scores:  # of a rule file, whose rule gives way to another one
+            source = stored.scores
+            for name in ("limits", "by_group", "objective"):
+                settings.setdefault(name, getattr(given, name))
+    rule = calibrated(source, rows, given, confidence=confidence, **settings)
+    write(rule, out, rows.roles.given(about=[("certified on", str(rows)), *about]))
     yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
 
@@ -269,13 +280,9 @@ def certify(
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, groups=group, cluster=cluster)
     certificate = tb.certify(
-        stored.classifier,
-        rows.features,
-        rows.labels,
-        **rows.beside,
-        limits=limit or None,
-        confidence=confidence,
+        stored.classifier, **rows.given, limits=limit or None, confidence=confidence
     )
+    refuse_attempted(certificate, rows)
     yield certificate
     if require and not certificate.certified:
         raise tb.NotCertifiedError("--require: not all limits are certified")
@@ -315,26 +322,26 @@ def predict(
     rows = stored.rows(reader, data)
     features = rows.features
     options = {}
-    if getattr(getattr(classifier, "rule_", None), "groups", None):
-        options["groups"] = rows.groups
-    defers = hasattr(classifier, "defers")
-    if defers and of_models:  # the rule of a file answers so by itself
+    is_tuned = isinstance(classifier, tb.TunedClassifier)
+    if is_tuned:
         options["deferred"] = HUMAN_REVIEW
+        if classifier.rule_.groups:
+            options["groups"] = rows.groups
     if default is not None:
-        [options["default"]] = as_known([default], rows.known_labels)
+        [options["default"]] = as_known([default], rows.known)
     answers = pd.DataFrame({"row": range(len(features))})
     if id:
         answers[id] = reader.words(data, rows.columns(id))[id]
     # A rule file also reads groups, to name those without a certificate.
     answers["prediction"] = classifier.predict(features if of_models else rows.table, **options)
-    if defers:
+    if is_tuned:
         answers["deferred"] = answers["prediction"] == HUMAN_REVIEW
     if names:
         answers[names] = classifier.predict_proba(features).round(9)
-    if out is None:
-        yield reader.csv(answers).removesuffix("\n")
+    if not out:
+        yield reader.content(answers).removesuffix("\n")
     else:
-        reader.write(answers, out)
+        write_output(out, reader.content(answers, out))
 
 
 @command
@@ -350,6 +357,8 @@ def rule(
     """Print the rule as text, SQL, Python or JSON."""
     if sql + python + as_json > 1:
         raise ValueError("--sql, --python and --json exclude each other")
+    if table and not sql:
+        raise ValueError("--table: name a table with --sql")
     stored = Stored.read(model)
     found = stored.classifier.rule_
     if sql:
@@ -390,12 +399,15 @@ def monitor(
     check_output(state, [RULE], model, data)
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, cluster=cluster)
-    labels = rows.labels if id is None or rows.roles.target in rows.table else None
-    ids = None if id is None else reader.words(data, rows.columns([id]))[id]
+    ids = None
+    given = rows.unlabelled
+    if id:
+        ids = reader.words(data, rows.columns([id]))[id]
+    if not id or rows.roles.target in rows.table:
+        given = rows.given
     with held(state, 20):
-        after = _monitor_of(stored.classifier, state).add(
-            rows.features, labels, **rows.beside, id=ids, name=data.stem
-        )
+        before = _monitor_of(stored.classifier, state)
+        after = before.add(**given, id=ids, name=data.stem)
         write_output(state, json.dumps(after.to_dict()))
     yield after
     if after.alarms:
@@ -424,9 +436,7 @@ def card(
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     tb.ModelCard.of(
         stored.classifier,
-        rows.features,
-        rows.labels,
-        **rows.beside,
+        **rows.given,
         purpose=purpose,
         about={
             "name": model.stem,
@@ -460,21 +470,24 @@ def tradeoff(
     reader: Reader,
 ) -> Iterator[Any]:
     """Print the trade-off of two rates on the rows that selected the rule; nothing is trained."""
-    if pick is not None and out is None:
+    import pandas as pd
+
+    if pick is not None and not out:
         raise ValueError("--pick needs --out, the model file to write")
     check_output(out, [".png", ".svg", ".pdf", ".csv"] if pick is None else [MODEL], model)
     stored = Stored.read(model)
-    if stored.scores is not None or not hasattr(stored.classifier, "tradeoff"):
+    if stored.scores or not hasattr(stored.classifier, "tradeoff"):
         raise ValueError(
             f"{str(model)!r} has no trade-off curve: the command needs a model of fit"
         )
     curve = stored.classifier.tradeoff(limited, objective)
-    if out is None:
+    if not out:
         pass
     elif pick is not None:
         write(curve.at(pick), out, stored.roles)
     elif out.suffix == ".csv":
-        reader.write(curve.to_dict()["curve"], out)
+        points = pd.DataFrame(curve.to_dict()["curve"])
+        write_output(out, reader.content(points))
     else:
         picture = io.BytesIO()
         display = tb.plotting.TradeOffDisplay.from_curve(curve)

@@ -14,7 +14,10 @@ from typer.core import TyperCommand, TyperOption
 
 from tailboost.core import FitInterruptedWarning, NotCertifiedError
 
-MISTAKE, ALARM, NOT_CERTIFIED, INTERRUPTED = 2, 3, 4, 130
+MISTAKE = 2
+ALARM = 3
+NOT_CERTIFIED = 4
+INTERRUPTED = 130
 
 app = typer.Typer(
     add_completion=False,
@@ -64,7 +67,7 @@ class _Command(TyperCommand):
                 continue
             if given.count(each) > 1:
                 raise typer.BadParameter(
-                    f"{each.opts[0]} takes one value, and was given {given.count(each)}: {each.help}"
+                    f"{each.opts[0]} takes one value, not {given.count(each)}: {each.help}"
                 )
         return super().parse_args(ctx, args)
 
@@ -107,10 +110,10 @@ def command(function: Command) -> Command:
                     else:
                         typer.echo(as_typed(str(result), usable))
             except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
-                message, code = str(error), MISTAKE
-                if isinstance(error, NotCertifiedError):
-                    code = NOT_CERTIFIED
-                else:
+                message = str(error)
+                code = NOT_CERTIFIED
+                if not isinstance(error, NotCertifiedError):
+                    code = MISTAKE
                     caught.clear()  # the mistake comes first
                 if isinstance(error, OSError) and error.filename:
                     message = f"{error.filename}: {error.strerror}"

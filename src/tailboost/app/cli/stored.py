@@ -14,14 +14,16 @@ import numpy as np
 import tailboost as tb
 from tailboost.app.cli.tables import Reader, Roles, Rows
 from tailboost.core import frozen_value, write_output
-from tailboost.rows import Attempt, Ledger, Rows as GivenRows, Seen
+from tailboost.rows import Attempt, Ledger, Rows as GivenRows, Seen, refuse_repeated
 
 try:
     import fcntl
 except ImportError:  # on Windows there are no locks
     fcntl = None  # type: ignore[assignment]
 
-RULE, MODEL = ".json", ".model"
+RULE = ".json"
+MODEL = ".model"
+LEDGER = "tailboost-attempts.json"  # of the attempts on the tables of a folder
 
 
 @frozen_value
@@ -52,10 +54,8 @@ class Stored:
         rule = tb.load_rule(path)
         if isinstance(rule, tb.ThresholdRule | tb.Rule):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
-        roles = Roles(
-            features=tuple(rule.scores_.column_list), **rule.evidence_.selection.notes
-        )
-        return cls(rule, roles, rule.scores_)
+        notes = {"features": rule.scores_.column_list, **rule.evidence_.selection.notes}
+        return cls(rule, Roles(**notes), rule.scores_)
 
     def sql(self) -> dict[str, Any]:
         """Return the columns of several scores for SQL; a rule knows a single one."""
@@ -73,10 +73,9 @@ class Stored:
     def rows(self, reader: Reader, path: Path, **stated: Any) -> Rows:
         """Return the rows of a file by the roles of the classifier and those of options."""
         groups = getattr(self.classifier, "groups_", [])
-        named = [each for each in groups if isinstance(each, tuple)]
-        roles = self.roles.given(groups=[title for title, _ in named]).given(**stated)
-        known = self.classifier.classes_.tolist(), {group for _, group in named}
-        rows = reader.read(path, roles, known)
+        titles = [each[0] for each in groups if isinstance(each, tuple)]
+        roles = self.roles.given(groups=titles).given(**stated)
+        rows = reader.read(path, roles, self.classifier.classes_.tolist())
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())
         return replace(rows, roles=rows.roles.given(features=tuple(names)))
 
@@ -86,61 +85,67 @@ def write(classifier: Any, path: Path, roles: Roles) -> None:
     from tailboost.storage.rule_files import write_rule
 
     if path.suffix == RULE:
-        write_rule(
-            classifier,
-            path,
-            {"target": roles.target, "cluster": roles.cluster, "about": roles.about},
-        )
+        write_rule(classifier, path, asdict(roles))
     else:
         tb.save_model(classifier, path, notes={"roles": asdict(roles)})
 
 
 class _Entry(NamedTuple):
-    """An attempt in the ledger of a folder, with the target that it predicts."""
+    """An attempt in the ledger of a folder, with the target that it predicts and the given rule."""
 
     target: str | None
     certified: bool
     attempt: Attempt
+    rule: str | None = None  # its digest, if one was given
 
 
-def calibrated(model: Any, rows: Rows, tuned: Any, **options: Any) -> Any:
+def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
-    Rows that selected a ``tuned`` rule of these scores before are refused.
+    What was ``given`` is the model, or a rule of these scores. The result knows all rows that it knows.
     """
     from tailboost.selection.door import answering
 
-    path = rows.path.resolve().parent / "tailboost-attempts.json"
+    before = answering(given)
+    records = before.known[0].records
+    used = [*records.used, *(each.rows for each in records.ledger.attempts)]
+    path = rows.path.resolve().with_name(LEDGER)
     target = rows.roles.target
-    X = rows.features
     with held(path, 600):  # as long as another calibration on a table of the folder may take
         entries = _read_ledger(path)
-        opened = answering(model)
-        given = opened.seen(opened.score(X), GivenRows.read(y=rows.labels), "")
-        if tuned and any(map(given.repeats, tuned.records_.used)):
-            raise ValueError(
-                f"{str(rows.path)!r} has rows that selected the rule: give fresh rows"
-            )
-        earlier = _counting(entries.values(), target, given)
+        decided = answering(model)
+        labels = GivenRows.read(y=rows.labels)
+        seen = decided.seen(decided.score(rows.features), labels, "")
+        refuse_repeated(seen, used, "copies")
+        earlier = _counting(entries.values(), target, seen)
         if earlier:
             options["previous"] = Ledger(tuple(earlier))
         refusal = None
         try:
-            rule: Any = tb.calibrate(model, X, rows.labels, **rows.beside, **options)
+            rule: Any = tb.calibrate(model, **rows.given, **options)
             attempts = rule.certificate_.attempts
         except tb.NotCertifiedError as error:
-            refusal, attempts = error, error.attempts
+            refusal = error
+            attempts = error.attempts
         for each in attempts:
-            entries.setdefault(each.key, _Entry(target, refusal is None, each))
+            entries.setdefault(
+                each.key, _Entry(target, refusal is None, each, before.rule.digest)
+            )
         if attempts:
-            documents = [
-                entry._asdict() | {"attempt": entry.attempt.to_dict()}
-                for entry in entries.values()
-            ]
-            write_output(path, json.dumps(documents))
+            documents = [entry._asdict() for entry in entries.values()]
+            write_output(path, json.dumps(documents, default=Attempt.to_dict))
     if refusal:
         raise refusal
+    rule.evidence_ = replace(rule.evidence_, records=rule.records_.using(*used))
     return rule
+
+
+def refuse_attempted(certificate: Any, rows: Rows) -> None:
+    """Raise LeakageError for a certificate on rows of an attempt to calibrate its rule."""
+    entries = _read_ledger(rows.path.resolve().with_name(LEDGER)).values()
+    attempted = [each.attempt.rows for each in entries if each.rule == certificate.rule]
+    if certificate.rule:
+        refuse_repeated(certificate.used, attempted, "copies")
 
 
 def _counting(entries: Collection[_Entry], target: str | None, given: Seen) -> list[Attempt]:
@@ -158,16 +163,16 @@ def _counting(entries: Collection[_Entry], target: str | None, given: Seen) -> l
 
 def _read_ledger(path: Path) -> dict[str, _Entry]:
     """Return the attempts on the tables of a folder by their keys; none without a file."""
+    entries = {}
     try:
-        entries = [
-            _Entry(**each | {"attempt": Attempt.from_dict(each["attempt"])})
-            for each in json.loads(path.read_text("utf-8"))
-        ]
-        return {entry.attempt.key: entry for entry in entries}
+        for each in json.loads(path.read_text("utf-8")):
+            attempt = Attempt.from_dict(each["attempt"])
+            entries[attempt.key] = _Entry(**each | {"attempt": attempt})
     except FileNotFoundError:
-        return {}
+        pass
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{str(path)!r}, the record of attempts, is damaged") from None
+    return entries
 
 
 @contextmanager
@@ -176,12 +181,12 @@ def held(path: Path, patience: float) -> Iterator[None]:
 
     Wait ``patience`` seconds for another holder; then raise BlockingIOError.
     """
-    lock_path = Path(f"{path.resolve()}.lock")
+    lock_path = Path(f"{os.path.realpath(path)}.lock")
     deadline = time.monotonic() + patience
     while True:
         file = lock_path.open("a")
         with suppress(BlockingIOError, FileNotFoundError):
-            if fcntl is not None:
+            if fcntl:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The last holder may have removed the file between our opening and our locking.
             if os.path.samestat(os.fstat(file.fileno()), lock_path.stat()):

@@ -5,6 +5,7 @@ pandas is imported where a table is read, so help needs no part of a second.
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from ast import literal_eval
@@ -16,7 +17,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from tailboost.core import as_known, did_you_mean, frozen_value, write_output
+from tailboost.core import as_known, did_you_mean, frozen_value
 
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"
@@ -68,7 +69,7 @@ class Roles:
 
 @frozen_value
 class Reader:
-    """How the tables of a command are written, by its options."""
+    """How the tables of a command are written, and what their cells mean, by its options."""
 
     na: Annotated[
         list[str], several("TEXT", "Text that means a missing value; may be repeated.")
@@ -82,16 +83,16 @@ class Reader:
     sep: Annotated[str, option("Separator of CSV files, such as ; or tab.")] = ","
     decimal: Annotated[str, option("Decimal sign of CSV files.")] = "."
     thousands: Annotated[str | None, option("Sign between thousands in CSV files.")] = None
-    encoding: Annotated[str, option("Encoding of CSV files, such as cp1252.")] = "utf-8"
+    encoding: Annotated[str, option("Encoding of CSV files to read, such as cp1252.")] = "utf-8"
 
-    def read(
-        self, path: Path, roles: Roles, known: Iterable[Collection[Any]] = ((), ())
-    ) -> Rows:
-        """Return the rows of a file; labels and groups become the ``known`` ones with their text."""
+    def read(self, path: Path, roles: Roles, known: Collection[Any] = ()) -> Rows:
+        """Return the rows of a file; labels become the ``known`` ones with their text."""
         import pandas as pd
 
-        if not self.sep:
-            raise ValueError("--sep is empty: name the sign between cells, such as ; or tab")
+        for name in ("sep", "decimal"):
+            sign = self._form[name]
+            if len(sign.encode()) != 1:
+                raise ValueError(f"--{name}: {sign!r} is no single sign, such as ; or tab")
         texts: set[Any] = {*roles.text, *self.text, *roles.groups, roles.target, roles.cluster}
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
@@ -106,7 +107,7 @@ class Reader:
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
         roles = replace(roles, text=tuple(name for name in table if name in texts))
-        rows = Rows(path, table, roles, *known)
+        rows = Rows(path, table, roles, known)
         rows.columns(self.text)
         return rows
 
@@ -156,14 +157,7 @@ class Reader:
             raise ValueError(
                 "its first line is no header; delete it, and name the separator by --sep"
             )
-        table = pd.read_csv(
-            path,
-            low_memory=False,
-            decimal=self.decimal,
-            thousands=self.thousands,
-            na_values=self.na,
-            **self._form,
-        )
+        table = pd.read_csv(path, low_memory=False, na_values=self.na, **self._form)
         texts &= {*table}
         codes = set[str]()
         if not kinds_known:
@@ -190,7 +184,7 @@ class Reader:
         for name in features.columns.difference(self.text):
             if str(name).startswith("Unnamed: "):  # as pandas calls it
                 raise ValueError(
-                    f"column {name!r} has no name, as the index of a table: name it, or --drop it"
+                    f"column {name!r} has no name, as an index: name it, or --drop it"
                 )
             column = features[name].dropna()
             if column.dtype.kind in _NUMBERS:
@@ -205,30 +199,23 @@ class Reader:
             raise ValueError(
                 f"column {name!r} is neither numbers nor categories: {len(values):,} "
                 f"different values in {len(column):,} rows, such as "
-                f"{', '.join(map(repr, words_first[:2]))}; name its signs by --decimal or --thousands, the "
-                "text of missing numbers by --na, its categories by --text, or --drop it"
+                f"{', '.join(map(repr, words_first[:2]))}; name its signs by --decimal or "
+                "--thousands, the text of missing numbers by --na, its categories by --text, or --drop it"
             )
 
-    def write(self, table: Any, path: Path) -> None:
-        """Write a table, or its columns, completely or not at all."""
-        import pandas as pd
-
-        table = pd.DataFrame(table)
-        is_csv = path.suffix not in _PARQUET
-        write_output(path, self.csv(table) if is_csv else table.to_parquet(index=False))
-
-    def csv(self, table: Any) -> str:
-        """Return a table as text."""
-        return str(table.to_csv(index=False, sep=self._form["sep"], decimal=self.decimal))
+    def content(self, table: Any, path: Path = Path()) -> Any:
+        """Return the content of a file of this name with a table; without a name it is CSV."""
+        if path.suffix in _PARQUET:
+            return table.to_parquet(index=False)
+        return table.to_csv(index=False, sep=self._form["sep"], decimal=self.decimal)
 
     @property
     def _form(self) -> dict[str, Any]:
         """How a CSV file is written, for pandas."""
-        return {
-            "sep": "\t" if self.sep in ("tab", "\\t") else self.sep,
-            "encoding": self.encoding,
-            "index_col": False,
-        }
+        form = {**vars(self), "index_col": False}
+        form["sep"] = {"tab": "\t", "\\t": "\t"}.get(self.sep, self.sep)
+        del form["na"], form["text"]
+        return form
 
 
 @frozen_value
@@ -238,8 +225,7 @@ class Rows:
     path: Path
     table: Any
     roles: Roles
-    known_labels: Collection[Any]
-    known_groups: Collection[Any]
+    known: Collection[Any]
 
     def columns(self, names: Sequence[str]) -> Any:
         """Return columns; raise ValueError for those that the file lacks."""
@@ -251,12 +237,10 @@ class Rows:
         if len(has) == 1:
             advice = "give the separator by --sep; "
         raise ValueError(
-            f"{str(self.path)!r} has no column {', '.join(map(repr, absent))}; {advice}it has {has[:20]}"
+            f"{str(self.path)!r} has no column {str(absent)[1:-1]}; {advice}it has {has[:20]}"
         )
 
-    @property
-    def words(self) -> str:
-        """The rows in words."""
+    def __str__(self) -> str:
         return f"{len(self.table):,} rows of {self.path.name}"
 
     @property
@@ -277,45 +261,46 @@ class Rows:
     def labels(self) -> Any:
         """The labels."""
         target = self.roles.target
-        if target is None:
+        if not target:
             raise ValueError("name the column of the labels by --target")
         if target in (*self.roles.groups, *self.roles.features):
             raise ValueError(f"--target: {target!r} is also a group or a feature")
         column = self.columns([target])[target]
         if column.dtype.kind in _NUMBERS:
             return column
-        if self.known_labels:
-            return _as_known(column, self.known_labels)
-        # Numbers and truth values are such if all texts are.
         texts = column.dropna().unique()
-        values = {text: literal_eval(text) for text in texts if _PLAIN.fullmatch(text)}
-        return column.map(values) if len(values) == len(texts) else column
+        if self.known:
+            values = dict(zip(texts, as_known(texts, self.known), strict=True))
+        else:  # numbers and truth values are such if all texts are
+            values = {text: literal_eval(text) for text in texts if _PLAIN.fullmatch(text)}
+        if len(values) < len(texts):
+            return column
+        return column.map(values)
 
     @property
     def groups(self) -> Any:
         """The columns of groups as text; None without such columns."""
-        if not self.roles.groups:
-            return None
-        return self.columns(self.roles.groups).apply(_as_known, known=self.known_groups)
+        names = self.roles.groups
+        return self.columns(names) if names else None
 
     @property
-    def beside(self) -> dict[str, Any]:
-        """Groups and clusters of the rows, as arguments of the library."""
+    def unlabelled(self) -> dict[str, Any]:
+        """The rows as arguments of the library, without labels."""
+        arguments = {"X": self.features, "y": None, "groups": self.groups}
         name = self.roles.cluster
-        clusters = None if name is None else self.columns([name])[name]
-        return {"groups": self.groups, "clusters": clusters}
+        if name:
+            arguments["clusters"] = self.columns([name])[name]
+        return arguments
 
-
-def _as_known(column: Any, known: Collection[Any]) -> Any:
-    """Return a column as categories, with the known values for the same numbers and texts."""
-    column = column.astype("category")
-    texts = column.cat.categories
-    return column.map(dict(zip(texts, as_known([*map(str, texts)], known), strict=True)))
+    @property
+    def given(self) -> dict[str, Any]:
+        """The rows as arguments of the library."""
+        return {**self.unlabelled, "y": self.labels}
 
 
 def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None) -> None:
     """Raise ValueError if a file is to be written and cannot be, before any work."""
-    if out is None:
+    if not out:
         return
     if out.suffix not in endings:
         raise ValueError(
@@ -325,5 +310,5 @@ def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None)
         raise ValueError(f"--out: there is no folder {str(out.parent)!r}")
     if out.is_dir():
         raise ValueError(f"--out: {str(out)!r} is a folder")
-    if out.resolve() in map(Path.resolve, filter(None, inputs)):
+    if os.path.realpath(out) in map(os.path.realpath, filter(None, inputs)):
         raise ValueError(f"--out: {str(out)!r} is read by this command; name another file")
