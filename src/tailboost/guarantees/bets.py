@@ -114,10 +114,6 @@ class Bets:
             return Statistic(str(self.bound.subgroup), self.bound.rate).value(rates)
         return float(rates[0])
 
-    def since(self, before: Self) -> Self:
-        """Return these bets with the sums over the rows after those of earlier bets."""
-        return replace(self, sums=self.sums - before.sums)
-
 
 #: A bound in [0, 1], and the numbers of a batch whose mean is bet to be above it, in [0, 1], shape (n,).
 Bet = tuple[float, Floats]

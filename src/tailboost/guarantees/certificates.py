@@ -144,13 +144,11 @@ class Certificate:
     @property
     def groups_named(self) -> dict[Name, list[Name]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
-        pairs = [
-            pair
-            for bound in self._limited
-            if bound.n or bound.certified
-            for subgroup in bound.subgroups or (bound.subgroup,)
-            for pair in groups_in(subgroup, bound.rate.by, self.columns)
-        ]
+        pairs = []
+        for bound in self._limited:
+            if bound.n or bound.certified:
+                for subgroup in bound.subgroups or (bound.subgroup,):
+                    pairs += groups_in(subgroup, bound.rate.by, self.columns)
         named: dict[Name, list[Name]] = {}
         for column, group in dict.fromkeys(pairs):
             named.setdefault(column, []).append(group)
@@ -192,7 +190,9 @@ class Certificate:
         rows = f"{self.n_rows:,} fresh rows"
         if self.n_clusters not in (None, self.n_rows):
             rows = f"{self.n_clusters:,} clusters ({rows})"
-        doubt = "." if self.compared else ", if none of them trained the model (not checked)."
+        doubt = "."
+        if not self.compared:
+            doubt = ", if none of them trained the model (not checked)."
         if self.copies > NAMED_COPIES:
             doubt += (
                 f" {100 * self.copies:.0f} % of these rows equal another one: "

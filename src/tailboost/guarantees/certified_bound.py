@@ -15,7 +15,7 @@ from tailboost.core import (
     rate_words,
     stated_words,
 )
-from tailboost.rates import Rate, error, parse
+from tailboost.rates import SIGNS, Rate, error, parse
 from tailboost.rows import unit_name
 
 ERROR = error()
@@ -98,8 +98,7 @@ class CertifiedBound:
         """
         if self.estimate is None or self.target is None:
             return None
-        room = round(self.target - self.estimate, 12)
-        return -room if self.sense == "≥" else room
+        return SIGNS[self.sense] * round(self.target - self.estimate, 12)
 
     @property
     def rows_needed(self) -> int | None:

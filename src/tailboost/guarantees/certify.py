@@ -34,12 +34,13 @@ from tailboost.rows import EqualRows, Rows, group_columns, refuse_repeated
 from tailboost.selection.door import Decided, answering
 
 ASSUMED = (
-    "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
-    "of one person, no later shift), and no row was used to train or select the model."
+    "Assumption: the rows are independent draws from the population of the bounds (no "
+    "repeated measurements of one person, no later shift), and no row was used to train or "
+    "select the model."
 )
 COMPARED = (
-    "{:.3g} % of these rows equal rows of the fit, the selection or an earlier calibration that "
-    "are known here: no more than chance explains."
+    "{:.3g} % of these rows equal rows of the fit, the selection or an earlier calibration "
+    "that are known here: no more than chance explains."
 )
 ONLY_SCORES = (
     "The rule reads scores alone, so rows with equal scores are different rows. Whole tables "
@@ -54,19 +55,21 @@ UNKNOWN_TRAINING_ROWS = (
     "training_rows= names the training rows, and compares these rows with them."
 )
 BY_CLUSTERS = (
-    "Each of the {:,} clusters has one vote in a class or group: one of its rows there counts, drawn at "
-    "random by the hash of its content (if rows may be deferred, one of its rows counts everywhere). The "
-    "bounds are about such rows. Assumption: the clusters are independent draws from the population of the "
-    "bounds (no later shift), and none of their rows was used to train or select the model."
+    "Each of the {:,} clusters has one vote in a class or group: one of its rows there "
+    "counts, drawn at random by the hash of its content (if rows may be deferred, one of its "
+    "rows counts everywhere). The bounds are about such rows. Assumption: the clusters are "
+    "independent draws from the population of the bounds (no later shift), and none of their "
+    "rows was used to train or select the model."
 )
 ON_TRUST = (
-    "Not compared are these parts of the model: {}. That they stay as they are, and had none of these rows, "
-    "is a statement of the caller."
+    "Not compared are these parts of the model: {}. That they stay as they are, and had none "
+    "of these rows, is a statement of the caller."
 )
 ABOUT_TAILS = (
-    "The bound on the worst part of the rows holds for every group of at least this part, named or not; the "
-    "one within a divergence for every population Q with KL(Q ‖ P) up to it, where P is that of these rows. "
-    "The loss of a row is that of its answer, or expected if answers are drawn (predict_distribution)."
+    "The bound on the worst part of the rows holds for every group of at least this part, "
+    "named or not; the one within a divergence for every population Q with KL(Q ‖ P) up to "
+    "it, where P is that of these rows. The loss of a row is that of its answer, or expected "
+    "if answers are drawn (predict_distribution)."
 )
 
 
@@ -208,7 +211,9 @@ def certify(
             kinds += ["group", "cell"]
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
-    bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
+    bounds = []
+    for part in parts:
+        bounds += joint_bounds(part, fresh, level)
     return replace(certificate_of(fresh, bounds, confidence), model=decided and model)
 
 
@@ -218,8 +223,8 @@ def _decided(model: Model, X: Table) -> Decided | None:
         return answering(model)
     if callable(model):
         raise ValueError(
-            "model is a function, whose answers are not known: give the rule of tune or calibrate "
-            "on it, or its answers in place of model with X=None"
+            "model is a function, whose answers are not known: give the rule of tune or "
+            "calibrate on it, or its answers in place of model with X=None"
         )
     if X is not None:
         raise ValueError(

@@ -39,17 +39,17 @@ class Evidence:
         digest = self.identity.digest
         if digest and identity_of(self.selection.models.fitted).digest != digest:
             raise ChangedError(
-                "the fitted models were changed after the rule was selected, as by a fit of one "
-                "of estimators_: rates, limits and certificate are about the models before. "
-                "Tune or calibrate the new model, on rows that no fit had"
+                "the fitted models were changed after the rule was selected, as by a fit of "
+                "one of estimators_: rates, limits and certificate are about the models "
+                "before. Tune or calibrate the new model, on rows that no fit had"
             )
         selection, certificate = self.selection, self.certificate
         if certificate is None or isinstance(selection, Engine):
             return
         if certificate.rule != Decision(selection.written, models=selection.models).digest:
             raise ChangedError(
-                "its certificate is about another rule: the rule was edited after the calibration. "
-                "Restore it, or calibrate again"
+                "its certificate is about another rule: the rule was edited after the "
+                "calibration. Restore it, or calibrate again"
             )
 
     # Copies and pickles of a model have contents of their own: some libraries write other bytes.

@@ -37,20 +37,21 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
     lacks = {}
     for limit in limits:
         rate = limit.rate
-        # The rows of a ratio depend on the answers.
-        samples = fresh.samples(error(by=rate.by) if rate.is_ratio else rate)
-        allowed = limit.allowed([sample.name for sample in samples])
+        if rate.kind == "representation":
+            continue
         is_count = rate.quantity == "share" and not (
             limit.compares or rate.is_ratio or may_keep
         )
+        if rate.is_ratio:  # its rows depend on the answers
+            rate = error(by=rate.by)
+        samples = fresh.samples(rate)
+        allowed = limit.allowed([sample.name for sample in samples])
         for sample, share in zip(samples, allowed.tolist(), strict=True):
             needed = 1
-            if math.isnan(share) or rate.kind == "representation":  # a free subgroup
-                continue
             if is_count and 0.0 < share < 1.0:
                 needed = math.ceil(math.log(level) / math.log1p(-share))
             n = len(sample.rows)
-            if n < needed:
+            if n < needed and not math.isnan(share):  # NaN of a free subgroup
                 has = f"has {n:,} rows, and needs at least {needed:,}"
                 lacks[f"{limit}{of_subgroup(sample.name)} {has}"] = needed
     return lacks
@@ -69,8 +70,10 @@ def may_read_numbers(stated: Sequence[Expression], fresh: Fresh) -> bool:
     for each in stated:
         rate = each.rate.loss or each.rate
         _, among = rate.numerator_and_denominator(strata)
-        is_across = rate.kind == "representation"
-        kinds.add((tuple(among.max(axis=1) > 0), None if is_across else rate.by))
+        by = rate.by
+        if rate.kind == "representation":  # among the rows of all subgroups
+            by = None
+        kinds.add((tuple(among.max(axis=1) > 0), by))
     counted_by_class, divisions = zip(*kinds, strict=True)
     if fresh.votes.clusters is not None:  # only an undivided kind, alone, shares no cluster
         return divisions == (None,)

@@ -105,8 +105,8 @@ class Compared:
                 complete = True
             elif n_trained:
                 warn_user(
-                    f"training_rows has {how_many(n_trained, 'row')}, fewer than a tenth of the "
-                    f"{len(rows):,} rows of X: give all that trained the model"
+                    f"training_rows has {how_many(n_trained, 'row')}, fewer than a tenth of "
+                    f"the {len(rows):,} rows of X: give all that trained the model"
                 )
         # A classifier of tailboost knows its rows, as does one inside another model.
         for known in decided.known:
@@ -192,7 +192,10 @@ class Fresh:
 
         Of a tail or shift these are the losses, expected if the model draws its answers.
         """
-        samples = (rate.loss or rate).samples(self.answered, self.drawn if rate.loss else None)
+        shares = None
+        if rate.loss:
+            shares = self.drawn
+        samples = (rate.loss or rate).samples(self.answered, shares)
         if self.votes.clusters is None:
             return samples
         return [s.taken(np.isin(s.rows, self.votes.among(s.rows))) for s in samples]
@@ -261,8 +264,8 @@ class Fresh:
         for rate in rates:
             if "deferral" in rate.needs and not rule.defers:
                 raise ValueError(
-                    f"{rate!r}: this model defers no row; tailboost.tune with this limit gives a "
-                    "rule that may"
+                    f"{rate!r}: this model defers no row; tailboost.tune with this limit gives "
+                    "a rule that may"
                 )
         # The rows in strata, and beside known ones.
         counts = _stratified(rows, rule, classes, cost_range)
@@ -322,12 +325,13 @@ def _refuse_unknown(rates: Sequence[Rate], rows: Rows, cost_range: CostRange) ->
     for rate in rates:
         if "groups" in rate.needs and not rows.names.titles:
             raise ValueError(
-                f"groups is needed: {rate!r} needs groups; give groups=, with an entry for each row"
+                f"groups is needed for {rate!r}: give groups=, with an entry for each row"
             )
         if "costs" in rate.needs and (rows.costs is None or cost_range is None):
             raise ValueError(
-                f"{rate!r} is a mean of costs by row: only tailboost.certify of Python bounds it, with "
-                "costs= and cost_range=(smallest, largest) possible cost of any answer to any row"
+                f"{rate!r} is a mean of costs by row: only tailboost.certify of Python bounds "
+                "it, with costs= and cost_range=(smallest, largest) possible cost of any "
+                "answer to any row"
             )
 
 
@@ -371,4 +375,6 @@ def _in_forms_of(X: Table, training_rows: Table) -> list[Table]:
         if not isinstance(table, np.ndarray):
             table = table.toarray()
         return [DataFrame(table, columns=names)]
-    return [table, table.to_numpy()] if titles != names else [table]
+    if titles != names:
+        return [table, table.to_numpy()]
+    return [table]

@@ -89,8 +89,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 def counted_at(scores: Floats, answer: int) -> tuple[Floats, Ints]:
     """Return the thresholds between different scores, and the scores with an answer at each."""
     ends = ends_between(scores)
-    below = n_below(scores, ends)
-    return ends, below if answer == FIRST else len(scores) - below
+    counted = n_below(scores, ends)
+    if answer != FIRST:
+        counted = len(scores) - counted
+    return ends, counted
 
 
 @frozen_object

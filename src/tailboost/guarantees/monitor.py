@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -120,9 +120,7 @@ class LaterRows(NamedTuple):
                         UncertifiedGroupsWarning,
                     )
                 is_read &= ~is_other
-        labels = np.full(n, None)
-        if rows.y is not None:
-            labels = column_or_1d(rows.y, dtype=object)
+        labels = np.full(n, None) if rows.y is None else column_or_1d(rows.y, dtype=object)
         return rows._replace(y=labels).part(is_read)
 
 
@@ -222,23 +220,26 @@ class Monitor:
         if is_other_model or certificate.rule != decided.rule.digest:
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
-                f"{type(self.rule).__name__} was fitted again, or has steps of which a document holds no "
-                "content: certify it from fresh rows"
+                f"{type(self.rule).__name__} was fitted again, or has steps of which a "
+                "document holds no content: certify it from fresh rows"
             )
         if not certificate.bounds:
             raise ValueError("the certificate has no bound on a rate that later rows can test")
         for bound in certificate.bounds:  # no bets are known against a tail
             bound.rate.refuse_uncounted()
             # The column of each compared subgroup; combinations of columns begin with the same one.
-            columns = {
-                column
-                for subgroup in bound.subgroups
-                for column, _ in groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
-            }
+            columns = dict(
+                chain(
+                    *(
+                        groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
+                        for subgroup in bound.subgroups
+                    )
+                )
+            )
             if len(columns) > 1:
                 raise ValueError(
-                    f"{bound.rate!r}: the groups of the columns {listed([*columns])} overlap, so no bets on "
-                    f"their {bound.subgroup} are known; limit that of each column"
+                    f"{bound.rate!r}: the groups of the columns {listed([*columns])} overlap, "
+                    f"so no bets on their {bound.subgroup} are known; limit that of each column"
                 )
         self.certificate = certificate
         self.bets = self.bets or tuple(map(Bets, certificate.bounds))
@@ -295,8 +296,8 @@ class Monitor:
         scored = decided.score(rows.X, rows.groups)
         if not scored.is_comparable:
             warn_user(
-                "X: probabilities stand in place of features, so they are not compared with the "
-                "rows of the fit, the rule and the certificate. Such rows look easier than new ones"
+                "X: probabilities in place of features are not compared with the rows that "
+                "the fit, the rule and the certificate had, which look easier than new ones"
             )
 
         # 2. Those that are tested: each row once, with its first label.
@@ -323,12 +324,16 @@ class Monitor:
             scored.numbers(decided.classes)
         if name not in names:
             warn_of_other_groups(self.certificate.groups_named, rows.X, rows.groups)
+        newest = [
+            replace(after, sums=after.sums - before.sums)
+            for before, after in zip(self.bets, bets, strict=True)
+        ]
         look = MonitoredBatch(
             name,
             rows=len(has_label),
             labelled=int(is_tested.sum()),
             waiting=int((~has_label).sum()),
-            errors=[[each.n, each.rate] for each in map(Bets.since, bets, self.bets)],
+            errors=[[each.n, each.rate] for each in newest],
             evidence=[each.value for each in bets],
         )
         return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
@@ -349,8 +354,8 @@ class Monitor:
             raise ValueError("y: no row has a label; give id= with rows whose labels come late")
         if not has_label.all():
             warn_user(
-                f"y: {(~has_label).sum():,} of {len(has_label):,} rows have no label and are left out; "
-                "if their labels come later, give id= with each batch, also this one"
+                f"y: {(~has_label).sum():,} of {len(has_label):,} rows have no label and are "
+                "left out; if their labels come later, give id= with each batch, also this one"
             )
         are_scores = decided.known[0].score_labels
         known = first_repeated(rows, self.seen, "natural" if are_scores else "copies")
@@ -379,8 +384,8 @@ class Monitor:
         is_known = np.isin(hashes, self.ids)
         if is_new and is_known.any():
             raise LeakageError(
-                f"id: {is_known.sum():,} of {len(hashes):,} rows were tested in another batch; give "
-                "late labels with the name of their batch"
+                f"id: {is_known.sum():,} of {len(hashes):,} rows were tested in another batch; "
+                "give late labels with the name of their batch"
             )
         is_tested = has_label & ~is_known
         used = [self.ids, hashes[is_tested]]
@@ -478,8 +483,10 @@ class Monitor:
             bound = bets.bound
             n_newest, newest = self.batches[-1].errors[j] if self.batches else (0, None)
             evidence = max((batch.evidence[j] for batch in self.batches), default=1.0)
-            result = "not contradicted" if bets.n else "no rows"
-            if bets.n and not all(each.batches for each in bets.wealths):
+            result = "not contradicted"
+            if not bets.n:
+                result = "no rows"
+            elif not all(each.batches for each in bets.wealths):
                 result = "no pairs of rows"
             if evidence >= self.threshold:
                 result = "contradicted"

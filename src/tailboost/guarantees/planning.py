@@ -142,7 +142,7 @@ def rows_needed(
         Expected.of(*given, by_group=by_group)
         for given in zip(stated, rates, shares_by_limit, strict=True)
     ]
-    groups = {group for each in expected_by_limit for group in each.groups}
+    groups = set().union(*(each.groups for each in expected_by_limit))
     labels = set().union(*(limit.rate.named_labels for limit in stated))
     classes = np.array([*labels, "one", "another"][: max(2, len(labels))], object)
     n_answers = n_answers_for_ranks(stated, classes)
@@ -173,7 +173,7 @@ def rows_needed(
         totals.append(rows_of_table(read, part * level, power ** (1.0 / len(stated))))
         sizes = np.floor(expected.shares * totals[-1] + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
-    return RowsNeeded(stated, rows_by_limit, None if shares is None else max(totals), power)
+    return RowsNeeded(stated, rows_by_limit, shares and max(totals), power)
 
 
 class Expected(NamedTuple):
@@ -215,11 +215,10 @@ class Expected(NamedTuple):
         share_by_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
         rates = [check_number(each, "rates", UNIT) for each in rate_by_name.values()]
         shares = [check_number(share_by_name.get(name), "shares", TO_ONE) for name in names]
-        groups = {
-            group
-            for name in (names if by_group and not limit.compares else ())
-            for group in groups_in(name, limit.rate.by, [])
-        }
+        groups = set()
+        if by_group and not limit.compares:
+            for name in names:
+                groups.update(groups_in(name, limit.rate.by, []))
         return cls(limit, names, np.array(rates), np.array(shares), groups)
 
     @property
@@ -236,7 +235,9 @@ def rows_of_table(expected: Expected, level: float, power: float) -> int:
     """
     limit, names, rates, shares, _ = expected
     allowed = limit.allowed(names)
-    errors = rates if limit.sense == "≤" else 1.0 - rates
+    errors = rates
+    if limit.sense == "≥":
+        errors = 1.0 - rates
     is_tested = ~np.isnan(allowed)
     rooms = allowed - errors
     if limit.compares:

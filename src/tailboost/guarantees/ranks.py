@@ -22,7 +22,6 @@ The objective alone needs selecting rows, and these may be the fresh rows: then 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
@@ -95,7 +94,10 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
 
 def shares_of(tests: Iterable[LimitTests]) -> list[LimitedShare]:
     """Return the limited shares of some limits."""
-    return [*chain.from_iterable(test.shares for test in tests)]
+    shares = []
+    for test in tests:
+        shares += test.shares
+    return shares
 
 
 def n_stops(shares: Sequence[LimitedShare]) -> int:

@@ -13,7 +13,15 @@ from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.few_rows import may_read_numbers
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tail import UPPER, worst_mean
-from tailboost.rates import GROUP, Expression, Limit, Rate, Sample, deferred as deferred_rate
+from tailboost.rates import (
+    GROUP,
+    SIGNS,
+    Expression,
+    Limit,
+    Rate,
+    Sample,
+    deferred as deferred_rate,
+)
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rows import HUMAN_REVIEW
 
@@ -114,16 +122,19 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
 def compared_bound(limit: Limit, bounds: Sequence[CertifiedBound]) -> CertifiedBound:
     """Return the bound on a gap or ratio that follows from bounds on both sides of each subgroup."""
     lower, upper = limit.interval(*np.array([(each.lower, each.upper) for each in bounds]).T)
-    means = np.array([bound.estimate for bound in bounds], np.float64)  # NaN without rows
+    n = min(bound.n for bound in bounds)
+    estimate = None
+    if n:
+        estimate = limit.value(np.array([bound.estimate for bound in bounds]))
     return CertifiedBound(
         limit.rate,
         limit.form,
         sense=limit.sense,
         target=limit.bound,
-        estimate=None if np.isnan(means).any() else limit.value(means),
+        estimate=estimate,
         lower=lower,
         upper=upper,
-        n=min(bound.n for bound in bounds),
+        n=n,
         method=f"bounds of {len(bounds)} subgroups",
         subgroups=tuple(bound.subgroup for bound in bounds),
         in_percent=limit.in_percent,
@@ -181,8 +192,11 @@ def joint_bounds(
         for side in each.sides
         if len(sample.rows) or each.rate.is_ratio or not reads_numbers
     }
-    level_of_each = None if level is None else level / (len(on_means) or 1)
-    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
+    level_of_each = level and level / max(len(on_means), 1)
+    bounds = []
+    for each in expressions:
+        bounds += bounds_of(each, fresh, level_of_each)
+    return bounds
 
 
 def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
@@ -205,5 +219,4 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
     may_count = (among > 0) & np.array([answer in possible for answer in answers])
     values = counted[may_count] / among[may_count]
-    keeps = values >= bound.target if bound.sense == "≥" else values <= bound.target
-    return bool(keeps.all())
+    return bool((SIGNS[bound.sense] * (values - bound.target) <= 0.0).all())

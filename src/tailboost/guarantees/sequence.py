@@ -232,7 +232,9 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
 
     A refit shifts all subgroups alike, so compared rates have no such noise.
     """
-    spread = 0.0 if limit.compares else rule.engine.spread
+    spread = rule.engine.spread
+    if limit.compares:
+        spread = 0.0
     counted = counted_rate(limit.rate, rule.strata, rule.counts, spread)
     if not limit.compares:
         noise = n_deviations * counted.errors
