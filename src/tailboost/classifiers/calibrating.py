@@ -180,8 +180,9 @@ def calibrate(
             # attempt has no rows: among others they may be tested.
             key = digest(hashes_of_table(None, given.X).tobytes())
             attempt = Attempt(key, Seen.of(NO_HASHES), confidence=confidence)
-            attempts = Ledger().record(attempt, attempts_of(previous))
-            raise NotCertifiedError(f"{failure}. {ABSENT}", attempts=attempts) from None
+            raise NotCertifiedError(
+                f"{failure}. {ABSENT}", attempts=Ledger().record(attempt, attempts_of(previous))
+            ) from None
 
     # 2. Score the certifying rows, once for all rules.
     fresh = Fresh.of_model(

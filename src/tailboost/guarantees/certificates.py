@@ -190,9 +190,7 @@ class Certificate:
         rows = f"{self.n_rows:,} fresh rows"
         if self.n_clusters not in (None, self.n_rows):
             rows = f"{self.n_clusters:,} clusters ({rows})"
-        doubt = "."
-        if not self.compared:
-            doubt = ", if none of them trained the model (not checked)."
+        doubt = "." if self.compared else ", if none of them trained the model (not checked)."
         if self.copies > NAMED_COPIES:
             doubt += (
                 f" {100 * self.copies:.0f} % of these rows equal another one: "
@@ -238,10 +236,8 @@ class Certificate:
             if price.limit:
                 lines.append(f"Price of {price.limit}: {price}.")
                 continue
-            own, without = (
-                rate_words(error, self.n_rows, in_percent=in_percent)
-                for error in (price.error, price.without)
-            )
+            own = rate_words(price.error, self.n_rows, in_percent=in_percent)
+            without = rate_words(price.without, self.n_rows, in_percent=in_percent)
             of_error = ""
             of_price = ", 95 %, estimated on these rows"
             if price.noise is None:
