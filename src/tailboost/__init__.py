@@ -46,9 +46,10 @@ __version__ = "0.1.0"
 _MODULES = {
     "app.card": "ModelCard",
     "boosting": (
-        "AdaBoostClassifier AdaLPBoostClassifier Additive AdditiveClassifier AverageBoostClassifier Bound "
-        "DROBoostClassifier EBBoostClassifier GameClassifier GroupDROBoostClassifier LPBoostClassifier "
-        "OCOBoostClassifier Player SoftMarginBoostClassifier VadaBoostClassifier WorstClassBoostClassifier"
+        "AdaBoostClassifier AdaLPBoostClassifier Additive AdditiveClassifier "
+        "AverageBoostClassifier Bound DROBoostClassifier EBBoostClassifier GameClassifier "
+        "GroupDROBoostClassifier LPBoostClassifier OCOBoostClassifier Player "
+        "SoftMarginBoostClassifier VadaBoostClassifier WorstClassBoostClassifier"
     ),
     "classifiers": "RobustMixtureClassifier TunedClassifier calibrate tune",
     "guarantees.certificates": "Certificate Price",

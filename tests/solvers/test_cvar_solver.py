@@ -47,8 +47,11 @@ def test_falls_with_alpha_from_maximum_to_mean(losses, one, other):
 def test_weight_is_repetition(losses, alpha, seed):
     counts = np.random.default_rng(seed).integers(1, 4, len(losses))
     repeated = cvar_weights(np.repeat(losses, counts), alpha)
-    of_units = np.add.reduceat(repeated, np.append(0, counts.cumsum()[:-1]))
-    np.testing.assert_allclose(of_units, cvar_weights(losses, alpha, counts), atol=1e-9)
+    np.testing.assert_allclose(
+        np.add.reduceat(repeated, np.append(0, counts.cumsum()[:-1])),
+        cvar_weights(losses, alpha, counts),
+        atol=1e-9,
+    )
 
 
 @given(st.integers(1, 200), st.integers(0, 200), alphas)

@@ -27,8 +27,8 @@ from tailboost.plotting import LimitsDisplay
 # What a card states of every model, or that nobody has stated it.
 STATED = ("version", "owner", "purpose", "training data")
 DRIFT = (
-    "Test later rows with labels by a monitor, batch by batch. An alarm contradicts a bound for "
-    "good: rely no longer on the certificate, and calibrate again on new rows."
+    "Test later rows with labels by a monitor, batch by batch. An alarm contradicts a bound "
+    "for good: rely no longer on the certificate, and calibrate again on new rows."
 )
 
 
@@ -126,12 +126,13 @@ class ModelCard:
         if purpose:
             stated["purpose"] = purpose
         name = stated.pop("name", type(model).__name__)
-        verdict, _, bounds = str(certificate).partition("\n\n")
-        verdicts = [verdict]
+        verdicts = [certificate.title]
+        tables = {"Certificate": html_table(*certificate.cells())}
         texts = {}
         for heading, tested in tests.items():
             verdict, _, texts[heading] = str(tested).partition("\n\n")
             verdicts.append(f"{heading}: {verdict}")
+            tables[heading] = html_table(*tested.cells())
         not_tested = [
             "Whether the recorded rows and labels are correct.",
             "Rows unlike the measured ones.",
@@ -145,7 +146,7 @@ class ModelCard:
             not_tested.append("Fitness for a purpose: none was stated.")
         sections = {
             "Model": _facts(model, certificate, stated),
-            "Certificate": bounds,
+            "Certificate": str(certificate).partition("\n\n")[2],
             "Rule": str(getattr(model, "rule_", "")),
             **texts,
             "Assumptions": certificate.assumptions,
@@ -153,10 +154,6 @@ class ModelCard:
             "If rows change": DRIFT,
         }
         present = {heading: text for heading, text in sections.items() if text}
-        tables = {
-            heading: html_table(*tested.cells())
-            for heading, tested in {"Certificate": certificate, **tests}.items()
-        }
         title = title or f"Model card of {name}"
         return cls(title, verdicts, present, tables, _picture(certificate))
 

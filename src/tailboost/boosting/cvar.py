@@ -259,8 +259,9 @@ class LP(Player[Solved]):
         if self.beta is None:
             holds = T > 1 and game.weighted_losses[-1] >= least(T - 1) - 1e-9
         else:
-            of_beta = 2 * math.log(1 / self.alpha) / self.beta
-            slack = self.delta or of_beta or 8 / T  # α = 1 needs T ≥ 8/δ alone
+            slack = self.delta or 2 * math.log(1 / self.alpha) / self.beta
+            if self.alpha == 1:  # this needs T ≥ 8/δ alone
+                slack = self.delta or 8 / T
             formula = "g + δ"
             holds = self.beta >= 0.5 and theorem_4(self.alpha, slack)[1] <= T
         bound = float(game.weighted_losses.max()) + slack if holds else math.nan

@@ -69,7 +69,7 @@ class WorstCaseKL(Additive):
             u, _, theta = self._from(theta, state.margins + a * z, state.p)
             return float(u @ z)  # −F′(a) up to a positive factor
 
-        if not state.u @ z > 0:
+        if not (state.u * z).sum() > 0:
             return 0.0
         low = 0.0
         high = 1.0

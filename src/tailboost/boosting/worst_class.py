@@ -167,11 +167,11 @@ def first_voters(
     absent = np.setdiff1d(clf.classes_, y_val)
     if absent.size:
         raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
-    least_recall = [
-        recall_score(y_val, answers, labels=clf.classes_, average=None).min()
+    worst = [
+        -recall_score(y_val, answers, labels=clf.classes_, average=None).min()
         for answers in clf.staged_predict(X_val)
     ]
-    n_voters = clf.n_iter_ - np.argmax(least_recall[::-1])
+    n_voters = clf.n_iter_ - np.argmin(worst[::-1])
     votes = np.arange(clf.n_iter_) < n_voters
     return copy.copy(clf)._set_weights(votes / n_voters)
 

@@ -18,8 +18,8 @@ _DATA = files("tailboost.datasets") / "data"
 
 def _columns(name: str, dtype: type) -> dict[str, Array]:
     """Return the columns of a bundled table."""
-    content = (_DATA / f"{name}.csv.xz").read_bytes()
-    header, *rows = lzma.decompress(content).decode().splitlines()
+    content = lzma.decompress((_DATA / f"{name}.csv.xz").read_bytes())
+    header, *rows = content.decode().splitlines()
     cells: Array = np.loadtxt(rows, delimiter=",", dtype=dtype, unpack=True)
     return dict(zip(header.split(","), cells, strict=True))
 

@@ -79,22 +79,22 @@ class TableReader:
         Raises
         ------
         ValueError
-            If a number does not fit float32, or X is no data frame although `fit` found categories.
+            If a number does not fit float32, or X is an array although `fit` found categories.
         """
         if isinstance(X, Partitions):
             return X.then(self.transform)
         of_categories = [j for j, known in enumerate(self.categories_) if known is not None]
-        if of_categories and not hasattr(X, "iloc"):
-            raise ValueError(
-                f"X is no data frame, but column {of_categories[0]} (from 0) of that in fit "
-                "contained categories: pass a data frame"
-            )
         with np.errstate(over="ignore"):  # refused below
             if sp.issparse(X):
                 table = sp.csr_matrix(as_pandas(X), dtype=np.float32, copy=True)
                 table.eliminate_zeros()  # in place
             elif hasattr(X, "iloc"):
                 table = self._numbers(X)
+            elif of_categories:
+                raise ValueError(
+                    f"X is an array, but column {of_categories[0]} (from 0) of the data frame in "
+                    "fit contained categories: pass a data frame"
+                )
             else:
                 table = np.asarray(X, np.float32)
         names = list(getattr(X, "columns", range(table.shape[1])))

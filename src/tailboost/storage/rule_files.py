@@ -110,7 +110,7 @@ class RuleFile:
         document = migrated(document, FORMAT, {7: _of_format_7}, "it", "run tune again")
         if document["digest"] != digest_of(document):
             raise ValueError(
-                "it was edited: restore it, or write its 'rule' alone to a file, without a certificate"
+                "it was edited: restore it, or write its 'rule' alone, without certificate"
             )
         return cls(**{each.name: document[each.name] for each in fields(cls)})
 
@@ -248,10 +248,7 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     """
     if Path(path).suffix != ".json":
         raise ValueError(f"{str(path)!r}: the name of a rule file must end in '.json'")
-    noted = {}
-    if target:
-        noted["target"] = target
-    write_rule(classifier, path, noted)
+    write_rule(classifier, path, {"target": target} if target else {})
 
 
 def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
@@ -267,8 +264,8 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
         scores = classifier.scores_
     if not scores:
         raise TypeError(
-            "a rule file has a rule on one tb.Scores: give the classifier of tune or calibrate. "
-            "save_model keeps another rule with its models, and rule_.to_json() is a rule alone"
+            "a rule file has a rule on one tb.Scores: give the classifier of tune or "
+            "calibrate. save_model keeps another one with its models, rule_.to_json() the rule"
         )
     selected = classifier.evidence_.selection
     names = classifier._group_names

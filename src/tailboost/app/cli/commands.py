@@ -137,7 +137,7 @@ class Meaning:
         positive = self.positive or [name.rpartition("_")[2] for name in names]
         if len(positive) != len(names):
             raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
-        known = rows.labels.dropna().unique().tolist()
+        known = rows.labels.dropna().unique()
         return tb.Scores(names, as_known(positive, known), kind=self.kind, missing=self.missing)
 
 
@@ -206,7 +206,7 @@ def tune(
     roles = Roles(target).given(groups=[*aims.group, aims.by_group], features=score)
     rows = reader.read(data, roles)
     rule = tb.tune(meaning.scores(score, rows), **rows.given, **aims.settings())
-    write(rule, out, roles.given(about=[("rule selected on", str(rows)), *about]))
+    write(rule, out, roles.given(about=[("rule selected on", f"{rows}"), *about]))
     yield rule.rates_
     yield rule.rule_
 
@@ -257,7 +257,7 @@ def calibrate(
             for name in ("limits", "by_group", "objective"):
                 settings.setdefault(name, getattr(given, name))
     rule = calibrated(source, rows, given, confidence=confidence, **settings)
-    write(rule, out, rows.roles.given(about=[("certified on", str(rows)), *about]))
+    write(rule, out, rows.roles.given(about=[("certified on", f"{rows}"), *about]))
     yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
 

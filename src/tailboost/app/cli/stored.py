@@ -119,7 +119,7 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
         refuse_repeated(seen, used, "copies")
         earlier = _counting(entries.values(), target, seen)
         if earlier:
-            options["previous"] = Ledger(tuple(earlier))
+            options["previous"] = Ledger(earlier)
         refusal = None
         try:
             rule: Any = tb.calibrate(model, **rows.given, **options)
@@ -148,7 +148,9 @@ def refuse_attempted(certificate: Any, rows: Rows) -> None:
         refuse_repeated(certificate.used, attempted, "copies")
 
 
-def _counting(entries: Collection[_Entry], target: str | None, given: Seen) -> list[Attempt]:
+def _counting(
+    entries: Collection[_Entry], target: str | None, given: Seen
+) -> tuple[Attempt, ...]:
     """Return the attempts that count for a call on these rows.
 
     An attempt counts if it had rows of the call, whatever the name of its file, or if it certified nothing
@@ -158,7 +160,8 @@ def _counting(entries: Collection[_Entry], target: str | None, given: Seen) -> l
     for entry in entries:
         if entry.target == target:
             campaign = [] if entry.certified else [*campaign, entry.attempt]
-    return campaign + [each.attempt for each in entries if given.repeats(each.attempt.rows)]
+    repeated = [each.attempt for each in entries if given.repeats(each.attempt.rows)]
+    return *campaign, *repeated
 
 
 def _read_ledger(path: Path) -> dict[str, _Entry]:

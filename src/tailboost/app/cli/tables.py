@@ -200,7 +200,7 @@ class Reader:
                 f"column {name!r} is neither numbers nor categories: {len(values):,} "
                 f"different values in {len(column):,} rows, such as "
                 f"{', '.join(map(repr, words_first[:2]))}; name its signs by --decimal or "
-                "--thousands, the text of missing numbers by --na, its categories by --text, or --drop it"
+                "--thousands, missing numbers by --na, its categories by --text, or --drop it"
             )
 
     def content(self, table: Any, path: Path = Path()) -> Any:
@@ -243,7 +243,7 @@ class Rows:
     def __str__(self) -> str:
         return f"{len(self.table):,} rows of {self.path.name}"
 
-    @property
+    @cached_property
     def features(self) -> Any:
         """The features."""
         roles = self.roles
