@@ -66,7 +66,6 @@ class Entropic:
         p = self.p
         beta = self.beta
         cap = p / self.alpha
-        log_cap = -np.log(self.alpha)  # of w/p at the cap
         # Relative to the boundary of the tail, exponents neither overflow nor all underflow. Units up to
         # there get at least their weight in the tail, which gives a κ to the left of the solution.
         worst, reference = tail(combined, self.alpha, p)
@@ -79,7 +78,7 @@ class Entropic:
         while kappa > 0:
             # Σ min(c, κ w) is concave in κ, so Newton's method from below only adds capped units. Where one
             # unit has all the weight, κ may fall by rounding.
-            capped |= exponent >= log_cap - np.log(kappa)
+            capped |= exponent >= -np.log(self.alpha * kappa)
             if capped.sum() == n_capped:
                 break
             n_capped = capped.sum()
