@@ -178,16 +178,12 @@ def reweighted(X, y, groups):
 READING_AGES = {
     "tune": lambda X, y, groups: tb.tune(SCORE, X, y, groups=groups, by_group="age"),
     "calibrate": lambda X, y, groups: tb.calibrate(
-        SCORE, X, y, groups=groups, by_group="age", limits=["error <= 90%"]
-    ),
+    SCORE, X, y, groups=groups, by_group="age", limits=["error <= 90%"]),
     "fit": lambda X, y, groups: tb.RobustMixtureClassifier(
-        [("bayes", GaussianNB())], by_group="age", random_state=0
-    ).fit(X, y, groups=groups),
+    [("bayes", GaussianNB())], by_group="age", random_state=0 ).fit(X, y, groups=groups),
     "from_probabilities": lambda X, y, groups: tb.RobustMixtureClassifier.from_probabilities(
-        {"model": X["score"]}, y, groups=groups, by_group="age"
-    ),
-    "reweight": reweighted,
-}
+    {"model": X["score"]}, y, groups=groups, by_group="age"), "reweight": reweighted,
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")

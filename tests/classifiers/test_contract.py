@@ -1,10 +1,8 @@
 """One path: every fitted classifier has the same attributes and one curve, whatever the limits."""
 
-import inspect
-
 import numpy as np
 import pytest
-from conftest import errors_of
+from conftest import errors_of, refused
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -126,11 +124,9 @@ def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
 @pytest.mark.parametrize("of", ["binary", "three classes"])
 @pytest.mark.parametrize(
     "params",
-    [
-        {}, {"error_budget": 0.03}, {"objective": "error"}, {"limits": [rates.miss(1) <= 0.3]},
-    ],
+    [{}, {"error_budget": 0.03}, {"objective": "error"}, {"limits": [rates.miss(1) <= 0.3]}],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
     X, y = data(of)
@@ -152,7 +148,34 @@ def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
     assert errors_of(plain).tolist() == errors_of(more).tolist()
 
 
-def test_no_parameter_serves_a_deleted_mechanism():
-    known = inspect.signature(tb.RobustMixtureClassifier).parameters
-    gone = {"n_thresholds", "shrinkage", "averages", "shares", "include_constants"}
-    assert not gone & set(known)
+class Never(LogisticRegression):
+    def fit(self, X, y, sample_weight=None):
+        pytest.fail("it is fitted")
+
+
+def test_what_the_arguments_show_is_refused_before_any_work():
+    X, y = data("binary")
+    mix, clf = tb.RobustMixtureClassifier([("m", Never())]), tuned(X, y)
+    calls = {
+        "training_rows: X has 2": lambda: mix.fit(X, y, training_rows=X[:, :2]),
+        "X_val: X has 2": lambda: mix.fit(X, y, X_val=X[:, :2], y_val=y),
+        "rows: X has": lambda: tb.tune(pytest.fail, X, y, training_rows=X[:, :2]),
+        "previous": lambda: tb.calibrate(pytest.fail, X, y, limits=["error <= .4"], previous=3),
+        "requires y": lambda: tb.tune(tb.Scores(0, 1), X, None),
+        "n_points .*-1": lambda: clf.tradeoff(n_points=-1),
+        "n_points .*2.5": lambda: clf.tradeoff(n_points=2.5),
+        "no label": lambda: clf.predict(X[:, :2], deferred=0),
+    }  # fmt: skip
+    for words, call in calls.items():
+        refused(call, words)
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
+def test_rows_that_cannot_be_compared_are_said_to_be_as_stated():
+    X, y = data("binary")
+    mix, alone = robust(X, y), given(X, y)
+    P = {"m": mix.named_estimators_["tree"].predict_proba(X)}
+    assert "as stated" in mix.reweight({"tree": P["m"], "line": P["m"]}, y).rates_.words
+    with pytest.warns(tb.exceptions.ResubstitutionWarning, match="equal training rows"):
+        assert "as stated" not in mix.reweight(X, y).rates_.words
+    assert "as stated" not in alone.reweight(P, y).rates_.words

@@ -32,7 +32,7 @@ def problem_of(X, y):
 def judged_by(estimators, problem, cv=5):
     split = Split.of(problem, cv, 0)
     unfitted = Fits(estimators, {}, NO_HASHES)
-    fits = fit_models(unfitted, problem, split, weighted=False, seed=0, n_jobs=None, verbose=False)
+    fits = fit_models(unfitted, problem, split, seed=0, n_jobs=None, verbose=False)
     return averaging(scored(split, fits)[0])
 
 

@@ -60,16 +60,11 @@ CASES = {
     "list of texts": (linear(CountVectorizer()), lambda X: texts(X).tolist()),
     "words": (linear(OneHotEncoder()), words),
     "words as objects": (linear(OneHotEncoder()), lambda X: words(X).astype(object)),
-    "images": (Images(), lambda X: X.reshape(-1, 2, 2)),
-    "images with channels first": (
-        linear(FunctionTransformer(lambda X: np.reshape(X, (len(X), -1)))),
-        lambda X: X.reshape(-1, 1, 2, 2),
-    ),
-    "one column of texts": (
-        linear(FunctionTransformer(lambda X: X["text"]), CountVectorizer()),
-        lambda X: pytest.importorskip("pandas").DataFrame({"text": texts(X)}),
-    ),
-}
+    "images": (Images(), lambda X: X.reshape(-1, 2, 2)), "images with channels first": (
+    linear(FunctionTransformer(lambda X: np.reshape(X, (len(X), -1)))), lambda X: X.reshape(-1, 1, 2, 2),),
+    "one column of texts": (linear(FunctionTransformer(lambda X: X["text"]), CountVectorizer()),
+    lambda X: pytest.importorskip("pandas").DataFrame({"text": texts(X)}),),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)

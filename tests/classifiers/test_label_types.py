@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from itertools import product
 
 import numpy as np
 import pytest
@@ -92,11 +91,7 @@ MODELS = {
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 @pytest.mark.parametrize(
     ("form", "model", "as_frame"),  # arrays and data frames by turns, two of the models for each form
-    [
-        (form, model, (i + j) % 2 == 0)
-        for (i, form), (j, model) in product(enumerate(FORMS), enumerate(MODELS))
-        if (i + j) % 3
-    ],
+    [(a, b, (i + j) % 2 == 0) for i, a in enumerate(FORMS) for j, b in enumerate(MODELS) if (i + j) % 3],
 )
 def test_classifiers_answer_with_the_labels(form, model, as_frame):
     table = pd.DataFrame(X, columns=["a", "b"]) if as_frame else X

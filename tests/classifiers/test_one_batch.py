@@ -36,6 +36,22 @@ def test_continuous_labels_are_called_so():
     refused(lambda: tb.calibrate(model, x, x[:, 0], limits=["error <= .4"]), "continuous")
 
 
+@pytest.mark.filterwarnings("ignore:X. whether these rows")
+@pytest.mark.parametrize("kind", ["model", "function", "scores"])
+def test_a_label_of_one_row_that_certifies_is_named(kind):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 1))
+    y = np.where(x[:, 0] + rng.normal(size=400) > 0, "ill", "fit")
+    fitted = LogisticRegression().fit(np.r_[x, [[9.0]]], [*y, "well"])
+    models = {"model": (fitted, x), "function": (lambda X: fitted.predict_proba(X), x)}
+    models["scores"] = tb.Scores([0, 1, 2], ["fit", "ill", "well"]), fitted.predict_proba(x)
+    for i in 2, 7, 9:  # which certify
+        labels = np.where(np.arange(400) == i, "well", y)
+        refused(
+            lambda y=labels: tb.calibrate(*models[kind], y, limits=["error <= .9"]), "'well', which has few"
+        )
+
+
 class Population:
     """Two groups with Gaussian scores, which are the features: all rates of a threshold are known."""
 
@@ -358,13 +374,12 @@ def test_a_failed_attempt_counts_if_it_is_given(model, data):
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
-        ({}, ValueError, "limits"),
         ({"limits": ["miss(1) <= .3"], "selection_share": 1.2}, ValueError, "selection_share"),
-        ({"limits": ["miss(1) <= .3"], "by_grup": True}, TypeError, "by_grup"),
+        ({"limits": ["miss(1) <= .3"], "by_grup": True}, TypeError, "by_grup"), ({}, ValueError, "limits"),
         ({"limits": ["miss(1, by=group) <= .3"]}, ValueError, "groups"),
         ({"limits": ["miss(1) <= .3"], "groups": ["a"]}, ValueError, "groups"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_named(given, error, says, model, data):
     X, y, _ = data
     refused(lambda: tb.calibrate(model, X[800:1000], y[800:1000], **given), re.escape(says), error)

@@ -147,20 +147,15 @@ class Refused:
             return clf.set_params(estimators=[("a", object())]).fit(OTHER_X, OTHER_Y)
         return clf.set_params(estimator=DecisionTreeClassifier).fit(OTHER_X, OTHER_Y)
 
-    def learner_that_fails(clf):
-        FailsLater.count = 0
-        FailsLater.error = RuntimeError("the learner failed")
+    def learner_that_fails(clf, count=0, error=RuntimeError("the learner failed")):  # noqa: B008
+        FailsLater.count, FailsLater.error = count, error
         if "estimators" in clf.get_params(deep=False):
             return clf.set_params(estimators=[("a", FailsLater(max_depth=2))]).fit(OTHER_X, OTHER_Y)
         # The classifiers that play on in an interrupted fit lose all rounds by an error.
         return clf.set_params(estimator=FailsLater(max_depth=4)).fit(OTHER_X, OTHER_Y)
 
     def learner_interrupted_at_once(clf):
-        FailsLater.count = 1
-        FailsLater.error = KeyboardInterrupt()
-        if "estimators" in clf.get_params(deep=False):
-            return clf.set_params(estimators=[("a", FailsLater(max_depth=2))]).fit(OTHER_X, OTHER_Y)
-        return clf.set_params(estimator=FailsLater(max_depth=4)).fit(OTHER_X, OTHER_Y)
+        return Refused.learner_that_fails(clf, 1, KeyboardInterrupt())
 
     def costs_of_other_rows(clf):
         return clf.fit(OTHER_X, OTHER_Y, costs=np.ones((5, 3))) if takes(clf, "costs") else None
@@ -199,15 +194,11 @@ def state(clf):
     return joblib.hash(vars(clf))
 
 
-@pytest.mark.parametrize(
-    ("name", "way"),  # the fits of later classes are mostly those of earlier ones
-    [
-        (name, way)
-        for i, name in enumerate(NAMES)
-        for j, way in enumerate(WAYS)
-        if (name in INHERITED) <= (i + j) % 2
-    ],
-)
+# The fits of later classes are mostly those of earlier ones.
+PAIRS = [(a, b) for i, a in enumerate(NAMES) for j, b in enumerate(WAYS) if (a in INHERITED) <= (i + j) % 2]
+
+
+@pytest.mark.parametrize(("name", "way"), PAIRS)
 def test_a_refused_refit_changes_nothing(name, way, first_fits):
     clf = copy.copy(first_fits[name])
     if name in WITHOUT_ESTIMATOR and way in ABOUT_ESTIMATORS:
@@ -251,17 +242,6 @@ def test_a_refused_refit_of_a_learner_or_baseline_changes_nothing(name):
             clf.fit(OTHER_X, labels)
     assert joblib.hash(vars(clf)) == before
     np.testing.assert_array_equal(clf.predict(X), answers)
-
-
-def test_answers_after_a_refused_refit_are_right():
-    """The case of the review: two classes, a third class and bad costs."""
-    rows = np.repeat([[0.0], [1.0]], 40, axis=0) + np.arange(80)[:, None] * 1e-3
-    labels = np.repeat(["ill", "well"], 40)
-    clf = RobustMixtureClassifier([("tree", TREE)], cv=2, random_state=0).fit(rows, labels)
-    with pytest.raises(ValueError, match="costs"):
-        clf.fit(rows, np.r_[labels[:-9], ["dead"] * 9], costs=np.ones((80, 2)))
-    assert clf.score(rows, labels) == 1.0
-    assert clf.classes_.tolist() == ["ill", "well"]
 
 
 def test_another_thread_sees_one_fit_or_the_other():

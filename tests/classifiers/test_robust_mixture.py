@@ -729,13 +729,8 @@ def test_an_estimator_that_cannot_be_fitted_is_named():
 def test_the_default_models_take_text_and_categories(tmp_path, weighted):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(
-        {
-            "text": rng.choice(["x", "y"], 200),
-            "kind": pd.Categorical(rng.choice(["u", "v", "w"], 200)),
-            "number": rng.normal(size=200),
-        }
-    )
+    text, kind = rng.choice(["x", "y"], 200), pd.Categorical(rng.choice(["u", "v", "w"], 200))
+    table = pd.DataFrame({"text": text, "kind": kind, "number": rng.normal(size=200)})
     y = np.where((table["number"] > 0) ^ (table["text"] == "x"), "late", "in time")
     weight = {"sample_weight": np.ones(150)} if weighted else {}
     mix = RobustMixtureClassifier(random_state=0).fit(table[:150], y[:150], **weight)

@@ -20,9 +20,9 @@ from tailboost.core import (
     Floats,
     Groups,
     Ints,
-    Label,
     Mask,
     Model,
+    Names,
     Table,
     check_table,
     columns_of,
@@ -71,7 +71,7 @@ class AnsweringClassifier(OfAnyTable):
 
     # What a fit leaves, beside scikit-learn's columns of X.
     _columns: Columns | None = None  # of a data frame, where a fit trains models
-    group_combinations_: Sequence[tuple[Label, ...]] = ()
+    group_combinations_: Sequence[Names] = ()
     evidence_: Evidence
     #: Whether a fit trains models: then these read numbers and categories in checked tables.
     _trains: ClassVar[bool] = False
@@ -160,7 +160,9 @@ class AnsweringClassifier(OfAnyTable):
     def scores_(self) -> Scores | None:
         """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
         columns = self._models.columns_read
-        return columns[0] if len(columns) == 1 else None
+        if len(columns) == 1:
+            return columns[0]
+        return None
 
     @property
     def named_estimators_(self) -> Bunch:
@@ -195,8 +197,9 @@ class AnsweringClassifier(OfAnyTable):
         if certificate is not None:
             return certificate.certified
         selection = self.selection_
-        charges = selection.charges
-        return charges.keeps(selection.counts) if charges.limits else None
+        if not selection.limits:
+            return None
+        return selection.charges.keeps(selection.counts)
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
@@ -213,7 +216,9 @@ class AnsweringClassifier(OfAnyTable):
 
     def _html_repr(self) -> str:
         """Return the text of a fitted classifier, and scikit-learn's diagram."""
-        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
+        text = ""
+        if self.__sklearn_is_fitted__():
+            text = f"<pre>{escape(str(self))}</pre>"
         return text + estimator_html_repr(self)
 
     def __str__(self) -> str:
@@ -302,7 +307,10 @@ class AnsweringClassifier(OfAnyTable):
         certificate = self.evidence_.certificate
         if certificate is not None:
             warn_of_other_groups(certificate.groups_named, X, groups)
-        check_default(default, self.classes_.tolist())
+        classes = self.classes_.tolist()
+        check_default(default, classes)
+        if deferred is not None and (not np.isscalar(deferred) or deferred in classes):
+            raise ValueError(f"deferred={deferred!r} must be one value, and no label")
         if default is ...:
             numbers = self._label_numbers(X, self._group_numbers(X, groups))
             return self._labels(numbers, deferred)
@@ -459,14 +467,18 @@ class AnsweringClassifier(OfAnyTable):
                 raise ValueError(f"got {type(X).__name__}")  # the handler begins the message
             X = checked_rows(self, X, reset=reset, as_it_is=not self._trains)
         except ValueError as failure:
-            if not names:
+            if names:
+                argument += (
+                    f" must be a pd.DataFrame with the columns {listed(names)} of the fit"
+                )
+            elif argument == "X":  # as scikit-learn's message begins
                 raise
-            raise ValueError(
-                f"{argument} must be a pd.DataFrame with the columns {listed(names)} of the fit: {failure}"
-            ) from failure
+            raise ValueError(f"{argument}: {failure}") from failure
         if is_frame and reset and self._trains:
             self._columns = Columns.of(X)
-        return self._columns.read(X) if is_frame and self._columns else X
+        if is_frame and self._columns:
+            return self._columns.read(X)
+        return X
 
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""
@@ -509,9 +521,9 @@ class AnsweringClassifier(OfAnyTable):
 
     def _labels(self, numbers: Ints, deferred: Any) -> Array:
         """Return the labels with these numbers, and the value of deferred rows; without one warn of these."""
-        classes = self.classes_.tolist()
-        is_deferred = numbers >= len(classes)
-        labels = self.classes_[numbers % len(classes)]
+        K = len(self.classes_)
+        is_deferred = numbers >= K
+        labels = self.classes_[numbers % K]
         # A rule on scores, if certified or of a file, answers as its SQL does.
         selected = self._selected
         is_as_sql = self.evidence_.certificate or isinstance(selected, StoredSelection)
@@ -528,8 +540,6 @@ class AnsweringClassifier(OfAnyTable):
                     DeferredRowsWarning,
                 )
             return labels
-        if not np.isscalar(deferred) or deferred in classes:
-            raise ValueError(f"deferred={deferred!r} must be one value, and no label")
         mark = np.asarray(deferred)  # of its own width, which short labels may not have
         if mark.dtype.kind != labels.dtype.kind:
             labels = labels.astype(object)  # NumPy would turn numbers into text
@@ -577,14 +587,14 @@ class AnsweringClassifier(OfAnyTable):
         answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
         content = cache(partial(models.row_hashes, table))
         return Scored(
-            groups=groups,
-            content=content,
-            given=content,
-            voting=partial(models.row_hashes, table, as_stated=True),
-            lacking=partial(models.without_score, table),
-            answers=lambda: answers.take(selected.label_numbers(outputs()), mode="clip"),
-            outputs=outputs,
-            selected=selected,
+            groups,
+            content,
+            content,
+            partial(models.row_hashes, table, as_stated=True),
+            partial(models.without_score, table),
+            lambda: answers.take(selected.label_numbers(outputs()), mode="clip"),
+            outputs,
+            selected,
             # Neither these nor the selecting rows are probabilities in place of features.
             is_comparable=not models.fitted
             or not (models.read_stacked or selected.models.read_stacked),

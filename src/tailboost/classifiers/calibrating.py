@@ -154,6 +154,7 @@ def calibrate(
     check_number(confidence, "confidence", SHARE)
     if selection_share is not None:
         check_number(selection_share, "selection_share", SHARE)
+    earlier = attempts_of(previous)
     given = Rows.read(X, y, groups, clusters=clusters)
     is_selected = isinstance(model, TunedClassifier)
     if is_selected and (by_group or objective is not None or selection_share is not None):
@@ -181,7 +182,7 @@ def calibrate(
             key = digest(hashes_of_table(None, given.X).tobytes())
             attempt = Attempt(key, Seen.of(NO_HASHES), confidence=confidence)
             raise NotCertifiedError(
-                f"{failure}. {ABSENT}", attempts=Ledger().record(attempt, attempts_of(previous))
+                f"{failure}. {ABSENT}", attempts=Ledger().record(attempt, earlier)
             ) from None
 
     # 2. Score the certifying rows, once for all rules.
@@ -199,16 +200,13 @@ def calibrate(
     if selection.problem.limits != stated:  # of a rule selected within others
         selection = selection.within(stated)
     # The share of pairs in which the score rises with its label; one that falls is an error, and no attempt.
-    if selection.engine.family.models:  # of groups: no single score answers
-        rising = 1.0
-    else:
+    rising = 1.0
+    if not selection.engine.family.models:  # of groups: no single score answers
         rising = refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     case = OneScore.of(selection, fresh)
-    attempts = recorded(
-        parts.classifier.ledger_, selection, case, fresh, confidence, attempts_of(previous)
-    )
+    attempts = recorded(parts.classifier.ledger_, selection, case, fresh, confidence, earlier)
     level = attempts[-1].error
 
     # 4. Certify.
@@ -374,7 +372,9 @@ def prices(
     are on these rows; it has no noise if they chose one of the rules.
     """
     # 1. The answers without limits, and whether these rows chose them or the rule.
-    models, outputs, counts = selection.models, fresh.outputs, fresh.answered
+    models = selection.models
+    outputs = fresh.outputs
+    counts = fresh.answered
     column = models.score_column
     if column is not None and column.kind == "number":
         actions = selection.within([]).label_numbers(outputs) % counts.strata.n_classes

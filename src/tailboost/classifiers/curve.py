@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailboost.classifiers.problems import problem_of
 from tailboost.core import (
     Column,
     Document,
@@ -22,6 +21,7 @@ from tailboost.core import (
     positions,
     text_table,
 )
+from tailboost.core.ranges import COUNT, check_number
 from tailboost.rates import (
     AT_MOST,
     EACH,
@@ -97,19 +97,18 @@ class Curve:
 
         Raise InfeasibleLimitsError if the limits on other rates contradict each other.
         """
+        check_number(n_points, "n_points", COUNT)
+
         # 1. Candidates with the strata of both rates, and the rule of the least objective.
         selection = classifier.selection_
         limited, minimised = traded(selection.problem, a, b)
-        objective, others = minimised.objective, minimised.limits
+        objective = minimised.objective
+        others = minimised.limits
         loosest = limited.within(limited.loosest)
-        both = problem_of(
-            objective,
-            (*others, loosest),
-            selection.models.rows.names,
-            selection.engine.column_read is not None,
-            minimised.infer_groups,
-            minimised.error_budget,
-        )
+        both = minimised.within((*others, loosest))
+        is_of_groups = objective.worst and "groups" in objective.rate.needs
+        if is_of_groups and selection.engine.column_read is None:
+            both = replace(both, infer_groups=True)
         engine = selection.engine.on(both)
         problem = both.within(others)
         strata = engine.family.data.strata

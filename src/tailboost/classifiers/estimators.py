@@ -92,10 +92,10 @@ def named_models(models: Model) -> Named:
         if hasattr(model, "fit") and not isinstance(
             model, (Scores, GivenModel, FrozenEstimator)
         ):
-            is_foreign = hasattr(model, "predict_proba") and not hasattr(
-                model, "__sklearn_tags__"
-            )
-            model = GivenModel(model) if is_foreign else FrozenEstimator(model)
+            if hasattr(model, "predict_proba") and not hasattr(model, "__sklearn_tags__"):
+                model = GivenModel(model)
+            else:
+                model = FrozenEstimator(model)
         fixed.append((name, model))
     return fixed
 

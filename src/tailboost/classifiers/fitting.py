@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -91,12 +92,7 @@ def frozen_fits(estimators: Named, classes: Labels) -> Fits:
             continue
         title = f"classes_ of {name!r}"
         known = label_column(frozen.classes_, title)
-        columns = positions(
-            known,
-            classes,
-            title,
-            f"classes that are not in y, which has {classes.tolist()[:5]}",
-        )
+        columns = positions(known, classes, title, "classes that are not in y")
         unknown = np.setdiff1d(classes, known).tolist()
         if unknown:
             warn_user(
@@ -117,7 +113,6 @@ def fit_models(
     split: Split,
     *,
     class_weight: Stated = None,
-    weighted: bool,
     seed: int,
     n_jobs: int | None,
     verbose: int,
@@ -137,8 +132,6 @@ def fit_models(
         The parts of the rows that are held out, one after the other.
     class_weight : dict or "balanced", optional
         Factors of the weights in the fits; the selection data have no factors.
-    weighted : bool
-        Whether ``fit`` of an estimator gets the weights of the rows.
     seed : int
         Seed of the estimators without a seed of their own.
     n_jobs : int or None
@@ -156,12 +149,16 @@ def fit_models(
     if class_weight is not None:
         factors = class_factors(class_weight, training, numbers)
         training = replace(training, weight=training.weight * factors[training.y])
-    learners, on_table = {}, []
+    weighted = bool((training.weight != 1.0).any())
+    learners = {}
+    on_table = []
+    others = []
     for name, estimator in fits.lacking:
         learner = clone(in_class_numbers(estimator, numbers))
         if isinstance(learner, TableClassifier):  # its session takes the seed
             on_table.append(name)
         else:
+            others.append(name)
             set_seeds(learner, seed, also_stated=False)
         if weighted and weight_parameter(learner) is None:
             raise ValueError(
@@ -170,7 +167,7 @@ def fit_models(
             )
         learners[name] = learner
     fitted = [*split.fitted, None]  # the rows of each fit; the last one is on all
-    alone = [(name, rows) for name in learners if name not in on_table for rows in fitted]
+    alone = [*product(others, fitted)]
     made = {name: [*fits.by_name.get(name, ())] for name, _ in fits.estimators}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
     with noticing_interrupts() as interrupted:
@@ -282,7 +279,8 @@ def scored(split: Split, fits: Fits) -> tuple[Models, Identity]:
     """
     rows = split.selecting
     fitted, columns = zip(*[of_model[-1] for of_model in fits.by_name.values()], strict=True)
-    M, K = len(fitted), len(rows.classes)
+    M = len(fitted)
+    K = len(rows.classes)
     models = Models([*fits.by_name], [*fitted], [*columns], rows, np.ones(M) / M, np.zeros(K))
     identity = identity_of(models.fitted)
     if split.parts:

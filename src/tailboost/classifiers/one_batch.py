@@ -19,8 +19,9 @@ from tailboost.core import (
 )
 from tailboost.guarantees.exact_tests import n_answers_for_ranks
 from tailboost.guarantees.one_score import CountTable
+from tailboost.learners.table import check_classes
 from tailboost.rates import AbsentError, Limit
-from tailboost.rows import Rows, reads_groups, refuse_copies, selecting_numbers
+from tailboost.rows import Rows, refuse_copies, selecting_numbers
 from tailboost.selection.door import Decided, hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
 
@@ -97,6 +98,7 @@ class Batch:
             raise ValueError("X and y are needed: the rows and their labels")
         if len(rows.classes) < 2:
             raise AbsentError(f"y holds one class only, {rows.classes.tolist()}")
+        check_classes(rows.classes)
         # The columns of groups that a limit or the rule reads.
         read = rows.names.column_read(self.classifier.by_group)
         columns = Problem(OVERALL_ERROR, self.limits).columns(rows.names.titles, read)
@@ -122,8 +124,8 @@ class Batch:
             refuse_copies(hashes, rows.y)
         needed = [rows.y, *rows.groups[:, columns].T]
         selects = drawn_part(selecting_numbers(hashes, rows.clusters), share, needed=needed)
+        self.refuse_absent(selects, read)
         selecting = rows.part(selects).occurring()
-        self.refuse_absent(selecting)
         try:
             classifier, decided = self.selected(selecting, self.limits)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
@@ -185,24 +187,23 @@ class Batch:
         own = replace(own, records=replace(own.records, used=()))
         return classifier, replace(decided, known=(own, *of_models))
 
-    def refuse_absent(self, selecting: Rows) -> None:
-        """Raise ValueError if a group, read by the rule or named in a limit, selects no rule."""
-        names = self.rows.names
-        for j, title in enumerate(names.titles):
-            absent = {*names.values[j].tolist()} - {*selecting.names.values[j].tolist()}
-            if not reads_groups(self.classifier.by_group, title):
-                absent &= {
-                    group
-                    for limit in self.limits
-                    if j in Problem(OVERALL_ERROR, (limit,)).columns(names.titles)
-                    for group in limit.bound_of
-                }
-            if absent:
-                raise ValueError(
-                    f"groups: none of the {len(selecting):,} rows that select the rule is of "
-                    f"{listed(sorted(absent, key=str))}, which has few rows. Bring more rows of it, "
-                    "join it to another group, or leave its rows out"
-                )
+    def refuse_absent(self, selects: Mask, column_read: int | None) -> None:
+        """Raise ValueError if a label, or a group in a limit or of the column read, selects no rule."""
+        rows = self.rows
+        absent = {*np.delete(rows.classes, rows.y[selects]).tolist()}
+        for j, values in enumerate(rows.names.values):
+            groups = np.delete(values, rows.groups[selects, j]).tolist()
+            for limit in self.limits:
+                if j in Problem(OVERALL_ERROR, (limit,)).columns(rows.names.titles):
+                    absent |= limit.bound_of.keys() & groups
+            if j == column_read:
+                absent.update(groups)
+        if absent:
+            raise ValueError(
+                f"y, groups: none of the {selects.sum():,} rows that select the rule is of "
+                f"{listed(sorted(absent, key=str))}, which has few rows. Bring more rows of it, "
+                "join it to another label or group, or leave its rows out"
+            )
 
 
 def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:

@@ -36,7 +36,5 @@ def problem_of(
     if not names.titles and (needing or by_group):
         culprit = [*map(repr, needing), "by_group"][0]
         raise ValueError(f"{culprit} needs groups: give groups=, with an entry for each row")
-    is_by_group = objective.worst and "groups" in objective.rate.needs
-    return Problem(
-        objective, limits, error_budget, (infer_groups or is_by_group) and not by_group
-    )
+    infers = infer_groups or (objective.worst and objective in needing)
+    return Problem(objective, limits, error_budget, infers and not by_group)

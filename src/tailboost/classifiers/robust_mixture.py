@@ -325,9 +325,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 raise ValueError(f"cv={self.cv!r} and X_val were both given; use cv='auto'")
             if clusters is not None:
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
-        weighted = sample_weight is not None or self.class_weight is not None
         with fitting_apart(self) as fitted:
-            selection = fitted._learn(rows, validation, training_rows, weighted=weighted)
+            selection = fitted._learn(rows, validation, training_rows)
         # After the assignment: a filter may make a warning an error.
         selection.warn()
         return self
@@ -337,8 +336,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         given: Rows,
         validation: Rows | None = None,
         training_rows: Table = None,
-        *,
-        weighted: bool = False,
     ) -> Selection:
         """Set all attributes of a fit, in a classifier without any, and return the selection.
 
@@ -348,6 +345,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         # 1. The problem, the rows, and the models: as they were given, or the default ones for these rows.
         problem = self._stated(given)
         training = self._training(given)
+        stated = self._stated_rows(training_rows)
         if self.estimators is None:
             n_rows = len(np.unique(hash_rows(training.X)))
             # Pixels and channels of images are columns.
@@ -382,7 +380,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 training,
                 split,
                 class_weight=self.class_weight,
-                weighted=weighted,
                 seed=seed,
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
@@ -396,7 +393,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 )
 
         # 4. The rule.
-        return self._learn_rule(problem, split, fits, training_rows)
+        return self._learn_rule(problem, split, fits, stated)
 
     @classmethod
     def from_probabilities(
@@ -442,7 +439,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)
         problem = mix._stated(rows)
-        classes = rows.classes if classes is None else np.asarray(classes)
+        if classes is None:
+            classes = rows.classes
+        classes = np.asarray(classes)
         if len(np.unique(classes)) < max(len(classes), 2):
             raise ValueError(
                 f"classes must be at least two different labels, got {classes.tolist()}"
@@ -453,8 +452,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.given_numbers]).numbered(classes, rows.names, words)
         M = len(probabilities)
-        equal, offset = np.ones(M) / M, np.zeros(len(classes))
-        models = Models([*probabilities], [], [], rows, equal, offset, read_stacked=True)
+        offset = np.zeros(len(classes))
+        models = Models(
+            [*probabilities], [], [], rows, np.ones(M) / M, offset, read_stacked=True
+        )
         models, used = noticing_known(scored_on(models, rows), [])
         mix._select(problem, averaging(models), Records(used=(used,)), NOTHING).warn()
         return mix

@@ -13,10 +13,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
+from itertools import chain
 from typing import ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from tailboost.classifiers.answering import AnsweringClassifier
 from tailboost.classifiers.curve import Curve
@@ -28,6 +28,7 @@ from tailboost.core import (
     Column,
     Constraints,
     Groups,
+    Hashes,
     InfeasibleLimitsError,
     Model,
     ResubstitutionWarning,
@@ -208,10 +209,10 @@ class TunedClassifier(AnsweringClassifier):
     def _learn(self, given: Rows, *, training_rows: Table = None) -> Selection:
         """Set all attributes of a fit, in a classifier without any, and return the selection."""
         problem = self._stated(given)
-        models = usable(named_models(self.models), given)
         split = Split("frozen", self._training(given))
-        fits = frozen_fits(models, given.classes)
-        return self._learn_rule(problem, split, fits, training_rows)
+        stated = self._stated_rows(training_rows)
+        fits = frozen_fits(usable(named_models(self.models), given), given.classes)
+        return self._learn_rule(problem, split, fits, stated)
 
     def _stated(self, rows: Rows) -> Problem:
         """Return the problem that the parameters state, and set the combinations of groups that occur.
@@ -262,25 +263,27 @@ class TunedClassifier(AnsweringClassifier):
             words=f"the {len(given):,} given rows (no model was fitted on them, as stated)",
         )
 
+    def _stated_rows(self, training_rows: Table) -> Hashes:
+        """Return the hashes of the rows on which the models were trained, as stated."""
+        if training_rows is None:
+            return NO_HASHES
+        return hash_rows(self._checked(as_frame(training_rows), "training_rows"), rounded=True)
+
     def _learn_rule(
-        self, problem: Problem, split: Split, fits: Fits, training_rows: Table
+        self, problem: Problem, split: Split, fits: Fits, stated: Hashes
     ) -> Selection:
         """Select the rule on the scores of fitted models, and record the rows that they and it have read.
 
-        ``split`` has the selection data and the held-out parts; models were trained on ``training_rows``
-        before.
+        ``split`` has the selection data and the held-out parts; models were trained on rows with the hashes
+        ``stated`` before.
         """
         # 1. Score the selection data.
         models, identity = scored(split, fits)
 
         # 2. Mark them if the models have read them before: as stated, in these fits, or inside the models.
-        stated = NO_HASHES
-        if training_rows is not None:  # after the models, which refuse an X with other columns
-            table = self._checked(as_frame(training_rows), "training_rows")
-            stated = hash_rows(table, rounded=True)
         trained = np.concatenate([stated, fits.rows])
         inside = [known.records for known in known_within(fits.estimators)]
-        read_before = [table for records in inside for table in records.tables]
+        read_before = [*chain.from_iterable(records.tables for records in inside)]
         # Held-out rows are rows of these fits by intention.
         outside = stated if split.parts else trained
         if len(outside):
@@ -289,12 +292,12 @@ class TunedClassifier(AnsweringClassifier):
 
         # 3. Record all that they have read. Of frozen models enough stated rows are taken for all.
         enough = FEWEST_TRAINED * (split.selecting.n_given or 0)
-        attempts = {attempt.key: attempt for each in inside for attempt in each.ledger.attempts}
+        attempts = chain.from_iterable(records.ledger.attempts for records in inside)
         records = Records(
             Seen.of(trained, TRAINED_ON) if len(trained) else None,
             all(each.complete for each in inside) or 0 < enough <= len(stated),
             () if split.parts else (selected_on,),
-            Ledger(tuple(attempts.values())),
+            Ledger(tuple(attempts)),
         )
 
         # 4. Select the rule among all on the average of the models.
@@ -330,8 +333,8 @@ class TunedClassifier(AnsweringClassifier):
         except InfeasibleLimitsError as failure:
             failure.unselected = self
             failure.add_note(
-                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
-                "trains nothing. After the error sys.last_value holds it."
+                "The models are kept in the attribute unselected of this error: its "
+                "reweight(limits=[...]) trains nothing. After the error sys.last_value holds it."
             )
             raise
         self.evidence_ = replace(self.evidence_, selection=selection)
@@ -415,43 +418,45 @@ class TunedClassifier(AnsweringClassifier):
             If models were fitted on the given rows.
         """
         # `InfeasibleLimitsError.unselected` has no rule, but the evidence of its models.
-        check_is_fitted(self, "evidence_")
+        models = self._models
         X, y = unpack(X, y)
         if (X is None) != (y is None):
             raise ValueError("reweight needs both X and y, or neither")
         if X is None and not (sample_weight is costs is None):
             raise ValueError("sample_weight and costs belong to rows: give X and y too")
         new = copy.copy(self)
-        restated = {"objective": objective, "limits": limits, "error_budget": error_budget}
-        new.set_params(**{name: value for name, value in restated.items() if value is not None})
-        records, engine = self.records_, None
+        if objective is not None:
+            new.objective = objective
+        if limits is not None:
+            new.limits = limits
+        if error_budget is not None:
+            new.error_budget = error_budget
+        records = self.records_
+        engine = None
         if X is not None:
             given = Rows.read(X, y, groups, sample_weight, costs)
             problem = new._stated(given)
-            models, selected_on = self._on_rows(given)
+            models, table = self._read(given.X)
+            words = f"the {len(given):,} rows given to reweight"
+            if models.read_stacked and models.fitted:  # probabilities in place of features
+                words += " (no model was fitted on them, as stated)"
+            rows = replace(given, X=table).numbered(self.classes_, given.names, words)
+            # The rows of another selection of this classifier may select again.
+            known = replace(records, used=()).tables
+            for each in known_within(models.fitted):
+                known += each.records.tables
+            models, selected_on = noticing_known(scored_on(models, rows), known)
             records = records.using(selected_on)  # `certify` refuses them from now on
             new.validation_ = "reweight"
         else:
             selection = self.evidence_.selection
             engine = selection if isinstance(selection, Engine) else self.selection_.engine
-            models = engine.models
             if groups is not None:
-                models, engine = in_groups(models, Rows.read(groups=groups)), None
+                models = in_groups(models, Rows.read(groups=groups))
+                engine = None
             problem = new._stated(models.rows)
         new._select(problem, models, records, self.evidence_.identity, engine).warn()
         return new
-
-    def _on_rows(self, given: Rows) -> tuple[Models, Seen]:
-        """Return the models on other selection data, and a record of these."""
-        models, table = self._read(given.X)
-        rows = replace(given, X=table).numbered(
-            self.classes_, given.names, f"the {len(given):,} rows given to reweight"
-        )
-        # The rows of another selection of this classifier may select again.
-        known = [] if self.records_.trained is None else [self.records_.trained]
-        for each in known_within(models.fitted):
-            known += each.records.tables
-        return noticing_known(scored_on(models, rows), known)
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
         """Return the trade-off curve of two rates, without training.

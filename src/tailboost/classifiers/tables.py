@@ -108,7 +108,7 @@ class Columns:
             )
         names = frame.columns[self.numbers]
         objects = [name for name in names if frame[name].dtype == object]
-        return frame.astype(dict.fromkeys(objects, np.float64)) if objects else frame
+        return frame.astype(dict.fromkeys(objects, np.float64))
 
 
 def _kind(column: Column) -> str:
