@@ -150,7 +150,7 @@ def test_a_column_by_another_name_is_not_compared():
 @pytest.mark.parametrize(("name", "known"), [("site", "abc"), (None, "abc"), ("ward", "ab")])
 def test_groups_of_a_fit_are_those_of_its_column(name, known):
     rows = GroupNames((np.array(["a", "b"]),), (name,))
-    names, _, _ = rows.beside({"site": ("a", "b", "c")}, (), np.zeros((1, 1), int))
+    names, _, _ = rows.extended_by({"site": ("a", "b", "c")}, (), np.zeros((1, 1), int))
     assert names.values[0].tolist() == [*known]
 
 

@@ -103,7 +103,7 @@ def check_probabilities(
     K = probabilities.shape[1]
     if classes is not None and len(classes) != K:
         raise ValueError(
-            f"{name} has {how_many(K, 'column')} for the classes {classes.tolist()[:NAMES_SHOWN]}: "
+            f"{name} has {how_many(K, 'column')} for classes {classes.tolist()[:NAMES_SHOWN]}: "
             "give probabilities of each, or the answers; metrics take all labels by labels="
         )
     outside = (probabilities < -tolerance) | (probabilities > 1.0 + tolerance)
@@ -127,8 +127,7 @@ def check_costs(costs: Table, n: int, classes: Labels, name: str = "costs") -> F
     checked = finite(in_class_order(costs, name, classes), name)
     if checked.shape != (n, len(classes)):
         raise ValueError(
-            f"{name} must have the shape {(n, len(classes))}, the cost of each answer for each "
-            f"row, got {checked.shape}"
+            f"{name} must have the shape {(n, len(classes))} of answers, got {checked.shape}"
         )
     return checked
 
@@ -140,8 +139,8 @@ def check_table(frame: Table) -> None:
     """Raise ValueError unless a data frame is a table with rows, columns, and different names of these."""
     if frame.ndim != 2:
         raise ValueError(
-            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a "
-            "data frame give X.iloc[[i]], for one column X[[name]]"
+            "X is a Series, where a table is needed: for one row of a data frame give "
+            "X.iloc[[i]], for one column X[[name]]"
         )
     repeated = frame.columns[frame.columns.duplicated()].tolist()
     if repeated:

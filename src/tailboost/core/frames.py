@@ -97,7 +97,9 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
     if data is None or not isinstance(X, data.Dataset):
         return as_pandas(X), y
     rows, labels = read_dataset(X)
-    return rows, labels if y is None else y
+    if y is None:
+        y = labels
+    return rows, y
 
 
 def as_frame(X: Table) -> Any:

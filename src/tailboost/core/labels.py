@@ -73,7 +73,7 @@ def coded(
         entries = column_or_1d(entries, warn=True)
     if entries.ndim != 1:
         raise ValueError(
-            f"{name} should be a 1d array, got the shape {entries.shape}: give the column itself"
+            f"{name} should be a 1d array, got shape {entries.shape}: give the column itself"
         )
     if not entries.size:
         raise ValueError(f"{name} has no rows (0 samples)")

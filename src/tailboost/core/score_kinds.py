@@ -54,8 +54,7 @@ class ScoreKind:
         """Raise ValueError if the score of rows without one is not of this kind; None is no such score."""
         if missing is not None and not self.contains(missing):
             raise ValueError(
-                f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}, "
-                f"as scores of kind={self.name!r} are"
+                f"missing={missing!r} is no {self.name} from {self.lower:g} to {self.upper:g}"
             )
 
     def turned(self, score: float) -> float:
@@ -105,8 +104,8 @@ class ScoreKind:
             values[lacks_score] = missing
         elif lacks_score.any():
             raise ValueError(
-                f"{owner}: rows have no score, the first is row {lacks_score.argmax()}, "
-                "counted from 0; drop them, state their score by missing=, or their answer by default="
+                f"{owner}: rows have no score, the first is row {lacks_score.argmax()}, counted from 0; "
+                "drop them, state their score by missing=, or their answer by default="
             )
         if ((values < self.accepted_from) | (values > self.accepted_to)).any():
             raise ValueError(

@@ -338,7 +338,7 @@ def _refuse_unknown(rates: Sequence[Rate], rows: Rows, cost_range: CostRange) ->
 def _stratified(rows: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
     """Return the rows by stratum, without answers yet."""
     costs = check_costs(rows.costs, len(rows), classes)
-    names, groups, known = rows.names.beside(rule.groups, rule.combinations, rows.groups)
+    names, groups, known = rows.names.extended_by(rule.groups, rule.combinations, rows.groups)
     y = positions(rows.classes, classes, "y")[rows.y]
     counts = Counts.stratified(
         y, groups.T, rows.weight, classes, names, defers=rule.defers, costs=costs

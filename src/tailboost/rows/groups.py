@@ -97,6 +97,16 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     return with_titles(dict(enumerate(groups.T)), [None])
 
 
+def with_titles(columns: Columns, titles: Collection[Name]) -> Columns:
+    """Return columns under known titles: a single column without a name has that of the single known column.
+
+    A single column with a name keeps it, unless the single known title is None.
+    """
+    if len(columns) == len(titles) == 1 and None in (*columns, *titles):
+        return dict(zip(titles, columns.values(), strict=True))
+    return columns
+
+
 def reads_groups(by_group: bool | str, title: Name) -> bool:
     """Return whether a rule reads a column of groups: ``by_group`` is its title, or True for every column.
 
@@ -111,16 +121,6 @@ def column_words(argument: str, title: Name) -> str:
 
 
 # -- names and numbers of the groups of a fit -----------------------------------------------------------
-
-
-def with_titles(columns: Columns, titles: Collection[Name]) -> Columns:
-    """Return columns by the known titles, of which a single one is that of a single column without a name.
-
-    A single column has its own name if the single known title is None.
-    """
-    if len(columns) == len(titles) == 1 and None in (*columns, *titles):
-        return dict(zip(titles, columns.values(), strict=True))
-    return columns
 
 
 @frozen_object
@@ -206,7 +206,7 @@ class GroupNames:
             among_known[:, j] = number_of[numbers[:, given]]
         return among_known
 
-    def beside(
+    def extended_by(
         self, of_fit: Columns, combinations: Iterable[Names], numbers: Ints
     ) -> tuple[Self, Ints, tuple[Names, ...]]:
         """Return names with those of a fit, the numbers of rows among them, and combinations without rows.
@@ -218,7 +218,7 @@ class GroupNames:
         of_fit = with_titles(of_fit, self.titles)
         values = []
         columns_of_fit = []
-        among_all = np.empty_like(numbers)
+        among_both = np.empty_like(numbers)
         for j, (title, own) in enumerate(zip(self.titles, self.values, strict=True)):
             known = dict.fromkeys(of_fit.get(title, ()))
             names = as_known(own.tolist(), known)  # "1" and "1.0" may be one of them
@@ -228,14 +228,14 @@ class GroupNames:
                 columns_of_fit.append([*of_fit].index(title))
             values.append(np.array([*groups], object))
             number_of = positions(np.array(names, object), values[j], "groups")
-            among_all[:, j] = number_of[numbers[:, j]]
+            among_both[:, j] = number_of[numbers[:, j]]
         if not values or len(columns_of_fit) < len(values):
             combinations = ()
         elif len(values) == 1:
             combinations = zip(values[0], strict=True)
         else:
             combinations = map(itemgetter(*columns_of_fit), combinations)
-        return replace(self, values=tuple(values)), among_all, tuple(combinations)
+        return replace(self, values=tuple(values)), among_both, tuple(combinations)
 
 
 #: The names of the groups of rows without any.

@@ -90,7 +90,7 @@ class Seen:
             whole = int(hashes.sum() >> 32)
         return cls(digests[digests <= limit], limit, use, whole=whole)
 
-    def beside(self, known: Seen) -> tuple[Digests, Digests]:
+    def comparable(self, known: Seen) -> tuple[Digests, Digests]:
         """Return the digests of these and of known rows, up to the limit of both; none in other forms."""
         new = self.named if self.named and known.of_scores is True else self
         limit = min(new.limit, known.limit)
@@ -100,7 +100,7 @@ class Seen:
 
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
-        new, old = self.beside(known)
+        new, old = self.comparable(known)
         if not new.size:
             return np.nan
         return float(np.isin(new, old).mean())
@@ -113,7 +113,7 @@ class Seen:
         """
         if self.whole is not None and self.whole == known.whole:
             return True
-        small, large = sorted(self.beside(known), key=len)
+        small, large = sorted(self.comparable(known), key=len)
         if not small.size:
             return False
         contents, counts = np.unique_counts(small)
