@@ -308,7 +308,6 @@ def test_an_uncertified_attempt_ends_with_code_4_and_counts_and_an_alarm_with_co
 
 
 def test_rows_known_to_a_rule_file_are_refused_and_known_to_the_rule_after_it(folder, tables):
-    """Those that selected it, and those of attempts on its scores; as of the rule in Python."""
     tuned = tb.tune(tb.Scores("score", "yes"), **parts(tables["a"]), limits=LIMITS)
     rule = tb.calibrate(tuned, **parts(tables["b"]))
     shell(f"tune a.csv {OPTIONS} --out tuned.json")
@@ -320,6 +319,7 @@ def test_rows_known_to_a_rule_file_are_refused_and_known_to_the_rule_after_it(fo
             with pytest.raises(tb.LeakageError):
                 tb.certify(known, **parts(tables[table]))
             assert "of these rows" in shell(f"certify {name}.json {table}.csv", 2)
+            assert "of these rows" in shell(f"card {name}.json {table}.csv --out card.html", 2)
         assert "of these rows" in shell(f"calibrate rule.json {table}.csv --out other.json", 2)
     (folder / "tailboost-attempts.json").unlink()
     assert shell("certify tuned.json b.csv") == fresh  # of which nobody knows any more

@@ -100,8 +100,8 @@ class RuleFile:
 
     def to_dict(self) -> Document:
         """Return the document, as JSON has it, with its digest."""
-        content = {"format": FORMAT, **vars(self)}
-        document: Document = json.loads(json.dumps(content, default=plain))
+        text = json.dumps({"format": FORMAT, **vars(self)}, default=plain)
+        document: Document = json.loads(text)
         return document | {"digest": digest_of(document)}
 
     @classmethod
@@ -191,8 +191,7 @@ def load_rule(path: FilePath) -> Any:
 
 def _rule_of(document: Document) -> ThresholdRule | Rule:
     """Return the rule of a document by ``to_dict``."""
-    kind = ThresholdRule if "bands" in document else Rule
-    return kind.from_dict(document)
+    return (ThresholdRule if "bands" in document else Rule).from_dict(document)
 
 
 def _models_of(rule: ThresholdRule | Rule, scores: Any, names: GroupNames) -> Any:

@@ -19,7 +19,7 @@ from tailboost.app.cli.stored import (
     Stored,
     calibrated,
     held,
-    refuse_attempted,
+    recall_attempts,
     write,
 )
 from tailboost.app.cli.tables import (
@@ -279,10 +279,10 @@ def certify(
     """Compute confidence bounds on the rates of a rule from fresh rows."""
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, groups=group, cluster=cluster)
+    recall_attempts(stored.classifier, rows)
     certificate = tb.certify(
         stored.classifier, **rows.given, limits=limit or None, confidence=confidence
     )
-    refuse_attempted(certificate, rows)
     yield certificate
     if require and not certificate.certified:
         raise tb.NotCertifiedError("--require: not all limits are certified")
@@ -433,6 +433,7 @@ def card(
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, cluster=cluster)
+    recall_attempts(stored.classifier, rows)
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     tb.ModelCard.of(
         stored.classifier,

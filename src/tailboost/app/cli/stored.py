@@ -46,7 +46,7 @@ class Stored:
             model = tb.load_model(path)
             roles = Roles(**read_notes(path)["notes"].get("roles", {}))
             kinds = getattr(model, "_columns", None)  # of a mixture that Python trained
-            if kinds is not None and not roles.features:
+            if kinds and not roles.features:
                 names = model.feature_names_in_
                 texts = tuple(np.delete(names, kinds.numbers))
                 roles = roles.given(features=tuple(names), text=texts)
@@ -60,7 +60,7 @@ class Stored:
     def sql(self) -> dict[str, Any]:
         """Return the columns of several scores for SQL; a rule knows a single one."""
         scores = self.scores
-        if scores is None or not isinstance(self.classifier.rule_, tb.Rule):
+        if not scores or not isinstance(self.classifier.rule_, tb.Rule):
             return {}
         if scores.kind != "probability" or scores.missing is not None:
             raise ValueError("--sql: SQL of several scores needs columns of probabilities")
@@ -140,12 +140,14 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
     return rule
 
 
-def refuse_attempted(certificate: Any, rows: Rows) -> None:
-    """Raise LeakageError for a certificate on rows of an attempt to calibrate its rule."""
+def recall_attempts(classifier: Any, rows: Rows) -> None:
+    """Add the attempts beside a table to the ledger of their rule, whose file does not have them."""
+    from tailboost.selection.door import answering
+
+    decided = answering(classifier)
     entries = _read_ledger(rows.path.resolve().with_name(LEDGER)).values()
-    attempted = [each.attempt.rows for each in entries if each.rule == certificate.rule]
-    if certificate.rule:
-        refuse_repeated(certificate.used, attempted, "copies")
+    attempts = [each.attempt for each in entries if each.rule == decided.rule.digest]
+    decided.known[0].records.ledger.attempts += tuple(attempts)
 
 
 def _counting(
