@@ -80,11 +80,11 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     if any(test.limit.compares or not test.shares for test in tests):
         return None
     # With deferral the limits on it have tests, without it those that have no ranks.
-    has_ranks = [
+    has_stop = [
         test.shares[0].answer != DEFERRED and (defers or test.has_ranks) for test in tests
     ]
-    with_stops = [*compress(tests, has_ranks)]
-    with_tests = [*compress(tests, np.logical_not(has_ranks))]
+    with_stops = [*compress(tests, has_stop)]
+    with_tests = [*compress(tests, np.logical_not(has_stop))]
     if not with_stops or not (defers or are_apart(case, with_tests, with_stops)):
         return None
     # 1. The free chain.

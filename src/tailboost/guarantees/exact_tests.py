@@ -151,15 +151,17 @@ class LimitTests:
         wrong = np.pad(wrong, padding)
         among = np.pad(among, padding, mode="edge")
         of_subgroup = among.max(axis=2) > 0  # (T, S)
-        # All places answer a subgroup, unless it names a group with a threshold of its own. A representation
-        # names one, and counts among the rows of all.
-        answering = np.ones((len(among), places.n), bool)  # (T, m)
-        if places.columns and limit.rate.kind != "representation":
-            at_place = np.eye(places.n, dtype=bool)[places.of_strata]  # (S, m)
-            for number, name in enumerate(terms.names):
-                named = dict(groups_in(name, limit.rate.by, strata.columns))
-                if named.keys() & places.columns:
-                    answering[number] = of_subgroup[number] @ at_place
+        # The places of its rows answer a subgroup that names a group with a threshold of its own, and all
+        # places answer another one. A representation names a group, and counts among the rows of all.
+        answered_by_all = [
+            limit.rate.kind == "representation"
+            or dict(groups_in(name, limit.rate.by, strata.columns))
+            .keys()
+            .isdisjoint(places.columns)
+            for name in terms.names
+        ]
+        of_places = of_subgroup @ np.eye(places.n, dtype=bool)[places.of_strata]  # (T, m)
+        answering = of_places | np.array(answered_by_all)[:, None]
         allowed = limit.allowed(terms.names)
         limited = of_subgroup.any(axis=1) & ~np.isnan(allowed)
         tests = PairTests if limit.compares else LimitTests
