@@ -235,7 +235,9 @@ def _fit_alone(
     if len(present_classes) == 1:  # many classifiers refuse a single class
         return constant(int(present_classes[0]), n_classes), np.arange(n_classes)
     model = of_present(estimator, present_classes, n_classes)
-    weights = {str(weight_parameter(model)): part.weight} if weighted else {}
+    weights = {}
+    if weighted:
+        weights[str(weight_parameter(model))] = part.weight
     try:
         model.fit(part.X, y, **weights)
     except (TypeError, ValueError) as error:

@@ -26,7 +26,9 @@ def problem_of(
     is_name = isinstance(objective, str) and "(" not in objective
     if is_name and objective not in NAMED:
         raise ValueError(f"{objective=}; allowed are {', '.join(map(repr, NAMED))}, or a rate")
-    objective = NAMED[objective] if is_name else as_objective(objective)
+    if is_name:
+        objective = NAMED[objective]
+    objective = as_objective(objective)
     if by_group and infer_groups:
         raise ValueError(
             "infer_groups=True: with by_group=True the rule reads the group, and needs no "

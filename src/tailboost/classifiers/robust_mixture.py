@@ -42,7 +42,9 @@ from tailboost.selection.selection import Selection, counted_rows
 
 def pairs_of(estimators: Model) -> Any:
     """Return the estimators of a dict as (name, estimator) pairs; in another form they stay as they are."""
-    return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
+    if isinstance(estimators, Mapping):
+        return list(estimators.items())
+    return estimators
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposition):

@@ -492,8 +492,9 @@ class TunedClassifier(AnsweringClassifier):
         """Return a copy with another selection of the same candidates, and the limits that it states."""
         new = copy.copy(self)
         new.limits = list(selection.problem.limits)
-        attempts = certificate.attempts if certificate else ()
-        records = self.records_.using(*(attempt.rows for attempt in attempts))
+        records = self.records_
+        if certificate:
+            records = records.using(*(attempt.rows for attempt in certificate.attempts))
         new.evidence_ = Evidence(selection, records, certificate, self.evidence_.identity)
         return new
 
