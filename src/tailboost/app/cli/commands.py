@@ -324,7 +324,8 @@ def predict(
     options = {}
     is_tuned = isinstance(classifier, tb.TunedClassifier)
     if is_tuned:
-        options["deferred"] = HUMAN_REVIEW
+        if classifier.rule_.defers:  # otherwise a label may be called so
+            options["deferred"] = HUMAN_REVIEW
         if classifier.rule_.groups:
             options["groups"] = rows.groups
     if default is not None:
