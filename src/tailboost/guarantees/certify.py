@@ -247,8 +247,9 @@ def certificate_of(
         )
     # From which draws the bounds follow.
     assumption = ASSUMED
-    if fresh.votes.n_clusters is not None:
-        assumption = BY_CLUSTERS.format(fresh.votes.n_clusters)
+    n_clusters = fresh.votes.n_clusters
+    if n_clusters is not None:
+        assumption = BY_CLUSTERS.format(n_clusters)
     deferred = None
     if fresh.answered.strata.defers:
         deferred = float(fresh.is_deferred[fresh.voters].mean())
@@ -281,7 +282,7 @@ def certificate_of(
         deferred=deferred,
         rule=fresh.decision.digest,
         columns=tuple(fresh.decision.groups),
-        n_clusters=fresh.votes.n_clusters,
+        n_clusters=n_clusters,
         equal_rows=compared.equal_rows,
         copies=compared.copies,
         date=datetime.now(UTC).date().isoformat(),

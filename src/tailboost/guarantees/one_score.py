@@ -60,17 +60,19 @@ class CountTable:
         if problem.objective.worst or rate.is_ratio or rate.by:
             return None
         places = family.places_of(strata)
-        tests = []
-        for limit in problem.limits:
-            of_limit = LimitTests.of(limit, strata, places)
-            if of_limit is None:
-                return None
-            tests.append(of_limit)
+        tests = [LimitTests.of(limit, strata, places) for limit in problem.limits]
+        if None in tests:
+            return None
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
         if problem.objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
         return cls(
-            rows, places.of_strata, losses, family.chances, tests, family.data.strata.defers
+            rows,
+            places.of_strata,
+            losses,
+            family.chances,
+            [*filter(None, tests)],
+            family.data.strata.defers,
         )
 
     @classmethod

@@ -215,8 +215,9 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
     possible = written.actions_in(column, group)
-    counted, among = rate.numerator_and_denominator(fresh.answered.strata)
-    answers = [*fresh.answered.strata.classes, HUMAN_REVIEW][: counted.shape[1]]
+    strata = fresh.answered.strata
+    counted, among = rate.numerator_and_denominator(strata)
+    answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]
     may_count = (among > 0) & np.array([answer in possible for answer in answers])
     values = counted[may_count] / among[may_count]
     return bool((SIGNS[bound.sense] * (values - bound.target) <= 0.0).all())
