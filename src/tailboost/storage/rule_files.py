@@ -136,8 +136,8 @@ class RuleFile:
         )
         ledger = Ledger(tuple(map(Attempt.from_dict, self.ledger)))
         attempts = ledger.attempts[: self.attempts]
-        used = map(Seen.from_dict, self.used)
-        records = Records(used=(*used, *(each.rows for each in attempts)), ledger=ledger)
+        records = Records(used=tuple(map(Seen.from_dict, self.used)), ledger=ledger)
+        records = records.using(*(each.rows for each in attempts))
         certificate = None
         if self.certificate:
             certificate = replace(
@@ -258,9 +258,7 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
     """
     from tailboost.classifiers.selected_models import TunedClassifier
 
-    scores = None
-    if isinstance(classifier, TunedClassifier):
-        scores = classifier.scores_
+    scores = classifier.scores_ if isinstance(classifier, TunedClassifier) else None
     if not scores:
         raise TypeError(
             "a rule file has a rule on one tb.Scores: give the classifier of tune or "

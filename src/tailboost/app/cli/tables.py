@@ -286,7 +286,7 @@ class Rows:
     @property
     def unlabelled(self) -> dict[str, Any]:
         """The rows as arguments of the library, without labels."""
-        arguments = {"X": self.features, "y": None, "groups": self.groups}
+        arguments = {"X": self.features, "groups": self.groups}
         name = self.roles.cluster
         if name:
             arguments["clusters"] = self.columns([name])[name]
