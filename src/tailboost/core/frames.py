@@ -97,17 +97,17 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
     if data is None or not isinstance(X, data.Dataset):
         return as_pandas(X), y
     rows, labels = read_dataset(X)
-    if y is None:
-        y = labels
-    return rows, y
+    return rows, labels if y is None else y
 
 
 def as_frame(X: Table) -> Any:
     """Return a table as `unpack`, and a dict of columns as a data frame of pandas."""
-    from pandas import DataFrame
-
     X, _ = unpack(X)
-    return DataFrame(X) if isinstance(X, Mapping) else X
+    if isinstance(X, Mapping):
+        from pandas import DataFrame  # arrays are rows without pandas, too
+
+        X = DataFrame(X)
+    return X
 
 
 def read_dataset(dataset: Any) -> tuple[Array, Array | None]:

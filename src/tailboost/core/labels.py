@@ -160,7 +160,7 @@ def positions(
             f"{name} holds {fault}: {unknown[:5]}; {did_you_mean(unknown[0], known_values)}"
             f"known are {joined([*map(repr, known_values)], NAMES_SHOWN)}"
         )
-    return np.fromiter(map(number_of.__getitem__, entries), np.intp, len(entries))
+    return np.fromiter(map(number_of.__getitem__, entries), np.intp)
 
 
 def with_interval_names(column: Any) -> Any:
@@ -196,8 +196,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         if hasattr(getattr(table, "columns", None), "step"):  # a RangeIndex: default names
             return np.asarray(table)
         raise ValueError(
-            f"{name} must have a column for each class {names[:20]}, got the columns "
-            f"{columns[:20]}; if these are in the order of the classes, give an array"
+            f"{name} must have a column for each class {names[:20]}, got the columns {columns[:20]}; "
+            "if these are in the order of the classes, give an array"
         )
     return np.column_stack([table[titles[columns.index(label)]] for label in names])
 

@@ -18,8 +18,7 @@ from threadpoolctl import ThreadpoolController
 # How attributes begin that scikit-learn keeps about an estimator, and not about a fit.
 _OF_SKLEARN = (
     "_metadata_request",
-    "_sklearn_output_config",
-    "_skl_",
+    "_skl",
     "_callback_fit_ctx",
     "_parent_callback",
 )

@@ -42,7 +42,7 @@ def how_many(n: int, one: str, several: str = "") -> str:
     """Return a number with its noun: "1 row", "2,000 rows"."""
     if n == 1:
         return f"1 {one}"
-    return f"{n:,} {several or f'{one}s'}"
+    return f"{n:,} {several or one + 's'}"
 
 
 def listed(names: Sequence[object]) -> str:
