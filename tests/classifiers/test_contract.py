@@ -14,7 +14,7 @@ from tailboost import rates
 from tailboost.classifiers.curve import Curve
 from tailboost.selection.table import RateTable
 
-ATTRIBUTES = ("classes_", "limits_met_", "objective_", "rates_", "subgroup_errors_")
+ATTRIBUTES = ("classes_", "limits_met_", "objective_", "rates_", "subgroup_errors_", "validation_")
 
 
 def model():

@@ -72,6 +72,7 @@ class AnsweringClassifier(OfAnyTable):
     # What a fit leaves, beside scikit-learn's columns of X.
     _columns: Columns | None = None  # of a data frame, where a fit trains models
     group_combinations_: Sequence[Names] = ()
+    validation_: str | float = "frozen"
     evidence_: Evidence
     #: Whether a fit trains models: then these read numbers and categories in checked tables.
     _trains: ClassVar[bool] = False

@@ -395,7 +395,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 )
 
         # 4. The rule.
-        return self._learn_rule(problem, split, fits, stated)
+        return self._learn_rule(problem, given, split, fits, stated)
 
     @classmethod
     def from_probabilities(
@@ -454,12 +454,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         words = f"the {len(rows):,} rows given to from_probabilities"
         rows = replace(rows, X=P[rows.given_numbers]).numbered(classes, rows.names, words)
         M = len(probabilities)
-        offset = np.zeros(len(classes))
         models = Models(
-            [*probabilities], [], [], rows, np.ones(M) / M, offset, read_stacked=True
+            [*probabilities],
+            [],
+            [],
+            rows,
+            np.ones(M) / M,
+            np.zeros(len(classes)),
+            read_stacked=True,
         )
         models, used = noticing_known(scored_on(models, rows), [])
-        mix._select(problem, averaging(models), Records(used=(used,)), NOTHING).warn()
+        mix._select(problem, rows, averaging(models), Records(used=(used,)), NOTHING).warn()
         return mix
 
     # -- scikit-learn --------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
     problem = self._stated(given)  # what the parameters state
     training = self._training(given)  # the rows, with checked labels, columns and costs
-    self._learn_rule(problem, split, fits, training_rows)  # scores, records, the rule
+    self._learn_rule(problem, given, split, fits, stated)  # scores, records, the rule
 
 `RobustMixtureClassifier` fits models before the last step. Only `fit` and `reweight` read parameters: what a
 rule says and answers follows from its evidence, see answering.py.
@@ -206,16 +206,16 @@ class TunedClassifier(AnsweringClassifier):
         selection.warn()
         return self
 
-    def _learn(self, given: Rows, *, training_rows: Table = None) -> Selection:
+    def _learn(self, given: Rows, *, training_rows: Table) -> Selection:
         """Set all attributes of a fit, in a classifier without any, and return the selection."""
         problem = self._stated(given)
         split = Split("frozen", self._training(given))
         stated = self._stated_rows(training_rows)
         fits = frozen_fits(usable(named_models(self.models), given), given.classes)
-        return self._learn_rule(problem, split, fits, stated)
+        return self._learn_rule(problem, given, split, fits, stated)
 
     def _stated(self, rows: Rows) -> Problem:
-        """Return the problem that the parameters state, and set the combinations of groups that occur.
+        """Return the problem that the parameters state for rows with their groups.
 
         Raise ValueError or TypeError as `problem_of`, or if ``by_group`` names no column of the groups, or is
         True although there are several; if a column that a rate or the rule reads has many numbers with few
@@ -234,12 +234,6 @@ class TunedClassifier(AnsweringClassifier):
         rows.refuse_many_numbers(
             problem.columns(names.titles, names.column_read(self.by_group))
         )
-        self.group_combinations_ = ()
-        if len(names.titles) > 1:
-            occurring = replace(rows, groups=np.unique(rows.groups, axis=0)).columns.values()
-            self.group_combinations_ = tuple(
-                zip(*map(np.ndarray.tolist, occurring), strict=True)
-            )
         return problem
 
     def _training(self, given: Rows) -> Rows:
@@ -270,9 +264,9 @@ class TunedClassifier(AnsweringClassifier):
         return hash_rows(self._checked(as_frame(training_rows), "training_rows"), rounded=True)
 
     def _learn_rule(
-        self, problem: Problem, split: Split, fits: Fits, stated: Hashes
+        self, problem: Problem, given: Rows, split: Split, fits: Fits, stated: Hashes
     ) -> Selection:
-        """Select the rule on the scores of fitted models, and record the rows that they and it have read.
+        """Select the rule of a fit on given rows, and record the rows that the models and it have read.
 
         ``split`` has the selection data and the held-out parts; models were trained on rows with the hashes
         ``stated`` before.
@@ -301,11 +295,12 @@ class TunedClassifier(AnsweringClassifier):
         )
 
         # 4. Select the rule among all on the average of the models.
-        return self._select(problem, averaging(models), records, identity)
+        return self._select(problem, given, averaging(models), records, identity)
 
     def _select(
         self,
         problem: Problem,
+        given: Rows,
         models: Models,
         records: Records,
         identity: Identity,
@@ -313,6 +308,7 @@ class TunedClassifier(AnsweringClassifier):
     ) -> Selection:
         """Select the rule of a problem: only this step makes a fitted classifier.
 
+        The problem is stated for the ``given`` rows, whose combinations of groups the classifier knows.
         ``records`` and ``identity`` are those of the models. An error for contradicting limits keeps these.
         ``engine`` has candidates of these models, which serve again if they read the same column of groups.
         """
@@ -327,6 +323,12 @@ class TunedClassifier(AnsweringClassifier):
         else:
             engine = engine.on(problem)
         self.classes_ = models.rows.classes
+        self.group_combinations_ = ()
+        if len(given.names.titles) > 1:
+            occurring = replace(given, groups=np.unique(given.groups, axis=0)).columns.values()
+            self.group_combinations_ = tuple(
+                zip(*map(np.ndarray.tolist, occurring), strict=True)
+            )
         self.evidence_ = Evidence(engine, records, identity=identity)
         try:
             selection = engine.select(problem)
@@ -454,8 +456,9 @@ class TunedClassifier(AnsweringClassifier):
             if groups is not None:
                 models = in_groups(models, Rows.read(groups=groups))
                 engine = None
-            problem = new._stated(models.rows)
-        new._select(problem, models, records, self.evidence_.identity, engine).warn()
+            given = models.rows
+            problem = new._stated(given)
+        new._select(problem, given, models, records, self.evidence_.identity, engine).warn()
         return new
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:

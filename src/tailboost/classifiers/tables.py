@@ -106,8 +106,7 @@ class Columns:
                 f"the table differs from the one fitted on: {'; '.join(changes)}",
                 TableChangedWarning,
             )
-        names = frame.columns[self.numbers]
-        objects = [name for name in names if frame[name].dtype == object]
+        objects = [name for name in frame.columns[self.numbers] if frame[name].dtype == object]
         return frame.astype(dict.fromkeys(objects, np.float64))
 
 
