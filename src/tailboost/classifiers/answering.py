@@ -55,7 +55,7 @@ from tailboost.selection.door import Decided, Decision, Known, Scored, known_wit
 from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import LogProbabilities, Models
 from tailboost.selection.rule import Rule, ThresholdRule
-from tailboost.selection.selection import Engine, Selection, StoredSelection
+from tailboost.selection.selection import Selection, StoredSelection
 from tailboost.selection.stored_rule import check_default
 from tailboost.selection.table import RateTable
 
@@ -79,16 +79,16 @@ class AnsweringClassifier(OfAnyTable):
 
     def __sklearn_is_fitted__(self) -> bool:
         evidence = vars(self).get("evidence_")
-        return evidence is not None and not isinstance(evidence.selection, Engine)
+        return evidence is not None and evidence.selection is not None
 
-    # -- the evidence: a Selection, a StoredSelection of a file, or an Engine, if no rule keeps the limits ---
+    # -- the evidence: a Selection, or a StoredSelection of a file; neither if no rule keeps the limits -----
 
     @property
     def _selected(self) -> Selection | StoredSelection:
         """The selection or that of a file; NotFittedError without a rule."""
         check_is_fitted(self)
         selection = self.evidence_.selection
-        assert not isinstance(selection, Engine)  # as `__sklearn_is_fitted__` says
+        assert selection  # as `__sklearn_is_fitted__` says
         return selection
 
     @property
@@ -107,9 +107,9 @@ class AnsweringClassifier(OfAnyTable):
 
     @property
     def _models(self) -> Models:
-        """The models, of any of the three."""
+        """The models, also without a rule."""
         check_is_fitted(self, "evidence_")
-        return self.evidence_.selection.models
+        return self.evidence_.models
 
     @property
     def _group_names(self) -> GroupNames:
@@ -217,9 +217,7 @@ class AnsweringClassifier(OfAnyTable):
 
     def _html_repr(self) -> str:
         """Return the text of a fitted classifier, and scikit-learn's diagram."""
-        text = ""
-        if self.__sklearn_is_fitted__():
-            text = f"<pre>{escape(str(self))}</pre>"
+        text = f"<pre>{escape(str(self))}</pre>" if self.__sklearn_is_fitted__() else ""
         return text + estimator_html_repr(self)
 
     def __str__(self) -> str:

@@ -122,8 +122,8 @@ class Batch:
         hashes = rows.hashes(hashes_of_table(None, rows.X))
         if rows.clusters is None:
             refuse_copies(hashes, rows.y)
-        needed = [rows.y, *rows.groups[:, columns].T]
-        selects = drawn_part(selecting_numbers(hashes, rows.clusters), share, needed=needed)
+        numbers = selecting_numbers(hashes, rows.clusters)
+        selects = drawn_part(numbers, share, needed=[rows.y, *rows.groups[:, columns].T])
         self.refuse_absent(selects, read)
         selecting = rows.part(selects).occurring()
         try:

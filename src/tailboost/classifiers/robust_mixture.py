@@ -451,8 +451,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         mix.validation_ = "probabilities"
         P = stacked(probabilities, classes)
         check_length(y, "y", len(P), "probabilities")
-        words = f"the {len(rows):,} rows given to from_probabilities"
-        rows = replace(rows, X=P[rows.given_numbers]).numbered(classes, rows.names, words)
+        rows = replace(rows, X=P[rows.given_numbers]).numbered(
+            classes, rows.names, f"the {len(rows):,} rows given to from_probabilities"
+        )
         M = len(probabilities)
         models = Models(
             [*probabilities],

@@ -329,7 +329,7 @@ class TunedClassifier(AnsweringClassifier):
             self.group_combinations_ = tuple(
                 zip(*map(np.ndarray.tolist, occurring), strict=True)
             )
-        self.evidence_ = Evidence(engine, records, identity=identity)
+        self.evidence_ = Evidence(None, records, identity=identity, engine=engine)
         try:
             selection = engine.select(problem)
         except InfeasibleLimitsError as failure:
@@ -339,7 +339,7 @@ class TunedClassifier(AnsweringClassifier):
                 "reweight(limits=[...]) trains nothing. After the error sys.last_value holds it."
             )
             raise
-        self.evidence_ = replace(self.evidence_, selection=selection)
+        self.evidence_ = replace(self.evidence_, selection=selection, engine=None)
         return selection
 
     @classmethod
@@ -451,8 +451,7 @@ class TunedClassifier(AnsweringClassifier):
             records = records.using(selected_on)  # `certify` refuses them from now on
             new.validation_ = "reweight"
         else:
-            selection = self.evidence_.selection
-            engine = selection if isinstance(selection, Engine) else self.selection_.engine
+            engine = self.evidence_.engine or self.selection_.engine
             if groups is not None:
                 models = in_groups(models, Rows.read(groups=groups))
                 engine = None

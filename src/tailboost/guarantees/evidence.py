@@ -5,6 +5,7 @@ from tailboost.guarantees.certificates import Certificate
 from tailboost.rows import Records
 from tailboost.selection.door import Decision
 from tailboost.selection.identity import NOTHING, Identity, identity_of
+from tailboost.selection.outputs import Models
 from tailboost.selection.selection import Engine, Selection, StoredSelection
 
 
@@ -18,33 +19,42 @@ class Evidence:
 
     Attributes
     ----------
-    selection : Selection, StoredSelection or Engine
-        The rule among its candidates, or a rule of a file. `Engine` are the candidates alone: after a fit in
-        which no rule keeps the limits.
+    selection : Selection, StoredSelection or None
+        The rule among its candidates, or that of a file; None after a fit in which no rule keeps the limits.
     records : Records
         The rows that were used, and the attempts to calibrate.
     certificate : Certificate or None
         The certificate of this rule. No other rule can have it.
     identity : Identity
         That of the fitted models at the selection.
+    engine : Engine or None
+        The candidates, if none of them is selected.
     """
 
-    selection: Selection | StoredSelection | Engine
+    selection: Selection | StoredSelection | None
     records: Records
     certificate: Certificate | None = None
     identity: Identity = NOTHING
+    engine: Engine | None = None
+
+    @property
+    def models(self) -> Models:
+        """The models that make the scores."""
+        source = self.selection or self.engine
+        assert source
+        return source.models
 
     def refuse_changed(self) -> None:
         """Raise `ChangedError` if a fitted model or a certified rule was changed after the selection."""
         digest = self.identity.digest
-        if digest and identity_of(self.selection.models.fitted).digest != digest:
+        if digest and identity_of(self.models.fitted).digest != digest:
             raise ChangedError(
                 "the fitted models were changed after the rule was selected, as by a fit of "
                 "one of estimators_: rates, limits and certificate are about the models "
                 "before. Tune or calibrate the new model, on rows that no fit had"
             )
         selection, certificate = self.selection, self.certificate
-        if certificate is None or isinstance(selection, Engine):
+        if certificate is None or selection is None:
             return
         if certificate.rule != Decision(selection.written, models=selection.models).digest:
             raise ChangedError(
@@ -60,5 +70,5 @@ class Evidence:
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
         if self.identity.digest:
-            now = identity_of(self.selection.models.fitted)
+            now = identity_of(self.models.fitted)
             vars(self)["identity"] = self.identity._replace(digest=now.digest)
