@@ -273,7 +273,7 @@ CURES = {
     "one column in place of two": (lambda: tb.tune(tb.Scores(["a", "b"], [0, 1], kind="logit"),
         FRAME.assign(b=0.0), Y).predict(FRAME["a"].to_numpy()), "data frame"),
     "a rule as a model": (lambda: tb.save_model(SCORES.rule_, "rule.model"), "model must be a fitted model"),
-    "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give its classifier"),
+    "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give the classifier"),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
     "a limit as a rate": (lambda: SCORES.tradeoff("miss(1) <= 30%"), "^miss.*is no objective"),
     "a limit as the other rate": (lambda: SCORES.tradeoff("miss(1)", "error <= .3"), "^error.*no objective"),
