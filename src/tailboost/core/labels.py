@@ -92,8 +92,7 @@ def coded(
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{name} must have a number or text in each row") from None
-        entry_of_given = np.fromiter(map(number_of.__getitem__, given), np.intp)
-        entry_of_row = entry_of_given[entry_of_row]
+        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)[entry_of_row]
         missing = np.array([*map(is_missing, number_of)])
         if len({isinstance(entry, str) for entry in compress(number_of, ~missing)}) > 1:
             raise ValueError(f"{name} mixes text with other values: give values of one kind")
