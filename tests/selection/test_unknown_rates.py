@@ -16,5 +16,5 @@ def test_a_subgroup_without_a_rate_is_named_and_not_certified(limit):
     with pytest.warns(UserWarning, match="of w"):
         rule = tb.tune(tb.Scores(0, 1), p[::2, None], y[::2], groups={"g": g[::2]}, limits=[limit])
     assert "no rows" in str(rule.rates_)
-    with pytest.raises(ValueError, match="w has no rows"):
+    with pytest.raises(ValueError, match="w has 0 rows"):
         tb.calibrate(rule, p[1::2, None], y[1::2], groups={"g": g[1::2]})
