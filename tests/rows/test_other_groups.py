@@ -1,6 +1,7 @@
 """The warning of rows in groups that the limits of a certificate do not name."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import tailboost as tb
 from tailboost.core import as_known
 from tailboost.rates.subgroups import groups_in
 from tailboost.rows.fingerprints import hashes_of_names
-from tailboost.rows.groups import GroupNames, warn_of_other_groups
+from tailboost.rows.groups import GroupNames, group_numbers, warn_of_other_groups
 
 LIMITS = ["miss(spam, by=group) <= 30%"]
 
@@ -75,13 +76,7 @@ def test_numbers_of_which_the_groups_are_made_are_not_compared():
 def test_names_that_end_like_a_number_are_other_names():
     given, known = ["v1.0", "1.0", 1, True, "-2.0", "1,0", "TRUE", "1,000", None], ["v1", "1", -2, "None"]
     assert as_known(given, known) == ["v1.0", "1", "1", "1", -2, "1", "1", "1,000", None]
-    assert as_known(["true", 1.0, "1", "2", 0], [True, 2.0]) == [
-        1,
-        1,
-        1,
-        2,
-        0,
-    ]  # a truth value beside numbers
+    assert as_known(["true", 1.0, "1", "2", 0], [True, 2.0]) == [1, 1, 1, 2, 0]  # a truth beside numbers
     assert as_known([1, "1"], ["1", "1.0"]) == [1, "1"]
     assert len({*hashes_of_names([1, 1.0, True, "1", "1.0", "1,0", "true"])}) == 1
 
@@ -152,6 +147,15 @@ def test_groups_of_a_fit_are_those_of_its_column(name, known):
     rows = GroupNames((np.array(["a", "b"]),), (name,))
     names, _, _ = rows.extended_by({"site": ("a", "b", "c")}, (), np.zeros((1, 1), int))
     assert names.values[0].tolist() == [*known]
+
+
+@pytest.mark.parametrize("site", [["a"], ("a",), {"a": 1}, {"a"}, np.arange(2), ("a", ["b"])])
+def test_entries_that_are_no_names_are_groups_that_the_rule_does_not_know(site, certified):
+    sites = pd.Series([site, "a", None, site])
+    numbers = partial(group_numbers, {None: sites}, ["b", "a", "missing"], 4, None)
+    assert numbers(others=True).tolist() == [-1, 1, 2, -1]
+    refused(lambda: numbers(others=False), "in 2 of 4 rows")
+    assert "(2 rows)" in warned(lambda: certified.predict(NEW_ROWS.assign(site=sites)))[0]
 
 
 @pytest.mark.parametrize("form", ["frame", "list", "array"])

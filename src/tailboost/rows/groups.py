@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress, product
+from itertools import product
 from operator import itemgetter
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ from tailboost.core import (
     Column,
     Groups,
     Ints,
+    Labels,
     Mask,
     Name,
     Names,
@@ -232,7 +233,7 @@ class GroupNames:
         if not values or len(columns_of_fit) < len(values):
             combinations = ()
         elif len(values) == 1:
-            combinations = zip(values[0], strict=True)
+            combinations = product(values[0])
         else:
             combinations = map(itemgetter(*columns_of_fit), combinations)
         return replace(self, values=tuple(values)), among_both, tuple(combinations)
@@ -255,13 +256,21 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
 # -- groups of a rule -------------------------------------------------------------------------------------
 
 
-def known_groups(column: Column, known: Collection[Name]) -> list[Name]:
-    """Return the group of each row, as the known one that is the same; "missing" for a row without one."""
-    entries = np.asarray(with_interval_names(column), object).ravel().tolist()
-    distinct = [*dict.fromkeys(entries)]
+def known_groups(column: Column, known: Collection[Name]) -> Labels:
+    """Return the group of each row, as the known one that is the same; "missing" for a row without one.
+
+    Lists and other entries without a hash are the groups that they print.
+    """
+    entries = np.array(with_interval_names(column), object, ndmin=1).tolist()
+    try:
+        distinct = [*dict.fromkeys(entries)]
+    except TypeError:
+        return known_groups(
+            [each if is_missing(each) else text(each) for each in entries], known
+        )
     names = [MISSING_GROUP if is_missing(each) else each for each in as_known(distinct, known)]
     name_of = dict(zip(distinct, names, strict=True))
-    return [name_of[each] for each in entries]
+    return np.fromiter(map(name_of.__getitem__, entries), object)
 
 
 def group_numbers(
@@ -310,7 +319,7 @@ def group_numbers(
     is_other = numbers < 0
     if is_other.any() and not others:
         fault = f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows"
-        positions(np.array(names, object), rule_groups, words, fault)
+        positions(names, rule_groups, words, fault)
     if n > 1 and is_other.all():
         warn_user(
             f"{words}: no row has a group of the rule, {listed(rule_groups)}; check the column",
@@ -364,6 +373,6 @@ def other_groups(column: Column, known: Sequence[Name]) -> tuple[Mask, str]:
     """Return which rows are in no ``known`` group, and these groups with their rows in words."""
     groups = known_groups(column, known)
     is_other = np.array([group not in known for group in groups], bool)
-    counts = Counter(map(unit_name, compress(groups, is_other)))
+    counts = Counter(map(unit_name, groups[is_other]))
     words = [f"{group!r} ({how_many(n, 'row')})" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)
