@@ -68,19 +68,18 @@ def test_tables(name, case, recorder):
 
 
 def test_sparse_where_the_learner_takes_none(recorder):
-    refused(
-        lambda: make("adalpboost", recorder).fit(sp.csr_matrix(X), Y), "[Ss]parse", (ValueError, TypeError)
-    )
+    fit = make("adalpboost", recorder).fit
+    refused(lambda: fit(sp.csr_matrix(X), Y), "[Ss]parse", (ValueError, TypeError))
 
 
 WEIGHTS = {
-    "negative": (np.where(Y, -1.0, 1.0), "sample_weight: Negative"),
+    "negative": (np.where(Y, -1.0, 1.0), "sample_weight.*negative"),
     "NaN": (np.where(Y, np.nan, 1.0), "sample_weight.*NaN"),
     "infinite": (np.where(Y, np.inf, 1.0), "sample_weight.*infinity"),
-    "all zero": (np.zeros(60), "sample_weight.*non-zero"),
+    "all zero": (np.zeros(60), "sample_weight.*zero"),
     "short": (np.ones(5), r"sample_weight.*\(60,\)"),
-    "two-dimensional": (np.ones((60, 2)), "sample_weight: .*1D"),
-    "text": (np.full(60, "heavy"), "sample_weight: .*float"),
+    "two-dimensional": (np.ones((60, 2)), "sample_weight.*shape"),
+    "text": (np.full(60, "heavy"), "sample_weight: numbers"),
     "one class is left": (Y.astype(float), "one class only .* positive weight"),
 }
 
@@ -281,7 +280,7 @@ CURES = {
         "groups column 'g' must be a 1d array"),
     "a label as answers": (lambda: tb.certify("yes", None, Y), "1 row"),
     "a range of costs": (lambda: tb.certify(Y, None, Y, rates=["cost()"], costs=X[:, :2], cost_range=(0,
-        np.inf)), "cost_range: Input contains infinity"),
+        np.inf)), "cost_range contains .*infinity"),
     "another tail": (lambda: tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1).fit(X,
         Y).reweight(alpha=0), "^alpha "),
     "more probabilities than classes": (lambda: tb.tune(ThreeColumns().fit(X, Y), X, Y),

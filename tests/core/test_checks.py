@@ -32,12 +32,22 @@ def test_weights():
     np.testing.assert_array_equal(core.check_weights(pd.Series([0, 1, 2], index=[5, 6, 7]), 3), [0, 1, 2])
 
 
-@pytest.mark.parametrize(
-    "weights",
-    [[1, 1], np.ones((3, 1)), [1, np.nan, 1], [1, 1, -2], ["a", "b", "c"], [1, None, 1], [0, 0, 0], 0],
-)
+BAD_WEIGHTS = [[1, 1], np.ones((3, 1)), [1, np.nan, 1], [1, 1, -2], [*"abc"], [1, None, 1], [0, 0, 0], 0]
+
+
+@pytest.mark.parametrize("weights", BAD_WEIGHTS)
 def test_bad_weights(weights):
     refused(lambda: core.check_weights(weights, 3, "weight_val"), "weight_val")
+
+
+@pytest.mark.parametrize("kind", ["M8[D]", "M8[ns]", "m8[s]", "c16"])
+def test_dates_durations_and_gaps_are_no_finite_numbers(kind):
+    values = np.arange(1, 4).astype(kind)
+    for given in (values, [*values], pd.Series(values)):
+        refused(partial(core.check_weights, given, 3), "sample_weight")
+        refused(partial(core.finite, given, "costs"), "costs")
+    for entries in ([1, None], [[1.0, None]], [1, [2]], None):
+        refused(partial(core.finite, entries, "costs"), "costs")
 
 
 @pytest.mark.parametrize("known", [["a", "b", "c"], ["c", "a", "b"], [3, 1, 2], [False, True], [-1.5, 2.5]])

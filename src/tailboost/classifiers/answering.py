@@ -24,7 +24,6 @@ from tailboost.core import (
     Model,
     Names,
     Table,
-    check_table,
     columns_of,
     listed,
     n_rows_of,
@@ -36,7 +35,7 @@ from tailboost.core import (
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.evidence import ChangedError, Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
-from tailboost.learners.table import checked_rows, titles_of
+from tailboost.learners.table import check_table, checked_rows, titles_of
 from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,

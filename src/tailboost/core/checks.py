@@ -30,15 +30,16 @@ _WEIGHT_ROUNDING = 1e-9
 
 def finite(values: ArrayLike, name: str) -> Floats:
     """Return finite numbers as an array of float64, in the shape of ``values``."""
-    from sklearn.utils import check_array
-
     try:
-        checked = check_array(
-            values, ensure_2d=False, allow_nd=True, ensure_min_samples=0, ensure_min_features=0
-        )
-        return checked.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":  # of dates, NumPy would make numbers
+            raise TypeError(f"numbers are needed, got {array.dtype}")
+        checked = np.asarray(array, float)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name}: {error}") from error
+    if not np.isfinite(checked).all():
+        raise ValueError(f"{name} contains NaN or infinity")
+    return checked
 
 
 def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
@@ -46,17 +47,14 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
     ``weights`` is an array of n numbers, one number for all rows, or None for 1. Messages call them ``name``.
     """
-    from sklearn.utils.validation import _check_sample_weight
-
-    try:
-        checked = _check_sample_weight(
-            weights, np.empty(n), dtype=np.float64, ensure_non_negative=True
-        )
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from error
-    if not checked.any():  # older versions of scikit-learn take them
-        raise ValueError(f"{name} must contain at least one non-zero number")
-    return checked
+    if weights is None:
+        weights = 1.0
+    checked = finite(weights, name)
+    if checked.shape not in ((), (n,)):
+        raise ValueError(f"{name} must have the shape ({n},), got {checked.shape}")
+    if (checked < 0).any() or not checked.any():
+        raise ValueError(f"{name} is negative in a row, or zero in all")
+    return np.full(n, checked)
 
 
 def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
@@ -99,7 +97,9 @@ def check_probabilities(
     if probabilities.ndim == 1:  # of the second of two classes
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     if probabilities.ndim != 2:
-        raise ValueError(f"{name} must have the shape (n, K) or (n,), got {np.shape(y_proba)}")
+        raise ValueError(
+            f"{name} must have the shape (n, K) or (n,), got {probabilities.shape}"
+        )
     K = probabilities.shape[1]
     if classes is not None and len(classes) != K:
         raise ValueError(
@@ -133,22 +133,6 @@ def check_costs(costs: Table, n: int, classes: Labels, name: str = "costs") -> F
 
 
 # -- tables ------------------------------------------------------------------------------------------------
-
-
-def check_table(frame: Table) -> None:
-    """Raise ValueError unless a data frame is a table with rows, columns, and different names of these."""
-    if frame.ndim != 2:
-        raise ValueError(
-            "X is a Series, where a table is needed: for one row of a data frame give "
-            "X.iloc[[i]], for one column X[[name]]"
-        )
-    repeated = frame.columns[frame.columns.duplicated()].tolist()
-    if repeated:
-        raise ValueError(
-            f"X has more than one column called {repeated[0]!r}; names must differ"
-        )
-    if not frame.size:
-        raise ValueError(f"X has no rows or no columns: its shape is {frame.shape}")
 
 
 def check_length(values: Column, name: str, n: int, of: str = "X") -> None:

@@ -29,7 +29,6 @@ from tailboost.core import (
     as_pandas,
     check_indexes,
     check_length,
-    check_table,
     check_weights,
     coded,
     columns_of,
@@ -234,6 +233,22 @@ class OpenSession:
 def titles_of(estimator: Any) -> list[Any]:
     """Return the names of the columns of the fit of an estimator; scikit-learn keeps names of text alone."""
     return list(getattr(estimator, "_titles", getattr(estimator, "feature_names_in_", ())))
+
+
+def check_table(frame: Table) -> None:
+    """Raise ValueError unless a data frame is a table with rows, columns, and different names of these."""
+    if frame.ndim != 2:
+        raise ValueError(
+            "X is a Series, where a table is needed: for one row of a data frame give "
+            "X.iloc[[i]], for one column X[[name]]"
+        )
+    repeated = frame.columns[frame.columns.duplicated()].tolist()
+    if repeated:
+        raise ValueError(
+            f"X has more than one column called {repeated[0]!r}; names must differ"
+        )
+    if not frame.size:
+        raise ValueError(f"X has no rows or no columns: its shape is {frame.shape}")
 
 
 def checked_rows(
