@@ -18,9 +18,8 @@ from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, text
 
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA or NaT."""
-    if type(value).__name__ in ("NoneType", "NAType", "NaTType"):
-        return True
-    return isinstance(value, Real) and bool(value != value)
+    is_nan = isinstance(value, Real) and bool(value != value)
+    return is_nan or type(value).__name__ in ("NoneType", "NAType", "NaTType")
 
 
 def plain(value: Any) -> Any:
@@ -79,9 +78,8 @@ def coded(
         raise ValueError(f"{name} has no rows (0 samples)")
 
     missing: Any = np.False_
-    if (
-        entries.dtype.kind in "OTU"
-    ):  # also nullable types; NumPy sorts a million texts in seconds
+    # Also of nullable types; and NumPy sorts a million texts in seconds.
+    if entries.dtype.kind in "OTU":
         given = entries.tolist()
         try:
             number_of = {entry: j for j, entry in enumerate(dict.fromkeys(given))}
@@ -185,7 +183,7 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     names = classes.tolist()
     titles = columns_of(table)
     if not titles:
-        if as_known([getattr(table, "name", None)], names) == names[:1]:
+        if as_known([getattr(table, "name", None)], names) == names[:-1]:
             raise ValueError(
                 f"{name} is the column of the class {names[0]}: give that of {names[-1]}"
             )

@@ -46,9 +46,9 @@ class ScoreKind:
     accepted_to: float
 
     def contains(self, value: Any) -> bool:
-        """Whether a value is a number within the range, and neither text nor a boolean."""
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        return number and self.lower <= value <= self.upper
+        """Return whether a value is a number within the range, and neither text nor a boolean."""
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        return is_number and self.lower <= value <= self.upper
 
     def check_missing(self, missing: float | None) -> None:
         """Raise ValueError if the score of rows without one is not of this kind; None is no such score."""
@@ -114,7 +114,7 @@ class ScoreKind:
                 f"need kind= one of {sorted({*SCORE_KINDS} - {self.name})}, and 'number' "
                 "means any numbers that grow with the probability"
             )
-        return np.clip(values, self.lower, self.upper, out=values)
+        return values.clip(self.lower, self.upper)
 
 
 SCORE_KINDS = {
@@ -166,21 +166,21 @@ def shortest_decimals(numbers: Array) -> Floats:
     The result has the shape of ``numbers``. Text files and databases hold such a number as this decimal, so
     all of them agree on a threshold.
     """
+    if numbers.dtype == np.float16:
+        return numbers.astype(str).astype(float)
     exact = numbers.astype(float)
     decimals = exact.copy()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         magnitude = np.floor(np.log10(np.abs(exact)))  # not finite for 0, NaN and infinity
-        # Nine digits always tell a float32 number, five one of float16. Each shorter decimal that does
-        # replaces the longer one; of float32 fewer than six digits are six with zeros at the end.
-        fewest, most = (1, 5) if numbers.dtype == np.float16 else (6, 9)
-        for n_digits in range(most, fewest - 1, -1):
+        # Nine digits always tell a float32 number. Each shorter decimal that does replaces the longer one;
+        # fewer than six digits are six with zeros at the end.
+        for n_digits in range(9, 5, -1):
             power = 10.0 ** (n_digits - 1 - magnitude)
             rounded = np.rint(exact * power) / power
             is_same = rounded.astype(numbers.dtype) == numbers
             decimals[is_same] = rounded[is_same]
-    # The power of ten of such numbers is rounded itself, so their text decides, which takes 8 times as long.
+    # The power of ten of other numbers is rounded itself, so their text decides, which takes 8 times as long.
     others = (magnitude > _MOST_DIGITS_BEFORE) | (magnitude < -_MOST_ZEROS_BEHIND)
-    others &= np.isfinite(magnitude)
     decimals[others] = numbers[others].astype(str).astype(float)
     return decimals
 
