@@ -77,9 +77,8 @@ def test_a_large_table_of_few_values_is_recognised_by_all_its_rows(share):
     """The kept rows are those of one or two of ten values."""
     rng = np.random.default_rng(0)
     draws = rng.choice(10, (2, 600_000), p=[share, *[(1 - share) / 9] * 9])
-    used, fresh, shuffled = (
-        Seen.of(hash_rows(each[:, None])) for each in (*draws, rng.permutation(draws[0]))
-    )
+    tables = (*draws, rng.permutation(draws[0]))
+    used, fresh, shuffled = (Seen.of(hash_rows(each[:, None])) for each in tables)
     assert len(np.unique(used.digests)) < 3
     assert not fresh.repeats(used)
     assert shuffled.repeats(Seen.from_dict(used.to_dict()), "natural")
@@ -122,22 +121,14 @@ def test_rows_are_the_same_in_other_types():
         series = pd.Series(forms[2])
         forms += [series, series.astype(str), forms[2][:, None], forms[1][:, None].astype(object)]
         assert len({tuple(hash_rows(form, rounded=True)) for form in forms}) == 1
-    durations, months = (
-        pd.to_timedelta([5, 86_400, -3], unit="s"),
-        pd.period_range("2020", periods=3, freq="M"),
-    )
+    durations = pd.to_timedelta([5, 86_400, -3], unit="s")
+    months = pd.period_range("2020", periods=3, freq="M")
     zoned = pd.date_range("2020-03-01", periods=3, tz="UTC")
     for column in map(pd.Series, (durations, months, zoned, zoned.tz_localize(None), pd.Categorical(zoned))):
-        forms = [
-            column.to_frame(),
-            column.to_numpy()[:, None],
-            column.astype(object),
-            column.astype("category"),
-        ]
+        forms = [column.to_frame(), column.to_numpy()[:, None], [[each] for each in column]]
+        forms += [column.astype(object), column.astype("category")]
         for rounded in (False, True):
-            [found] = {
-                tuple(hash_rows(each, rounded=rounded)) for each in (*forms, [[each] for each in column])
-            }
+            [found] = {tuple(hash_rows(each, rounded=rounded)) for each in forms}
             assert len({*found}) == 3
 
 
@@ -256,14 +247,11 @@ def copied(how):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ("once", ""), ("few values", ""), ("five times, but two rows", "occur 5 times"),
-        ("one label twice", "of a label occur 2 times"), ("one label drawn anew", "rows of one label repeat"),
-        ("a third twice", "50 % of these rows equal another one"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("how", "words"), [
+    ("once", ""), ("few values", ""), ("five times, but two rows", "occur 5 times"),
+    ("one label twice", "of a label occur 2 times"), ("one label drawn anew", "rows of one label repeat"),
+    ("a third twice", "50 % of these rows equal another one"),
+])  # fmt: skip
 def test_copies_are_refused_or_named_and_the_cure_is_true(how, words):
     X, y = copied(how)
     scores = tb.Scores(0, 1)

@@ -27,26 +27,25 @@ def write_output(path: FilePath, content: str | bytes) -> None:
         content = content.encode()
     target = Path(os.path.realpath(path))
     unfinished = target.with_name(f"{target.name}.{os.getpid()}-{threading.get_ident()}.part")
-    place: int | FilePath = unfinished
     try:
         descriptor = _descriptor_of(path)
         if descriptor is not None:
-            place = os.dup(descriptor)
+            with open(os.dup(descriptor), "wb") as out:
+                out.write(content)
         elif os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe
-            place = path
-        with open(place, "wb") as out:
-            out.write(content)
-            if place is not unfinished:
-                return
-            out.flush()
-            os.fsync(out.fileno())
-        with suppress(FileNotFoundError):
-            shutil.copymode(target, unfinished)
-        unfinished.replace(target)
+            Path(path).write_bytes(content)
+        else:
+            with open(unfinished, "wb") as out:
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+            with suppress(FileNotFoundError):
+                shutil.copymode(target, unfinished)
+            unfinished.replace(target)
     except OSError as error:
         with suppress(OSError):
             unfinished.unlink()
-        reason = error.strerror or str(error)
+        reason = error.strerror
         if not target.parent.is_dir():
             reason = f"there is no folder {str(target.parent)!r}; make it first"
         raise OSError(

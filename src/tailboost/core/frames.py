@@ -57,10 +57,11 @@ def as_pandas(table: Table) -> Any:
 
 
 def one_row(X: Table, column: object) -> Any:
-    """Return a row of a data frame, a Series with this text in its index, as a dict; others unchanged."""
-    axes = getattr(X, "axes", [[]])
-    is_row = len(axes) == 1 and isinstance(column, str) and column in axes[0]
-    return dict(X) if is_row else X  # of the row's own type
+    """Return one row of a data frame, a Series with this column in its index, as a dict; others unchanged."""
+    axes: Any = getattr(X, "axes", ())
+    if len(axes) == 1 and isinstance(column, str) and column in axes[0]:
+        return dict(X)
+    return X
 
 
 def columns_of(X: Table) -> list[Any]:
@@ -84,7 +85,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     if hasattr(X, "shape"):
         return X
     if isinstance(X, Mapping):
-        return np.column_stack([np.asarray(X[name]) for name in sorted(X, key=str)])
+        return np.column_stack([X[name] for name in sorted(X, key=str)])
     return np.asarray(X)
 
 
@@ -124,7 +125,7 @@ def read_dataset(dataset: Any) -> tuple[Array, Array | None]:
         items, *others = zip(*items, strict=True)
         if others:
             labels = np.array([np.asarray(label).item() for label in others[0]])
-    rows = np.stack([*map(np.asarray, items)])
+    rows = np.stack(items)
     if hasattr(items[0], "movedim") and rows.ndim > 3:  # tensors, C×H×W
         rows = np.moveaxis(rows, 1, -1)
     return rows, labels
@@ -139,14 +140,13 @@ def n_rows_of(X: Table) -> int:
         return X.shape[0]
     if isinstance(X, Mapping):
         n_rows = {name: n_rows_of(column) for name, column in X.items()}
-        n, *others = {*n_rows.values()} or {0}
-        if others:
+        if len({*n_rows.values()}) > 1:
             raise ValueError(f"a table has columns of different lengths: {n_rows!s:.200}")
-        return n
+        return max(n_rows.values(), default=0)
     if not isinstance(X, str):
         with suppress(TypeError):  # a number has no length, nor has an array without dimensions
             return len(X)
-    return len(np.atleast_1d(np.asarray(X)))
+    return len(np.atleast_1d(X))
 
 
 def take(X: Table, rows: Array) -> Any:

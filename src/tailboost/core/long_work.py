@@ -16,12 +16,7 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 # How attributes begin that scikit-learn keeps about an estimator, and not about a fit.
-_OF_SKLEARN = (
-    "_metadata_request",
-    "_skl",
-    "_callback_fit_ctx",
-    "_parent_callback",
-)
+_OF_SKLEARN = ("_metadata_request", "_skl", "_callback_fit_ctx", "_parent_callback")
 _E = TypeVar("_E")
 
 # -- Ctrl-C --------------------------------------------------------------------------------------------------

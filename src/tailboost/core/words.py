@@ -20,8 +20,8 @@ _LISTED = 5
 
 def text(value: Any) -> str:
     """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
-    is_float = isinstance(value, float | np.floating | Decimal)
-    if is_float and math.isfinite(value) and value == int(value):
+    is_number = isinstance(value, float | np.floating | Decimal) and math.isfinite(value)
+    if is_number and value == int(value):
         value = int(value)
     return str(value)
 

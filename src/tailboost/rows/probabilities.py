@@ -35,7 +35,7 @@ def stacked(
     ValueError, TypeError
         If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
-    if not isinstance(probabilities, Mapping):
+    if not isinstance(probabilities, Mapping) or not probabilities:
         raise TypeError(
             f"probabilities must be a dict of arrays by model, got {probabilities!r:.80}"
         )
@@ -46,8 +46,6 @@ def stacked(
             f"probabilities: no model is called {unknown}; there are {names}. Columns of a "
             "table are given as a data frame, pd.DataFrame(columns)"
         )
-    if not probabilities:
-        raise ValueError("probabilities must be a dict of at least one model, got {}")
     check_indexes(probabilities=probabilities)
     P = np.full((n_rows_of(probabilities), len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
@@ -66,7 +64,7 @@ def logs_of(probabilities: Floats, smallest: float = LEAST_PROBABILITY) -> Float
 def given_answers(answers: Column, classes: Labels) -> tuple[Labels, Labels]:
     """Return the labels of an array of answers, given in the place of a model, and these with the classes.
 
-    Raise ValueError for probabilities without a column for each label, and for numbers that are no labels.
+    Raise ValueError for probabilities without a column for each label, and for fractions that are no labels.
     """
     if np.ndim(answers) == 2:
         numbers = check_probabilities(answers, "model", classes=classes).argmax(axis=1)

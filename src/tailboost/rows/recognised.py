@@ -95,7 +95,7 @@ class Seen:
         new = self.named if self.named and known.of_scores is True else self
         limit = min(new.limit, known.limit)
         if new.of_scores != known.of_scores:
-            limit = -1
+            limit = -1  # below each digest
         return new.digests[new.digests <= limit], known.digests[known.digests <= limit]
 
     def share_in(self, known: Seen) -> float:
@@ -103,7 +103,7 @@ class Seen:
         new, old = self.comparable(known)
         if not new.size:
             return np.nan
-        return float(np.isin(new, old).mean())
+        return np.isin(new, old).mean()
 
     def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
         """Return whether these rows repeat known rows beyond chance.

@@ -207,8 +207,8 @@ class Rows:
         """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
         if mask.all():
             return self
-        names = ("y", "weight", "groups", "row_hashes", "X", "clusters", "costs")
-        parts = {name: take(getattr(self, name), mask) for name in names}
+        by_row = ("y", "weight", "groups", "row_hashes", "X", "clusters", "costs")
+        parts = {field: take(getattr(self, field), mask) for field in by_row}
         return replace(self, used=self.given_numbers[mask], **parts)
 
     def occurring(self) -> Self:
@@ -220,8 +220,8 @@ class Rows:
             classes = classes[occurs]
         values = []
         groups = np.empty_like(self.groups)
-        for j, (_, names, numbers) in enumerate(self._by_column):
-            occurs, groups[:, j] = distinct_and_numbers(numbers)
+        for j, names in enumerate(self.names.values):
+            occurs, groups[:, j] = distinct_and_numbers(self.groups[:, j])
             values.append(names[occurs])
         named = replace(self.names, values=tuple(values))
         return replace(self, classes=classes, y=y, names=named, groups=groups)
@@ -231,7 +231,7 @@ class Rows:
         for j in columns:
             values = self.names.values[j]
             are_many = values.dtype.kind in "iuf" and len(values) > MOST_NUMBERS
-            if are_many and len(values) * FEWEST_OF_A_NUMBER >= (self.n_given or len(self)):
+            if are_many and len(values) * FEWEST_OF_A_NUMBER > (self.n_given or len(self)):
                 raise ValueError(
                     f"{column_words('groups', self.names.titles[j])} has {len(values):,} different numbers, "
                     "and each would be a group of few rows; make bands first, as by pandas.cut"
