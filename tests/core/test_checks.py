@@ -63,6 +63,8 @@ def test_positions_are_those_of_known_labels_in_any_order(known):
 def test_columns_of_classes_are_matched_by_name_and_relative_weights_have_the_mean_1_above_0():
     costs = pd.DataFrame({"b": [1.0, 2.0], "a": [3.0, 4.0]})
     assert core.check_costs(costs, 2, np.array(["a", "b"])).tolist() == [[3.0, 1.0], [4.0, 2.0]]
+    for names, words in (("ab", "of the class a: give that of b"), ("abc", "must have the shape")):
+        refused(partial(core.check_costs, costs["a"], 2, np.array([*names])), words)
     np.testing.assert_allclose(core.row_weights([0.0, 2e-9, 4e-9], 3), [0.0, 2 / 3, 4 / 3])
 
 
@@ -90,8 +92,7 @@ def test_label_columns():
     for values in ([3, 1, 3], np.array([0.5, 0.25], dtype=np.float32), [True, False]):
         expected = np.asarray(values)
         labels = core.label_column(pd.Series(expected).astype("category"), "y")
-        assert labels.dtype == expected.dtype
-        assert labels.tolist() == expected.tolist()
+        assert (labels.dtype, labels.tolist()) == (expected.dtype, expected.tolist())
     refused(lambda: core.label_column(pd.Series([1, "a"], dtype="category"), "y"), "kind")
 
 
@@ -111,8 +112,7 @@ def test_distinct_values_and_places_are_those_of_numpy(values):
     values = np.asarray(values)
     names, places = core.distinct_and_numbers(values)
     expected_names, expected_places = np.unique(values, return_inverse=True)
-    assert names.dtype == values.dtype
-    assert places.dtype == np.intp
+    assert (names.dtype, places.dtype) == (values.dtype, np.intp)
     np.testing.assert_array_equal(names, expected_names)
     np.testing.assert_array_equal(places, expected_places)
 
@@ -120,8 +120,7 @@ def test_distinct_values_and_places_are_those_of_numpy(values):
 def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
     monkeypatch.setattr(np, "unique", None)
     names, places = core.distinct_and_numbers(np.array([7, 5, 7, 5]))
-    assert names.tolist() == [5, 7]
-    assert places.tolist() == [1, 0, 1, 0]
+    assert (names.tolist(), places.tolist()) == ([5, 7], [1, 0, 1, 0])
 
 
 @pytest.mark.parametrize("dtype", ["category", "string", "str"])
@@ -162,8 +161,7 @@ def test_whole_numbers_from_two_to_the_63_are_told_apart():
     numbers = [2**63 + 6, 3, 2**63 + 5, 2**64 - 1]
     for column in (numbers, np.array(numbers, object), np.uint64(numbers), pd.array(numbers, "UInt64")):
         names, number_of_row = core.coded(column, "y")
-        assert names.tolist() == sorted(numbers)
-        assert number_of_row.tolist() == [2, 0, 1, 3]
+        assert (names.tolist(), number_of_row.tolist()) == (sorted(numbers), [2, 0, 1, 3])
     refused(lambda: core.coded([2**63 + 5, -1], "y"), "number")
 
 

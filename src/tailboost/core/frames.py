@@ -58,8 +58,8 @@ def as_pandas(table: Table) -> Any:
 
 def one_row(X: Table, column: object) -> Any:
     """Return one row of a data frame, a Series with this column in its index, as a dict; others unchanged."""
-    axes: Any = getattr(X, "axes", ())
-    if len(axes) == 1 and isinstance(column, str) and column in axes[0]:
+    index = getattr(X, "index", ())
+    if getattr(X, "ndim", 0) == 1 and isinstance(column, str) and column in index:
         return dict(X)
     return X
 

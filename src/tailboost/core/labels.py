@@ -221,5 +221,5 @@ def as_known(names: Sequence[Any], known: Collection[Any]) -> list[Any]:
     """
     known_of = {written(value): value for value in known}
     if len(known_of) < len(known):
-        return list(names)
+        known_of = {}
     return [each if is_missing(each) else known_of.get(written(each), each) for each in names]

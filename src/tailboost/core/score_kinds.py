@@ -143,7 +143,7 @@ def _as_numbers(array: Array, owner: object) -> Floats:
             float(str(each)) if isinstance(each, NARROW) else each for each in array.tolist()
         ]
         # NumPy would read True, and the text "1", as a number.
-        odd = [entry for entry in entries if isinstance(entry, (bool, np.bool_, str, bytes))]
+        odd = [entry for entry in entries if isinstance(entry, bool | np.bool_ | str | bytes)]
         if odd:
             fault = f"got {odd[0]!r}"
             try:
@@ -166,21 +166,22 @@ def shortest_decimals(numbers: Array) -> Floats:
     The result has the shape of ``numbers``. Text files and databases hold such a number as this decimal, so
     all of them agree on a threshold.
     """
-    if numbers.dtype == np.float16:
-        return numbers.astype(str).astype(float)
     exact = numbers.astype(float)
     decimals = exact.copy()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         magnitude = np.floor(np.log10(np.abs(exact)))  # not finite for 0, NaN and infinity
-        # Nine digits always tell a float32 number. Each shorter decimal that does replaces the longer one;
-        # fewer than six digits are six with zeros at the end.
+        # Nine digits always tell a float32 number. Each shorter decimal that does replaces the longer one.
+        # Fewer than six digits are six with zeros at the end.
         for n_digits in range(9, 5, -1):
             power = 10.0 ** (n_digits - 1 - magnitude)
             rounded = np.rint(exact * power) / power
             is_same = rounded.astype(numbers.dtype) == numbers
             decimals[is_same] = rounded[is_same]
-    # The power of ten of other numbers is rounded itself, so their text decides, which takes 8 times as long.
+    # The power of ten of other numbers is rounded itself, and float16 has fewer digits. Their text decides,
+    # which takes 8 times as long.
     others = (magnitude > _MOST_DIGITS_BEFORE) | (magnitude < -_MOST_ZEROS_BEHIND)
+    others |= numbers.dtype == np.float16
+    others &= exact != 0.0
     decimals[others] = numbers[others].astype(str).astype(float)
     return decimals
 
@@ -197,7 +198,7 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
         The pairs of numbers. For equal numbers the result is this number.
     """
     middle = low / 2 + high / 2
-    result = high.astype(float)
+    result = high.copy()
     is_open = low < high
     largest = np.abs([low, high]).max(initial=1.0)
     for digits in range(-int(np.log10(largest)) - 1, _MOST_DECIMALS):
