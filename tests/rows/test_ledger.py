@@ -145,17 +145,16 @@ def test_an_attempt_is_recorded_before_its_test(tuned, monkeypatch):
 
 
 def test_eight_threads_lose_no_attempt(rule):
-    parts = [scored(10 + k, 300) for k in range(8)]
-
-    def attempt(part):
+    def attempt(k):
         try:
-            return len(tb.calibrate(rule, *part, limits=["miss(yes) <= .4"]).certificate_.attempts)
+            return len(
+                tb.calibrate(rule, *scored(10 + k, 300), limits=["miss(yes) <= .4"]).certificate_.attempts
+            )
         except tb.NotCertifiedError as error:
             return len(error.attempts)
 
     with ThreadPoolExecutor(8) as threads:
-        numbers = list(threads.map(attempt, parts))
-    assert sorted(numbers) == list(range(1, 9))
+        assert sorted(threads.map(attempt, range(8))) == list(range(1, 9))
     assert len(rule.ledger_.attempts) == 8
 
 

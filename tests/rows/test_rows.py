@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import refused
 
 from tailboost.rows import Rows
 from tailboost.rows.groups import GroupNames, crossed
@@ -50,6 +51,12 @@ def test_hashes_tell_columns_of_groups_apart_and_not_their_order():
     rows = hashes([[0, 1], [1, 0]], "sex", "site")
     assert rows == hashes([[1, 0], [0, 1]], "site", "sex")
     assert rows != hashes([[0, 1], [1, 0]], "site", "sex")
+
+
+def test_numbers_with_ten_given_rows_on_average_may_be_groups():
+    ten, fewer = (Rows.read(y=np.zeros(n, int), groups=np.arange(n) % 21) for n in (210, 209))
+    ten.refuse_many_numbers([0])
+    refused(lambda: fewer.refuse_many_numbers([0]), "different numbers")
 
 
 def test_combinations_are_numbered_in_their_order():

@@ -113,7 +113,9 @@ def reads_groups(by_group: bool | str, title: Name) -> bool:
 
     Only text is compared with the title: columns of an array are called 0 and 1, which equal False and True.
     """
-    return by_group == title if isinstance(by_group, str) else bool(by_group)
+    if isinstance(by_group, str):
+        return by_group == title
+    return by_group
 
 
 def column_words(argument: str, title: Name) -> str:
@@ -268,8 +270,8 @@ def known_groups(column: Column, known: Collection[Name]) -> Labels:
         return known_groups(
             [each if is_missing(each) else text(each) for each in entries], known
         )
-    names = [MISSING_GROUP if is_missing(each) else each for each in as_known(distinct, known)]
-    name_of = dict(zip(distinct, names, strict=True))
+    name_of = dict(zip(distinct, as_known(distinct, known), strict=True))
+    name_of |= dict.fromkeys(filter(is_missing, distinct), MISSING_GROUP)
     return np.fromiter(map(name_of.__getitem__, entries), object)
 
 

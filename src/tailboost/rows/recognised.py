@@ -99,10 +99,10 @@ class Seen:
         return new.digests[new.digests <= limit], known.digests[known.digests <= limit]
 
     def share_in(self, known: Seen) -> float:
-        """Return the fraction of these rows that equal known rows; NaN without rows to compare."""
+        """Return the fraction of these rows that equal known rows; 0 without rows to compare."""
         new, old = self.comparable(known)
         if not new.size:
-            return np.nan
+            return 0.0
         return np.isin(new, old).mean()
 
     def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
@@ -155,7 +155,7 @@ def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -
     """Return the largest share of rows that equal those of a table; raise LeakageError beyond chance."""
     known = first_repeated(rows, tables, equal_rows)
     if known is None:
-        return float(np.nanmax([0.0, *map(rows.share_in, tables)]))
+        return max([0.0, *map(rows.share_in, tables)])
     cure = ""
     if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
         cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"

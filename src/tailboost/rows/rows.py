@@ -176,14 +176,10 @@ class Rows:
         return None if self.classes is None else self.classes[self.y]
 
     @property
-    def _by_column(self) -> Iterable[tuple[Any, Labels, Ints]]:
-        """Name and values of each column of groups, and the number of each row's value, shape (n,)."""
-        return zip(self.names.titles, self.names.values, self.groups.T, strict=True)
-
-    @property
     def columns(self) -> dict[Any, Labels]:
         """The group of each row by column; empty without groups."""
-        return {title: values[numbers] for title, values, numbers in self._by_column}
+        by_column = zip(self.names.titles, self.names.values, self.groups.T, strict=True)
+        return {title: values[numbers] for title, values, numbers in by_column}
 
     def hashes(self, contents: Hashes) -> Hashes:
         """Return the hashes of the rows with their labels, groups and costs, shape (n,).
@@ -191,9 +187,9 @@ class Rows:
         ``contents`` are hashes of their values. The order of the columns of groups has no effect.
         """
         hashes = hashes_of_pairs(contents, hashes_of_names(self.classes)[self.y])
-        for title, values, numbers in self._by_column:
-            names = hashes_of_names([str(title), *values])
-            hashes += hashes_of_pairs(names[1:], names[0])[numbers]
+        for j, title in enumerate(self.names.titles):
+            named = hashes_of_names([str(title), *self.names.values[j]])
+            hashes += hashes_of_pairs(named[1:], named[0])[self.groups[:, j]]
         if self.costs is not None:
             hashes = hashes_of_pairs(hashes, hash_rows(self.costs))
         return hashes
