@@ -68,11 +68,11 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
 PART_BY_CHANCE = 1e-5
 # Probability up to which equal tables, or tables in the same order, are not equal by chance.
 SAME_BY_CHANCE = 0.0005
-# So many rows of a table, or this share of them, may equal known rows where no row repeats, or more that no
-# table has by itself: `most_in_common` has this bound of their probability. Their number is random, too, so
-# chance makes as many in fewer than one in 1,000 pairs of tables.
+# So many rows of a table, or this share of them, may equal rows of any other table.
 A_FEW = 3.0
 SMALL_SHARE = 0.001
+# Where no row repeats within a table, as many pairs of equal rows may lie in both as do so with this
+# probability. Their number is random, too: chance makes more in fewer than one in 1,000 pairs of tables.
 APART_BY_CHANCE = 0.004
 # A table may have more rows in common with another one than its own repetition predicts. First, so many
 # standard errors of the prediction.
@@ -123,9 +123,9 @@ def most_in_common(small: Ints, large: Ints) -> float:
     prediction counts: copies that somebody made within one table do not widen it. Repeating rows come mostly
     in pairs. The number of pairs is Poisson's, so that of the rows has the standard error √(2 n_repeated).
 
-    Where no row repeats, three rows or one in a thousand are chance. So are more of them, such as rounded
-    numbers: a pair of equal rows among those of both tables has its rows in different tables with a
-    probability q ≤ 1/2, and k independent pairs all have with qᵏ.
+    Where no row repeats, rounded numbers may still be equal. A pair of equal rows among those of both tables
+    has its rows in different tables with a probability q ≤ 1/2, and k independent pairs all have with qᵏ.
+    In each case three rows, or one in a thousand, are chance.
     """
     n = small.sum()
     if max(small.max(), large.max()) == 1:
