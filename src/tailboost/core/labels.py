@@ -78,7 +78,7 @@ def coded(
         raise ValueError(f"{name} has no rows (0 samples)")
 
     missing: Any = np.False_
-    # Also of nullable types; and NumPy sorts a million texts in seconds.
+    # Objects, also of nullable types, and text, of which NumPy sorts a million in seconds.
     if entries.dtype.kind in "OTU":
         given = entries.tolist()
         try:

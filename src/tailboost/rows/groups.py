@@ -214,9 +214,12 @@ class GroupNames:
     ) -> tuple[Self, Ints, tuple[Names, ...]]:
         """Return names with those of a fit, the numbers of rows among them, and combinations without rows.
 
+        ``of_fit`` has the groups of the fit by column, ``combinations`` those of them that exist, and
+        ``numbers``, shape (n, c), are those of the rows.
+
         A column is one of the fit if a row has a group of that column: then all groups of the fit are values.
-        If all columns are of the fit, its ``combinations`` exist also without rows; of a single column these
-        are all values. ``numbers`` are those of the rows, shape (n, c).
+        If all columns are of the fit, its combinations exist also without rows; of a single column these are
+        all values.
         """
         of_fit = with_titles(of_fit, self.titles)
         values = []
@@ -226,7 +229,7 @@ class GroupNames:
             known = dict.fromkeys(of_fit.get(title, ()))
             names = as_known(own.tolist(), known)  # "1" and "1.0" may be one of them
             groups = dict.fromkeys(names)
-            if groups.keys() & known.keys():
+            if groups.keys() & known:
                 groups |= known
                 columns_of_fit.append([*of_fit].index(title))
             values.append(np.array([*groups], object))

@@ -35,7 +35,7 @@ def stacked(
     ValueError, TypeError
         If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
-    if not isinstance(probabilities, Mapping) or not probabilities:
+    if not isinstance(probabilities, Mapping):
         raise TypeError(
             f"probabilities must be a dict of arrays by model, got {probabilities!r:.80}"
         )
@@ -46,6 +46,8 @@ def stacked(
             f"probabilities: no model is called {unknown}; there are {names}. Columns of a "
             "table are given as a data frame, pd.DataFrame(columns)"
         )
+    if not probabilities:
+        raise ValueError("probabilities must be a dict of at least one model, got {}")
     check_indexes(probabilities=probabilities)
     P = np.full((n_rows_of(probabilities), len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
