@@ -418,9 +418,9 @@ def test_columns_of_a_frame_without_names_count_by_position():
     ],
 )  # fmt: skip
 def test_bad_input_is_named(change, message):
-    arguments = {"y": ["x", "x", "x", "y", "y", "y"]} | change
-    P = arguments.pop("P", {"a": np.full((6, 2), 0.5)})
-    refused(lambda: RobustMixtureClassifier.from_probabilities(P, arguments.pop("y"), **arguments), message)
+    arguments = {"y": ["x", "x", "x", "y", "y", "y"], "P": {"a": np.full((6, 2), 0.5)}} | change
+    call = partial(RobustMixtureClassifier.from_probabilities, arguments.pop("P"), **arguments)
+    refused(call, message, (TypeError, ValueError))
 
 
 def test_new_probabilities_are_checked():

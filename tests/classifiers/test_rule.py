@@ -113,7 +113,7 @@ HALF = {"forest": [[0.5, 0.5]]}
     [
         ({"forest": [[np.nan, np.nan]]}, ["x"], "NaN"), ({"forest": [[-5, 105]]}, ["x"], "sum"),
         ({"forest": [[-0.2, 1.2]]}, ["x"], "sum"), ({"forest": [[0.5]]}, ["x"], "column"),
-        ({"forest": [["0.5", "0.5"]]}, ["x"], "numeric"), ({"bayes": [[0.5, 0.5]]}, ["x"], "missing"),
+        ({"forest": [["0.5", "0.5"]]}, ["x"], "numbers"), ({"bayes": [[0.5, 0.5]]}, ["x"], "missing"),
         ({}, ["x"], "dict"), (HALF, None, "groups"), (HALF, ["z"], "seen"), (HALF, [None], "missing"),
         (HALF, ["x", "x"], "rows"), (HALF, {"a": ["x"], "b": ["x"]}, "column"),
     ],
