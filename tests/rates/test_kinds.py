@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import refused
 from scipy.stats import binom
@@ -287,8 +288,26 @@ def test_rates_of_right_answers_are_better_if_large(kind):
         refused(lambda: replace(rate, complement=True), "of a gain")
 
 
-def test_an_unknown_kind_makes_no_rate():
-    refused(lambda: rates.Rate("precisoin", 1), "precisoin")
+def test_a_rate_that_means_nothing_is_refused_whoever_makes_it():
+    for words, kind, level, loss in (
+        ("alpha", "tail", 0.0, None), ("kl", "shift", 0.0, None), ("a tail", "shift", 0.1, rates.miss(1)),
+        ("alpha", "tail", 2, None), ("kl", "shift", np.nan, None), ("a tail", "tail", 0.1, None),
+        ("precisoin", "precisoin", 0.0, None), ("a tail", "tail", 0.1, rates.error(by="class")),
+    ):  # fmt: skip
+        refused(lambda: rates.Rate(kind, level=level, loss=loss), words)  # noqa: B023
+    for beta in (-1, 0, np.nan, True):
+        refused(lambda: rates.Rate("f_score", 1, beta=beta), "beta")  # noqa: B023
+
+
+def test_a_class_may_be_called_as_the_answer_to_deferred_rows():
+    H, x = "human review", "ok"
+    for rate, expected in (
+        (rates.custom("x", [(x, H)], [(x, None)]), 1 / 3), (rates.custom("x", [(H, x)], [(H, None)]), 1 / 2),
+        (rates.custom("x", [(H, H)], [(None, H)]), 1 / 2), (rates.recall(x), 2 / 3), (rates.miss(H), 1 / 2),
+        (rates.cost(pd.DataFrame([[0, 5], [3, 0]], [H, x], [H, x])), 8 / 5), (rates.deferred(), 0.0),
+    ):  # fmt: skip
+        assert rates.measure(rate, [H, H, x, x, x], [H, x, H, x, x])[None] == pytest.approx(expected)
+    assert [rate.named_labels for rate in (rates.miss(H), rates.recall(x))] == [{H}, {x}]
 
 
 def tells_deferral_alone(kind, part):

@@ -42,6 +42,8 @@ AT_LEAST = "at least"
 GAP = "gap"
 RATIO = "ratio"
 COMPARISONS = (GAP, RATIO)
+# The words for bounds of them.
+WORDS = {GAP: "gap at most", RATIO: "ratio at least"}
 # By the sense of a bound: the violation is this number times rate minus bound.
 SIGNS = {"≤": 1.0, "≥": -1.0}
 
@@ -154,10 +156,10 @@ class Statistic(Expression, Limitable):
     def __str__(self) -> str:
         if self.compares:
             return f"{self.rate}: {self.form}"
-        return f"largest {self.rate}" if self.worst else f"{self.rate}"
+        return f"{'largest ' * self.worst}{self.rate}"
 
     def __repr__(self) -> str:
-        return repr(self.rate) if self.form == EACH else f"{self.form}({self.rate!r})"
+        return f"{self.rate!r}" if self.form == EACH else f"{self.form}({self.rate!r})"
 
 
 @frozen_value
@@ -219,7 +221,7 @@ class Limit(Expression):
         numbers = {}
         for name, given in (bound if by_name else {None: bound}).items():
             number = given
-            if str(given).endswith("%"):
+            if f"{given}".endswith("%"):
                 in_percent = True
                 with suppress(ValueError):  # a number, or the next check names the text
                     number = float(given[:-1]) / 100
@@ -233,8 +235,7 @@ class Limit(Expression):
                     f"{rate!r}: the bound must be from {low:g} to {high:g}, got {given!r}"
                 )
             numbers[plain(name)] = float(number)
-        stated = tuple(numbers.items()) if by_name else numbers[None]
-        return cls(form, rate, stated, in_percent)
+        return cls(form, rate, tuple(numbers.items()) if by_name else numbers[None], in_percent)
 
     @property
     def bound_of(self) -> dict[Name, float]:
@@ -344,14 +345,12 @@ class Limit(Expression):
     # -- words -------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        form = f"{self.form} " if self.compares else ""
-        sense = AT_MOST if self.sense == "≤" else AT_LEAST
         others = " for the others" if len(self.bound_of) > 1 else ""
         words = [
             f"{stated_words(value, in_percent=self.in_percent)}{others if name is None else f' for {name}'}"
             for name, value in self.bound_of.items()
         ]
-        return f"{self.rate}: {form}{sense} {', '.join(words)}"
+        return f"{self.rate}: {WORDS.get(self.form, self.form)} {', '.join(words)}"
 
     def __repr__(self) -> str:
         """Return the limit as a text for `parse`, in percent if stated so, and this is exact."""
@@ -360,7 +359,7 @@ class Limit(Expression):
         for name, value in self.bound_of.items():
             percent = f"{100.0 * value:.15g}"
             is_exact = self.in_percent and float(percent) / 100 == value
-            words = f"{percent}%" if is_exact else repr(value)
+            words = f"{percent}%" if is_exact else f"{value!r}"
             bounds.append(f"{name!r}: {words}" if by_name else words)
         bound = f"{{{', '.join(bounds)}}}" if by_name else bounds[0]
         family = f"{self.form}({self.rate!r})" if self.compares else f"{self.rate!r}"

@@ -190,7 +190,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
     labels = None
     if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
-        names = [*labels, *{HUMAN_REVIEW}.intersection(matrix.columns)]
+        names = [*labels, *{HUMAN_REVIEW}.intersection(matrix.columns).difference(labels)]
         matrix = in_class_order(matrix, "cost", np.array(names, object))
     values = finite(matrix, "cost")
     K = len(values)
@@ -298,9 +298,7 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     >>> print(rates.f_score("toxic", beta=2) >= 0.6)
     F score of 'toxic', β = 2: at least 0.6
     """
-    from tailboost.core.ranges import POSITIVE, check_number  # loads scikit-learn
-
-    return Rate("f_score", label, by, beta=check_number(beta, "beta", POSITIVE))
+    return Rate("f_score", label, by, beta=beta)
 
 
 def representation(label: Label, by: By) -> Rate:
@@ -398,8 +396,8 @@ def custom(
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"the name of a rate must be text, got {name!r}")
-    pairs = _checked_pairs(counted, "counted")
-    wider = _checked_pairs(among, "among")
+    pairs = _checked_pairs(counted)
+    wider = _checked_pairs(among)
     for label, answer in pairs:
         if set(wider).isdisjoint(product((label, None), (answer, None))):
             raise ValueError(
@@ -408,16 +406,13 @@ def custom(
     return Rate("custom", by=by, counted=pairs, among=wider, name=name)
 
 
-def _checked_pairs(pairs: Iterable[Pair], name: str) -> Pairs:
-    """Return the pairs of a true label and an answer; None stays None.
-
-    Errors call the parameter of `custom` ``name``.
-    """
+def _checked_pairs(pairs: Iterable[Pair]) -> Pairs:
+    """Return the pairs of a true label and an answer; None stays None."""
     table = np.array([*pairs] if isinstance(pairs, Iterable) else pairs, object)
     if table.shape[1:] != (2,):  # text and sets are no pairs
         raise TypeError(
-            f"{name} must be a list of pairs (true label, answer) of text or numbers, such as "
-            f"[('ill', 'well')], got {pairs!r}; functions are not supported"
+            "counted and among must be lists of pairs (true label, answer) of text or numbers, such "
+            f"as [('ill', 'well')], got {pairs!r}; functions are not supported"
         )
     return tuple((checked_label(label), checked_label(answer)) for label, answer in table)
 
@@ -473,9 +468,7 @@ def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> rates.parse("tail(10%, cost())")
     tail(0.1, cost())
     """
-    from tailboost.core.ranges import check_alpha  # loads scikit-learn
-
-    return _worst("tail", check_alpha(alpha), loss, by)
+    return Rate("tail", by=by, loss=loss, level=alpha)
 
 
 def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
@@ -502,19 +495,7 @@ def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> print(rates.shift(kl=0.05) <= 0.4)
     expected error within a KL divergence of 0.05: at most 0.4
     """
-    from tailboost.core.ranges import POSITIVE, check_number  # loads scikit-learn
-
-    return _worst("shift", check_number(kl, "kl", POSITIVE), loss, by)
-
-
-def _worst(kind: str, level: float, loss: Rate, by: By) -> Rate:
-    """Return a tail or shift; raise ValueError for a loss that is no mean over all rows."""
-    if by or not isinstance(loss, Rate) or loss.by or loss.kind not in ("error", "cost"):
-        raise ValueError(
-            f"{kind} takes error() or cost() of all rows, without by=: its bound holds for every group "
-            "that is large enough"
-        )
-    return Rate(kind, loss=loss, level=level)
+    return Rate("shift", by=by, loss=loss, level=kl)
 
 
 def largest(rate: Rate) -> Statistic:

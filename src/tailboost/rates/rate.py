@@ -118,8 +118,8 @@ class Rate(Limitable, Derived):
         Of a tail the fraction of the rows, of a shift the divergence.
     counted, among : tuple of pairs (true label, answer), optional
         Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
-        each label or each answer, the answer "human review" for deferral. Those of a `custom` rate are given,
-        those of another kind replace given ones.
+        each label or each answer, the answer "human review" for deferral unless a class is called so. Those
+        of a `custom` rate are given, those of another kind replace given ones.
     name : str, optional
         Printed name, given as the pairs are; of a `custom` rate it is text, of others a format of the fields.
     better : str
@@ -158,6 +158,8 @@ class Rate(Limitable, Derived):
         by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
+        if self.kind == "f_score" or not kind.counted:
+            self._check_numbers()
         counts_faults = all(
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in kind.counted
@@ -165,6 +167,29 @@ class Rate(Limitable, Derived):
         better = "≤" if self.complement or counts_faults else kind.better
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
         vars(self).update(vars(kind), better=better, label=checked_label(self.label), by=by)
+
+    def _check_numbers(self) -> None:
+        """Raise ValueError for a number out of range, or a loss that is no mean over all rows."""
+        # This loads scikit-learn.
+        from tailboost.core.ranges import POSITIVE, check_alpha, check_number
+
+        if self.kind == "f_score":
+            check_number(self.beta, "beta", POSITIVE)
+            return
+        if self.kind == "tail":
+            check_alpha(self.level)
+        else:
+            check_number(self.level, "kl", POSITIVE)
+        loss = self.loss
+        if (
+            self.by
+            or not isinstance(loss, Rate)
+            or loss.by
+            or loss.kind not in ("error", "cost")
+        ):
+            raise ValueError(
+                "a tail or shift takes error() or cost() of all rows, without by=, for all large groups"
+            )
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -221,7 +246,8 @@ class Rate(Limitable, Derived):
     @property
     def named_labels(self) -> set[Name]:
         """The labels that it names, also in pairs."""
-        return {self.label, *chain(*self.counted, *self.among)}.difference(PARTS.values())
+        label = {self.label} - {None}
+        return label.union({*chain(*self.counted, *self.among)}.difference(PARTS.values()))
 
     @property
     def words_of_rows(self) -> str:
@@ -229,7 +255,7 @@ class Rate(Limitable, Derived):
         parts = [part for part, _ in self.among]
         if parts == [OTHER]:
             return f"rows with other labels than {self.label!r}"
-        labels = [repr(self.label if part == LABEL else part) for part in parts]
+        labels = [f"{self.label if part == LABEL else part!r}" for part in parts]
         return "rows" if None in parts else f"rows with label {' or '.join(labels)}"
 
     # -- counts --------------------------------------------------------------------------------------
@@ -251,6 +277,9 @@ class Rate(Limitable, Derived):
         classes, actions = np.indices((K, strata.n_actions))
         own = classes if self.label is None else number_of(self.label, strata)
 
+        # Of a custom rate the words may name a class, else they are deferral.
+        is_class = self.kind == "custom" and HUMAN_REVIEW in strata.classes
+
         def are(numbers: Ints, part: Name) -> Mask:
             """Return which classes, or which actions, are a part of a pair."""
             if part is None:
@@ -259,7 +288,7 @@ class Rate(Limitable, Derived):
                 return numbers == own
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
-            if part == HUMAN_REVIEW and numbers is actions:
+            if part == HUMAN_REVIEW and numbers is actions and not is_class:
                 return actions == K
             return numbers == number_of(part, strata)
 
@@ -320,7 +349,7 @@ class Rate(Limitable, Derived):
             top = np.hstack(halves)
             bottom = np.hstack([bottom, none])
         # The scale is a divisor, also if all costs are 0.
-        return Terms([*subgroups], top, bottom, mass, low, high, max(TINY, abs(low), abs(high)))
+        return Terms([*subgroups], top, bottom, mass, low, high, max(TINY, -low, high))
 
     def samples(self, answered: Counts, shares: Floats | None = None) -> list[Sample]:
         """Return the rows behind the rate of each subgroup, with their values and weights.
@@ -329,16 +358,17 @@ class Rate(Limitable, Derived):
         (n, A); then values are expected.
         """
         terms = self.terms(answered.strata)
-        by_row = "costs" in self.needs
         samples = []
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
             among = bottom[answered.stratum, answered.actions]
             rows = np.flatnonzero(among)
-            values_by_answer = answered.costs[rows] if by_row else top[answered.stratum[rows]]
+            values = top[answered.stratum[rows]]  # by answer
+            if "costs" in self.needs:
+                values = answered.costs[rows]
             if shares is None:
-                values = values_by_answer[np.arange(len(rows)), answered.actions[rows]]
+                values = values[np.arange(len(rows)), answered.actions[rows]]
             else:
-                values = (values_by_answer * shares[rows]).sum(axis=1)
+                values = (values * shares[rows]).sum(axis=1)
             samples.append(Sample(name, rows, values, terms.low, terms.high, among[rows]))
         return samples
 
@@ -356,16 +386,15 @@ class Rate(Limitable, Derived):
             self.kind == "custom"
             and f"{self.name!r}, counted={list(map(list, self.counted))}, "
             f"among={list(map(list, self.among))}",
-            self.level,
+            self.level and f"{float(self.level)!r}",
             self.loss and self.loss.kind != "error" and f"{self.loss!r}",
             self.label is not None and f"{self.label!r}",
             self.matrix and f"{list(map(list, self.matrix))}",
             self.labels and f"labels={list(self.labels)}",
-            self.beta != 1.0 and f"beta={self.beta!r}",
+            self.beta != 1.0 and f"beta={float(self.beta)!r}",
             self.by is not None and f"by={self.by!r}",
         ]
-        call = f"{self.kind}({', '.join(map(str, filter(None, arguments)))})"
-        return f"1 - {call}" if self.complement else call
+        return f"{'1 - ' * self.complement}{self.kind}({', '.join(map(str, filter(None, arguments)))})"
 
 
 def checked_label(label: object) -> Any:

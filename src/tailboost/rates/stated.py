@@ -33,9 +33,7 @@ _IN_PYTHON = {
     "class": "'class'",
     "human review": "'human review'",
 }
-_EXAMPLE = (
-    "write for example 'miss(1, by=sex) <= 30%', with quotes around names that have other signs"
-)
+_EXAMPLE = "write for example 'miss(1, by=sex) <= 30%'; names that have other signs need quotes"
 
 
 def _cost(matrix: Table = None, by: By = None, labels: Names | None = None) -> Rate:
