@@ -19,8 +19,8 @@ from tailboost.rates import Counts
 from tailboost.rates.rate import KINDS
 from tailboost.rows import Votes
 from tailboost.rows.ledger import Records
-from tailboost.selection.door import Decided, Decision, Identity, Known, answering, read_answers
-from tailboost.selection.rule import ThresholdRule
+from tailboost.selection.door import Decided, Decision, Known, answering, read_answers
+from tailboost.selection.identity import Identity
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
@@ -89,13 +89,11 @@ def test_precision_is_about_the_rows_answered_so():
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_groups_of_the_fit_count_also_where_another_column_is_new():
-    RULE = ThresholdRule("x", NAMES.tolist(), None, [[(None, "no"), (0.0, "yes")]], "number")
-
     class Fitted:
         classes_ = NAMES
 
         def __tailboost__(self):
-            rule = Decision(RULE, False, groups={"sex": ["f", "m"], "city": ["Rome"]})
+            rule = Decision(groups={"sex": ["f", "m"], "city": ["Rome"]})
             known = (Known(Records()),)
             return Decided(NAMES, rule, (), known, partial(read_answers, self), Identity)
 

@@ -38,6 +38,7 @@ FORGED = {
     "one group twice": ("groups", ["u", "u"]), "equal groups of two types": ("groups", [1, 1.0]),
     "groups of two types": ("groups", ["u", 1]), "one label twice": ("classes", [1, 1]),
     "a boolean for a number": ("classes", [0, True]), "a decimal for a number": ("classes", [0, 1.0]),
+    "no number": ("groups", [1.0, np.nan]),
 }  # fmt: skip
 
 
@@ -61,6 +62,10 @@ def test_a_cost_is_a_number(documents):
     document = json.loads(documents["models"][1])
     document["action_costs"][0][0][0] = False
     refused(lambda: tb.Rule.from_dict(document), "type")
+    for change in ({"weights": {"m": -1.0}}, {"weights": {}}, {"of_probabilities": 1}):
+        refused(lambda each=change: tb.Rule.from_dict(json.loads(documents["models"][1]) | each), "type")
+    scores = json.loads(documents["scores"][1]) | {"group_column": ["x"]}
+    refused(lambda: tb.ThresholdRule.from_dict(scores), "column")
 
 
 def test_the_empty_group_name_is_readable():

@@ -13,7 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import tailboost as tb
-from tailboost.selection.door import answering
+from tailboost.selection.door import Decision, answering
+from tailboost.selection.selection import StoredSelection
 
 RNG = np.random.default_rng(0)
 N = 1500
@@ -143,7 +144,8 @@ def test_the_score_of_a_trained_model_is_named_by_its_label(model, labels):
     assert in_sqlite(clf.rule_.to_sql(), **columns) == clf.predict(X).tolist()
     assert f"m_{max(labels)} is P({max(labels)}) of m" in str(clf.rule_)
     rule = answering(clf).rule  # a rule that an earlier version named by the number has the same digest
-    assert rule.digest == replace(rule, written=replace(clf.rule_, column="m_1")).digest
+    by_number = StoredSelection(replace(clf.rule_, column="m_1"), rule.selected.models, None, None, {})
+    assert rule.digest == Decision(by_number).digest
 
 
 def test_columns_of_three_labels_have_any_stated_order():
@@ -153,9 +155,14 @@ def test_columns_of_three_labels_have_any_stated_order():
     columns = dict(zip("abc", P.T, strict=True))
     sql = rule.to_sql(["c", "a", "b"], label=["c", "a", "b"])
     assert in_sqlite(sql, **columns) == rule.predict({"m": P}).tolist()
-    for label in (None, ["a", "b"], ["a", "b", "b"], "abc"):
-        with pytest.raises(ValueError, match="label"):
-            rule.to_sql(["a", "b", "c"], label=label)
+    for names in (None, ["a", "b"], ["a", "b", "b"], "abc", ["a", "b", "c", "d"], ["a", "b", "c", "a"]):
+        refused(lambda stated=names: rule.to_sql(["a", "b", "c"], label=stated), "label")
+        if names:
+            refused(lambda given=names: rule.to_sql(given, label=["a", "b", "c"]), "columns")
+    refused(lambda: rule.to_sql(label=["zebra"]), "label")
+    assert rule.to_sql(label=["c", "a", "b"]) == rule.to_sql()
+    refused(lambda: rule.to_sql(group="g"), "group=")
+    refused(lambda: by_threshold(0.3).to_python(label=["ill", "well"]), "one of")
 
 
 def test_a_document_names_the_label_and_forged_ones_are_refused():

@@ -142,8 +142,7 @@ def test_numbers_beyond_the_known_ones_count_as_the_last():
 @pytest.mark.parametrize(
     ("given", "read"),
     [
-        (pd.Series([0.5, None], dtype="Float64"), [0.5, NAN]),
-        ([Decimal("0.25"), None], [0.25, NAN]),
+        (pd.Series([0.5, None], dtype="Float64"), [0.5, NAN]), ([Decimal("0.25"), None], [0.25, NAN]),
         ([np.float32(0.415), np.float16(0.1), pd.NA, pd.NaT], [0.415, 0.1, NAN, NAN]),
         (pd.Series([0.1, 0.2], dtype="float32"), [0.1, 0.2]), (np.array([True, False]), None),
         (pd.Series([True, None], dtype="boolean"), None),
@@ -211,7 +210,7 @@ def test_names_are_data_in_every_export(name):
     assert answers == ["ok", name, None, None]
 
 
-@pytest.mark.parametrize("name", ["f(): pass\nimport os\ndef g", "class", "", "a b"])
+@pytest.mark.parametrize("name", ["f(): pass\nimport os\ndef g", "class", "", "a b", "float", "isinstance"])
 def test_a_function_has_a_plain_name(name):
     refused(lambda: rule("probability", [0.5]).to_python(name), "function")
 

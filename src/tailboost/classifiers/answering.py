@@ -557,14 +557,13 @@ class AnsweringClassifier(OfAnyTable):
         return Decided(
             classes=self.classes_,
             rule=Decision(
-                written=selection.written,
+                selection,
                 defers=selection.defers,
                 by_group=title if isinstance(title, str) else groups_read is not None,
                 groups=dict(
                     zip(names.titles, map(np.ndarray.tolist, names.values), strict=True)
                 ),
                 combinations=self.group_combinations_,
-                models=models,
             ),
             limits=selection.problem.limits,
             known=(own, *known_within(models.fitted)),

@@ -56,7 +56,7 @@ class Evidence:
         selection, certificate = self.selection, self.certificate
         if certificate is None or selection is None:
             return
-        if certificate.rule != Decision(selection.written, models=selection.models).digest:
+        if certificate.rule != Decision(selection).digest:
             raise ChangedError(
                 "its certificate is about another rule: the rule was edited after the "
                 "calibration. Restore it, or calibrate again"

@@ -213,7 +213,7 @@ class Fresh:
         return replace(
             self,
             answered=replace(self.answered, actions=actions),
-            decision=replace(self.decision, written=selection.written),
+            decision=replace(self.decision, selected=selection),
         )
 
     # -- the doors -------------------------------------------------------------------------------------

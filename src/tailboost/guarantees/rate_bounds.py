@@ -206,15 +206,15 @@ def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
     precision of this label, because no row counts.
     """
     rate = bound.rate
-    written = fresh.decision.written
-    if written is None or rate.loss or rate.kind in ("representation", "cost"):
+    selected = fresh.decision.selected
+    if selected is None or rate.loss or rate.kind in ("representation", "cost"):
         return False
     column = rate.by
     group = bound.subgroup
     # Of any column: pairs of column and group, or groups of a column without a name.
     if column == GROUP:
         column, group = group if isinstance(group, tuple) else (None, group)
-    possible = written.actions_in(column, group)
+    possible = selected.written.actions_in(column, group)
     strata = fresh.answered.strata
     counted, among = rate.numerator_and_denominator(strata)
     answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]

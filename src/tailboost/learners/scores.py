@@ -125,6 +125,11 @@ class Scores(OfAnyTable):
         """The label of each column, also of a single score."""
         return _as_list(self.label)
 
+    @property
+    def are_probabilities(self) -> bool:
+        """Whether they are probabilities, of all rows."""
+        return self.kind == "probability" and self.missing is None
+
     # scikit-learn may ask for a text of at most so many characters.
     def __repr__(self, *n_characters: object) -> str:
         labels = self.label_list

@@ -44,10 +44,12 @@ def refuse_falling(data: Counts, table: LogProbabilities, among: Ints | slice) -
     column = models.score_column
     if column is None:  # of an average no label is stated
         return 1.0
-    scores, place = table.score[among], table.groups[among]
+    scores = table.score[among]
+    place = table.groups[among]
     y = data.strata.y[data.stratum[among]]
     rising = scores if column.positive_ else -scores
-    total, n_pairs = 0.0, 0
+    total = 0.0
+    n_pairs = 0
     for number in range(place.max(initial=-1) + 1):
         first, second = (np.sort(rising[(place == number) & (y == label)]) for label in (0, 1))
         n = min(len(first), len(second))
@@ -60,7 +62,8 @@ def refuse_falling(data: Counts, table: LogProbabilities, among: Ints | slice) -
     if evidence < DOUBTFUL:
         return share
     label, other = models.rows.classes[[column.positive_, 1 - column.positive_]].tolist()
-    name, cure = repr(column), f"State label={other!r}, unless the labels are exchanged"
+    name = repr(column)
+    cure = f"State label={other!r}, unless the labels are exchanged"
     if not models.columns_read:
         name = f"P({label}) of {models.names[0]}"
         cure = (

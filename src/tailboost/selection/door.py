@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache, partial
 from types import MethodType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -53,8 +53,6 @@ HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
 # Digests of rules on models, by those of the rules alone: the outputs of many rows are read once.
 _DIGESTS: WeakKeyDictionary[Models, dict[str, str]] = WeakKeyDictionary()
 
-# -- what is read --------------------------------------------------------------------------------------------
-
 
 @frozen_object
 class Decision:
@@ -62,8 +60,8 @@ class Decision:
 
     Attributes
     ----------
-    written : ThresholdRule or Rule, optional
-        The rule alone; None if answers alone are known.
+    selected : Selection or StoredSelection, optional
+        The rule, with the models that make its scores; None if answers alone are known.
     defers : bool
         Whether it may defer rows.
     by_group : bool or str
@@ -72,27 +70,24 @@ class Decision:
         The groups of the selection data by column; None is the name of a column without one.
     combinations : sequence of tuple
         The combinations of several columns that occur.
-    models : Models, optional
-        What makes the scores: columns, or models with their outputs on the selection data.
     """
 
-    written: ThresholdRule | Rule | None = None
+    selected: Selection | StoredSelection | None = None
     defers: bool = False
     by_group: bool | str = False
     groups: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     combinations: Sequence[tuple[Any, ...]] = ()
-    models: Models | None = None
 
     @property
     def digest(self) -> str | None:
         """Digest of the rule as it is now and of what makes its scores; copies, pickles and files keep it."""
-        models = self.models
-        if self.written is None or models is None:
+        if self.selected is None:
             return None
+        models = self.selected.models
         columns = [
             [s.column_list, s.label_list, s.kind, s.missing] for s in models.columns_read
         ]
-        content = self.written.identity
+        content = self.selected.written.identity
         if "column" in content and not columns:
             # Digests in files have the label as the model was fitted on it, such as its number.
             (model,), (numbers,) = models.fitted, models.columns
@@ -169,24 +164,16 @@ class Known:
         The rows, by their hashes as the model reads them.
     score_labels : sequence
         The labels of the columns of a model of scores alone: then equal rows count as different rows.
+    steps : sequence of models
+        The steps of pipelines before it, which turn rows that are given to the outer model into its own.
     score : callable, optional
-        Returns rows that are given to the model around it as `Scored`; None for this outer model itself.
+        Returns these as `Scored`; None for the outer model itself.
     """
 
     records: Records
     score_labels: Sequence[Any] = ()
+    steps: Sequence[Model] = ()
     score: Callable[..., Scored] | None = None
-
-    def behind(self, steps: Sequence[Model]) -> Self:
-        """Return the rows of a model behind steps: the rows that these were fitted on are not known."""
-        if not steps:
-            return self
-        score = self.score
-        return replace(
-            self,
-            records=replace(self.records, complete=False),
-            score=score and (lambda X: score(transformed(X, steps))),
-        )
 
     def hashes(self, X: Table, scored: Scored) -> Hashes:
         """Return the hashes of given rows, which the outer model has scored, as this model reads them.
@@ -197,7 +184,7 @@ class Known:
         if self.score is None:
             return scored.content()
         try:
-            return self.score(X).content()
+            return self.score(transformed(X, self.steps)).content()
         except (TypeError, ValueError):
             return NO_HASHES
 
@@ -294,7 +281,7 @@ def answering(model: Model) -> Decided:
     )
 
 
-def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
+def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
     """Return the rows that are known to each classifier of tailboost inside a model, at any depth.
 
     An unfitted classifier knows none. Those inside a fitted one are as complete as its own. A frozen model of
@@ -306,9 +293,9 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
     known: list[Known] = []
     if isinstance(final, Answers):
         with suppress(NotFittedError):
-            decided = answering(model)
+            decided = final.__tailboost__()
             complete = decided.known[0].records.complete
-            return [
+            known = [
                 replace(
                     each,
                     records=replace(each.records, complete=complete),
@@ -317,7 +304,7 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
                 for each in decided.known
             ]
     elif not any(final is each for each in around):  # a model may hold itself
-        known = [Known(Records())] if isinstance(model, FrozenEstimator) else []
+        known = [Known(Records())] * isinstance(model, FrozenEstimator)
         for part in _parts(final):
             known += known_within(part, inside)
     return _with_steps(known, steps, inside)
@@ -325,12 +312,20 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> list[Known]:
 
 def _with_steps(
     known: Sequence[Known], steps: Sequence[Model], around: Sequence[Model] = ()
-) -> list[Known]:
+) -> Sequence[Known]:
     """Return the rows that are known to a model behind steps, and to models inside each step."""
-    found = [each.behind(steps) for each in known]
-    for i, step in enumerate(steps):
-        found += [each.behind(steps[:i]) for each in known_within(step, around)]
-    return found
+    for step in reversed(steps):
+        # The rows that the step was fitted on are not known.
+        behind = [
+            replace(
+                each,
+                records=replace(each.records, complete=False),
+                steps=(step, *each.steps),
+            )
+            for each in known
+        ]
+        known = [*behind, *known_within(step, around)]
+    return known
 
 
 def _parts(model: Any) -> list[Any]:

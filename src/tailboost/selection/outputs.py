@@ -202,7 +202,8 @@ class Models:
         Rows with equal hashes are one row, and so are those of a cluster; rows with equal scores are
         different rows. Equal weights of any scale become 1.
         """
-        hashes, weight = None, rows.weight
+        hashes = None
+        weight = rows.weight
         if not self.score_labels:
             if rows.clusters is None:
                 hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hash_rows(rows.X))
@@ -269,7 +270,8 @@ def averaging(models: Models) -> Models:
     """
     weight = models.rows.weight
     start = np.append(models.weights, models.offset)
-    M, K = len(models.weights), len(models.offset)
+    M = len(models.weights)
+    K = len(models.offset)
     # Offsets of a row have no effect; centring keeps rounding errors small. By class: sums over the classes
     # of a row are then ten times as fast.
     centred = np.array([logs.T - logs.mean(axis=1) for logs in models.logs])
@@ -317,7 +319,8 @@ def penalised_loss(
     gradient = PSEUDO_ROWS * (t - start)
     value = gradient @ (t - start) / 2
     for block in gen_batches(logs.shape[2], BLOCK):
-        part, true = logs[..., block], truth[:, block]
+        part = logs[..., block]
+        true = truth[:, block]
         weight = true.sum(axis=0)
         z = np.tensordot(t[:M], part, 1) + t[M:, None]
         z -= z.max(axis=0)

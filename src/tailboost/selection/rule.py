@@ -35,8 +35,9 @@ PRINTED = 100_001
 # Smaller powers of probabilities are raised to this one in SQL.
 LEAST_POWER = 1e-200
 NO_FORM = (
-    "the rule has no such form: it weighs several models or labels, or estimates groups "
-    "(infer_groups), as predict of the classifier does. Store predict_proba as a column, and "
+    "the rule has no such form: it weighs several models or labels, reads several percentages, "
+    "logits or scores that may be missing, or estimates groups (infer_groups), as predict of the "
+    "classifier does. Store predict_proba as a column, and "
     "select thresholds on it: tb.tune(tb.Scores(column, label), table[[column]], …)"
 )
 
@@ -67,6 +68,8 @@ class Rule(StoredRule):
         probability of each group.
     least_probability : float
         Smaller probabilities are raised to this one.
+    of_probabilities : bool
+        Whether it reads probabilities: no columns of percentages or logits, or with missing scores.
     """
 
     classes: list[Name]
@@ -76,6 +79,7 @@ class Rule(StoredRule):
     action_costs: list[list[list[float]]]
     inferred: bool = False
     least_probability: float = LEAST_PROBABILITY
+    of_probabilities: bool = True
 
     @property
     def defers(self) -> bool:
@@ -84,12 +88,16 @@ class Rule(StoredRule):
 
     def actions_in(self, column: Name | None, group: Name | None) -> set[Name]:
         """Return the actions that a row of a group of a column may get: all, whatever the group."""
-        return {*self._actions} if self.defers else {*self.classes}
+        return {*self._actions}
 
     @property
     def identity(self) -> Document:
         """The rule as plain values, for `Decision.digest`: nine digits, without errors of other machines."""
-        return json.loads(self.to_json(), parse_float=lambda number: f"{float(number):.9g}")
+        content: Document = json.loads(
+            self.to_json(), parse_float=lambda number: f"{float(number):.9g}"
+        )
+        del content["of_probabilities"]  # digests in files have the columns instead
+        return content
 
     def predict(
         self, probabilities: Table, groups: Groups = None, *, default: Any = ...
@@ -151,21 +159,22 @@ class Rule(StoredRule):
         K = len(self.classes)
         n_groups, *shape = np.shape(self.action_costs)
         costs = chain(*chain(*self.action_costs))  # an array would have one type for all
-        least = self.least_probability
-        numbers = [*self.offsets, *self.weights.values(), *costs, least]
+        numbers = [*self.offsets, *self.weights.values(), *costs, self.least_probability]
         is_valid = [
             all(type(number) in (int, float) and np.isfinite(number) for number in numbers),
             shape in ([K, K], [K, K + 1]),
             # Inferred groups are not among the groups of the rule.
             self.inferred is True or n_groups == len(self.groups or [None]),
             len(self.offsets) == K >= 2,
-            type(self.inferred) is bool,
-            0 < least < 1,
+            type(self.inferred) is type(self.of_probabilities) is bool,
+            0 < self.least_probability < 1,
+            min(self.weights.values(), default=-1.0) >= 0.0,
+            not self.defers or HUMAN_REVIEW not in self.classes,
         ]
         if not all(is_valid):
-            raise ValueError("a part has another type, shape or range")
-        if self.defers and HUMAN_REVIEW in self.classes:
-            raise ValueError(f"it defers rows, and a class is called {HUMAN_REVIEW!r}")
+            raise ValueError(
+                f"a part has another type, shape or range, or a class is called {HUMAN_REVIEW!r}"
+            )
 
     def to_sql(
         self,
@@ -199,16 +208,19 @@ class Rule(StoredRule):
         Raises
         ------
         ValueError
-            If the rule averages several models or estimates groups, ``columns`` are not one for each label,
-            ``label`` or ``group`` is missing, or a name or label contains a backslash.
+            If the rule averages several models, reads several scores that are no probabilities or may be
+            missing, or estimates groups; if ``columns`` are not one for each label, ``label`` or ``group`` is
+            missing, or a name or label contains a backslash.
         """
-        if self.inferred or len(self.weights) != 1:
+        if self.inferred or len(self.weights) != 1 or not self.of_probabilities:
             raise ValueError(NO_FORM)
         ((model, power),) = self.weights.items()
         if columns is None:
-            label, columns = self.classes, [f"{model}_{each}" for each in self.classes]
+            label = label or self.classes
+            columns = [f"{model}_{each}" for each in label]
         by_label = dict(zip(np.ravel(label).tolist(), columns, strict=False))
-        if {*by_label} != {*self.classes} or len({*columns}) != len(self.classes):
+        sizes = {np.size(label), np.size(columns), len({*columns}), len(self.classes)}
+        if {*by_label} != {*self.classes} or len(sizes) > 1:
             raise ValueError(
                 f"columns must be one for each of {self.classes}, and label= the label of each, "
                 f"in their order; got {columns!r} and label={label!r}"
@@ -216,7 +228,7 @@ class Rule(StoredRule):
         P = [sql_column(by_label[each], table) for each in self.classes]
         slack = len(P) * ROUNDED
         are_valid = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in P]
-        are_valid.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
+        valid = f"{' AND '.join(are_valid)} AND {' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}"
         # No power of a probability is below the least number, which is an error in some databases.
         least = max(self.least_probability, LEAST_POWER ** (1.0 / max(power, 1.0)))
         masses = [f"CASE WHEN {p} > {least!r} THEN {p} ELSE {least!r} END" for p in P]
@@ -228,14 +240,12 @@ class Rule(StoredRule):
         conditions = {}
         for name, costs in zip(self.groups or [None], costs_of_groups, strict=True):
             expected = [
-                " + ".join(f"{cost!r} * {mass}" for cost, mass in zip(own, masses, strict=True))
-                for own in costs.T.tolist()
+                " + ".join(map("{!r} * {}".format, own, masses)) for own in costs.T.tolist()
             ]
             are_least = [
-                " AND ".join([*are_valid, *(f"{own} <= {other}" for other in expected)])
-                for own in expected
+                f"{valid} AND {own} <= " + f" AND {own} <= ".join(expected) for own in expected
             ]
-            conditions[name] = list(zip(are_least, self._actions, strict=False))
+            conditions[name] = [*zip(are_least, self._actions, strict=True)]
         return self._sql_case(conditions, group, table)
 
     def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:

@@ -203,7 +203,8 @@ class Charges(Derived):
         levels = [0.0 * minimised.mass]
         parts = [[minimised.top, minimised.bottom]]
         for limit in self.limits:
-            terms, sign = limit.rate.terms(strata), SIGNS[limit.sense]
+            terms = limit.rate.terms(strata)
+            sign = SIGNS[limit.sense]
             self.terms.append(terms)
             levels.append(sign * limit.levels(terms.names))
             parts.append([sign * terms.top, terms.bottom])
@@ -330,7 +331,8 @@ class Program:
     level: float = 1.0
 
     def __post_init__(self) -> None:
-        charges, objective = self.charges, self.charges.objective
+        charges = self.charges
+        objective = charges.objective
         minimised, *limited = charges.terms
         above_level = minimised.beyond(self.level if objective.rate.is_ratio else 0.0)
         above_level = above_level[minimised.mass > 0] / minimised.scale
@@ -420,7 +422,8 @@ def first_pool(family: Family, charges: Charges) -> Pool:
     is a fixed share of the action costs, for each share of `ERROR_SHARES`.
     """
     pool = Pool(family)
-    strata, program = charges.strata, Program(charges)
+    strata = charges.strata
+    program = Program(charges)
     error_costs = charges.errors[: len(strata.mass)].copy()
     above_any = 2.0 * error_costs.max()
     error_costs[:, strata.n_classes :] = above_any  # deferral costs more than any error
@@ -468,7 +471,8 @@ def select(pool: Pool, charges: Charges) -> int:
     That of least expected cost is selected without a search if it keeps all limits, and for a largest rate
     the best first one within limits on the overall error.
     """
-    objective, program = charges.objective, Program(charges)
+    objective = charges.objective
+    program = Program(charges)
     if objective.worst:
         # A search is no better on fresh rows. Within budgets of the error it raises the error of the most
         # accurate rule by .003 ± .0025; the largest error of a class changes by .003 ± .009, and the

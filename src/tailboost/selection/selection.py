@@ -190,7 +190,8 @@ class Engine:
             selecting: Any = family.score, family.chance
             answering: Any = [table.score]
         else:
-            selecting, answering = family.probabilities, family.predict(table)
+            selecting = family.probabilities
+            answering = family.predict(table)
         rows = replace(self.models.rows, costs=family.data.costs)
         contents = rows.hashes(hash_rows(np.column_stack([*selecting, rows.weight])))
         outputs = hash_rows(np.column_stack(answering), rounded=True)
@@ -343,14 +344,11 @@ class Selection:
         bands = []
         for low, high in np.sort(family.rising(self.rule), axis=1)[:, [0, -1]].tolist():
             ranges = (-np.inf, low, first), (low, high, HUMAN_REVIEW), (high, np.inf, last)
-            # Empty ranges are left out; −∞, where the lowest of the others begins, is written as None.
-            bands.append(
-                [
-                    (None if lower == -np.inf else lower, action)
-                    for lower, upper, action in ranges
-                    if lower < upper
-                ]
-            )
+            # Empty ranges are left out; the lowest of the others begins at −∞, which is written as None.
+            (_, lowest), *higher = [
+                (lower, action) for lower, upper, action in ranges if lower < upper
+            ]
+            bands.append([(None, lowest), *higher])
         groups, group_column = self.groups_read
         return ThresholdRule(
             column.column_list[0],
@@ -367,7 +365,8 @@ class Selection:
     @property
     def written(self) -> ThresholdRule | Rule:
         """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
-        models, family = self.models, self.engine.family
+        models = self.models
+        family = self.engine.family
         if isinstance(family, Thresholds) and models.score_column is not None:
             return self.on_score
         return Rule(
@@ -377,6 +376,7 @@ class Selection:
             models.offset.tolist(),
             family.costs(self.rule).tolist(),
             bool(family.models),
+            of_probabilities=all(each.are_probabilities for each in models.columns_read),
         )
 
     def label_numbers(self, table: LogProbabilities) -> Ints:
@@ -403,14 +403,15 @@ class Selection:
         # groups was above its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none;
         # with one threshold it was above in 8 of 150 and below in 3. The miss rates of 20 groups were inside
         # in 42 %. On rows of a fit errors are small.
-        is_found = engine.family.group_column is not None or self.at_ranks
-        spread = np.nan if is_found or engine.models.rows.fitted else engine.spread
+        has_none = (
+            engine.family.group_column is not None or self.at_ranks or engine.models.rows.fitted
+        )
         return RateTable.counted(
             stated,
             self.strata,
             self.counts,
             engine.words,
-            spread=lambda rate: np.nan if rate.is_ratio else spread,
+            spread=lambda rate: np.nan if has_none or rate.is_ratio else engine.spread,
         )
 
     @cached_property
@@ -422,7 +423,8 @@ class Selection:
 
     def warn(self) -> None:
         """Warn of violated limits, few rows, and a rule with nearly one answer."""
-        strata, words = self.strata, self.engine.words
+        strata = self.strata
+        words = self.engine.words
         keeps = self.charges.keeps(self.counts)
         if not keeps:
             warn_user(

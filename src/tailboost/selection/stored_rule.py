@@ -6,7 +6,6 @@ A rule alone answers from scores or probabilities. It needs neither models nor s
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -37,7 +36,6 @@ class StoredRule(ABC):
     """
 
     #: Of each kind, as `dataclasses.fields` reads them.
-    __dataclass_fields__: ClassVar[dict[str, Any]]
     #: A rule alone has no certificate.
     certificate_: ClassVar[None] = None
     #: The format of documents, and the steps from earlier ones. Format 1 is not read any more.
@@ -67,8 +65,8 @@ class StoredRule(ABC):
 
     @property
     def _actions(self) -> list[Name]:
-        """The labels, and deferral as the last action."""
-        return [*self.classes, HUMAN_REVIEW]
+        """The labels and, if rows may be deferred, deferral."""
+        return self.classes + [HUMAN_REVIEW] * self.defers
 
     def _answers(self, values: Floats, groups: Groups, table: Table, default: Any) -> Labels:
         """Return the actions of rows with these values of `numbers`, the default for those without one."""
@@ -106,7 +104,8 @@ class StoredRule(ABC):
             document = migrated(
                 dict(document), cls.FORMAT, cls.STEPS, "the rule", "select again"
             )
-            rule = cls(**{each.name: document[each.name] for each in fields(cls)})
+            del document["format"]
+            rule = cls(**document)
             rule._check()
         return rule
 
@@ -116,8 +115,9 @@ class StoredRule(ABC):
             if names is None:  # of a group-blind rule
                 continue
             types = set(map(type, names))  # True and 1.0 are no 1
-            is_list = isinstance(names, list) and len(types) == 1
-            if not (is_list and types <= PLAIN and len(set(names)) == len(names)):
+            different = {name for name in names if name == name}  # NaN is no name
+            is_list = isinstance(names, list) and len(names) == len(different)
+            if not (is_list and len(types) == 1 and types <= PLAIN):
                 raise ValueError(
                     f"labels and groups must be texts or numbers, different and of one type, got {names}"
                 )
@@ -143,8 +143,10 @@ class StoredRule(ABC):
         has the group of a row: NULL is the group 'missing', if the rule has one. An answer is text if rows
         may be deferred: a column of answers has one type.
         """
-        if column is None and None not in conditions:
-            raise ValueError("group= is needed: the rule reads the row's group")
+        if (column is None) != (None in conditions):
+            raise ValueError(
+                f"group={column!r}: it is needed if the rule reads the row's group, and only then"
+            )
         group = sql_column(column, table)
         if MISSING_GROUP in conditions:
             group = f"COALESCE({group}, {sql_value(MISSING_GROUP)})"

@@ -3,6 +3,7 @@
 A classifier of two labels on a single score has such a rule, which is written in words, JSON, SQL or Python.
 """
 
+import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from itertools import chain, pairwise
@@ -141,9 +142,8 @@ class ThresholdRule(StoredRule):
         For a column without influence on the rule, these are all actions of the rule.
         """
         bands = self.bands
-        names = self.groups or []
-        if column == self.group_column and group in names:
-            bands = [bands[names.index(group)]]
+        if self.groups and column == self.group_column and group in self.groups:
+            bands = [bands[self.groups.index(group)]]
         return {action for _, action in chain(*bands)}
 
     def predict(self, score: Table, groups: Groups = None, *, default: Any = ...) -> Array:
@@ -225,8 +225,6 @@ class ThresholdRule(StoredRule):
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
         super()._check()
-        if type(self.column) not in (str, int) or not isinstance(self.model, str | None):
-            raise ValueError("column must be a name or a number, and model a name")
         kind = score_kind(self.kind)
         kind.check_missing(self.missing)
         for (first, _), *higher in self.bands:
@@ -237,13 +235,20 @@ class ThresholdRule(StoredRule):
         # As text, because 1, 1.0 and True are equal, and different labels.
         labels = {*map(repr, self.classes)}
         actions = {repr(action) for _, action in chain(*self.bands)}
-        if not actions <= labels | {repr(HUMAN_REVIEW)}:
-            raise ValueError("an action is neither a label nor human review")
-        if len(self.bands) != len(self.groups or [None]):
-            raise ValueError("bands must be given for each group")
         high = {*map(repr, _high_labels(self.bands, self.classes))}
-        if self.label is not None and not high <= {repr(self.label)} <= labels:
-            raise ValueError(f"label={self.label!r} is not the label of high scores")
+        is_valid = [
+            type(self.column) in (str, int),
+            isinstance(self.model, str | None),
+            isinstance(self.group_column, str | int | float | None),
+            len(self.bands) == len(self.groups or [None]),
+            actions <= labels | {repr(HUMAN_REVIEW)},
+            self.label is None or high <= {repr(self.label)} <= labels,
+        ]
+        if not all(is_valid):
+            raise ValueError(
+                "a column or model is no name, bands are not one for each group, an action is neither a "
+                "label nor human review, or label is not that of high scores"
+            )
 
     def _ranges(self, label: Name | None) -> tuple[dict[Name, list[Range]], float | None]:
         """Return the ranges of the scores of a label by group, and the score of rows without one.
@@ -253,29 +258,26 @@ class ThresholdRule(StoredRule):
         one grows: its ranges are in the reverse order. Raise ValueError if the label is not stated, or if its
         scores do not decide.
         """
-        kind, missing = SCORE_KINDS[self.kind], self.missing
+        kind = SCORE_KINDS[self.kind]
+        missing = self.missing
         read: Callable[[Any], float] = float
-        highest, lowest = kind.accepted_to, kind.accepted_from
+        outer = [kind.accepted_from, kind.accepted_to]
         if label != self.label:
-            if label not in self.classes:
+            turns = self.kind != "number" and self.label is not None
+            if label not in self.classes or len(self.classes) > 2 or not turns:
                 raise ValueError(
                     f"label={label!r}: state the label whose probability the score is, one of "
-                    f"{self.classes}; {self.column!r} is that of {self.label!r}"
+                    f"{self.classes}; {self.column!r} has {kind.plural} of {self.label!r}"
                 )
-            if self.kind == "number" or self.label is None or len(self.classes) > 2:
-                raise ValueError(
-                    f"label={label!r}: its scores do not decide, because the rule reads "
-                    f"{kind.plural} of {self.label!r}"
-                )
-            read, highest, lowest = kind.turned, lowest, highest
+            read = kind.turned
+            outer.reverse()
             if missing is not None:
                 missing = read(missing)
         ranges: dict[Name, list[Range]] = {}
         for group, band in zip(self.groups or [None], self.bands, strict=True):
-            ends = [lowest, *(read(lower) for lower, _ in band[1:]), highest]
-            pairs = zip(pairwise(ends), band, strict=True)
-            of_group = [(min(pair), max(pair), action) for pair, (_, action) in pairs]
-            ranges[group] = of_group[::-1]
+            inner = [read(lower) for lower, _ in band[1:]]
+            pairs = zip(pairwise([outer[0], *inner, outer[1]]), band, strict=True)
+            ranges[group] = [(min(pair), max(pair), to) for pair, (_, to) in pairs][::-1]
         return ranges, missing
 
     def to_sql(
@@ -342,12 +344,12 @@ class ThresholdRule(StoredRule):
         Parameters
         ----------
         name : str, default="decide"
-            The name of the function.
+            The name of the function; not one of Python's own functions and types, which it calls.
         label : label, optional
             The label whose score it gets, as in `to_sql`; a model's rule needs it.
         """
-        if not name.isidentifier() or iskeyword(name):
-            raise ValueError(f"name={name!r} is no name of a function")
+        if not name.isidentifier() or iskeyword(name) or name in dir(builtins):
+            raise ValueError(f"name={name!r} is no name of a function, or one of Python's own")
         if label is None and self.model is None:
             label = self.label
         ranges, missing = self._ranges(label)

@@ -217,7 +217,8 @@ class ClassWeights:
         Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
         of fold is at least as large as with the frequencies.
         """
-        stratum, weight = self.data.stratum, table.models.rows.weight
+        stratum = self.data.stratum
+        weight = table.models.rows.weight
         y = self.data.strata.y[stratum]
         given = as_pandas(table.X)
         # Another selection on the same rows has no features: these are not kept.

@@ -123,13 +123,16 @@ class RuleFile:
         from tailboost.selection.selection import StoredSelection
 
         rule = _rule_of(self.rule)
+        scores = Scores(**self.scores)
+        if isinstance(rule, Rule):  # those of earlier versions do not know their scores
+            rule = replace(rule, of_probabilities=scores.are_probabilities)
         groups: dict[str, list[Name]] = {}
         for title, group in self.groups:
             groups.setdefault(title, []).append(group)
         names = GroupNames(tuple(map(np.array, groups.values())), tuple(groups))
         selection = StoredSelection(
             rule,
-            _models_of(rule, Scores(**self.scores), names),
+            _models_of(rule, scores, names),
             problem_of(self.objective, self.limits, names, self.by_group or False),
             (rule.groups, self.by_group),
             self.notes,

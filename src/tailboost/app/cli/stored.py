@@ -62,8 +62,6 @@ class Stored:
         scores = self.scores
         if not scores or not isinstance(self.classifier.rule_, tb.Rule):
             return {}
-        if scores.kind != "probability" or scores.missing is not None:
-            raise ValueError("--sql: SQL of several scores needs columns of probabilities")
         return {
             "columns": scores.column_list,
             "label": scores.label_list,
