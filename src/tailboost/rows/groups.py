@@ -320,7 +320,7 @@ def group_numbers(
         raise ValueError(f"{words} must be a 1d array: give the column itself")
     names = known_groups(column, rule_groups)
     number_of = {group: number for number, group in enumerate(rule_groups)}
-    numbers = np.array([number_of.get(name, -1) for name in names], np.intp)
+    numbers = np.array([number_of.get(name, -1) for name in names.tolist()], np.intp)
     is_other = numbers < 0
     if is_other.any() and not others:
         fault = f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows"
@@ -359,8 +359,8 @@ def warn_of_other_groups(named: Columns, table: Table, groups: Groups = None) ->
     if not named:
         return
     table = as_pandas(table)
-    own = {name: table[name] for name in columns_of(table)}
-    columns = {**own, **with_titles(group_columns(groups, "groups", table), named)}
+    columns = {name: table[name] for name in columns_of(table)}
+    columns |= with_titles(group_columns(groups, "groups", table), named)
     for name in filter(columns.__contains__, named):
         is_other, words = other_groups(columns[name], named[name])
         # Numbers without any named group are not compared: groups may be made from them, as age bands.
