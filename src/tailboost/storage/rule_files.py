@@ -39,8 +39,11 @@ FORMAT = 8
 
 
 def _of_format_7(old: Document) -> Document:
-    """Return a document of format 7 in the next one; it needs no digest."""
+    """Return a document of format 7 in the next one, with a digest unless its own shows that it was edited."""
     stated = {**old, **old["selection"]}
+    attempts = old["ledger"]["attempts"]
+    read = {part: stated[part] for part in ("scores", "labels", "kind", "missing", "by_group")}
+    digest = digest_of(read, old["groups"], old["selected_on"], attempts[: old["attempts"]])
     document = stated | {
         "format": FORMAT,
         "scores": {
@@ -51,9 +54,11 @@ def _of_format_7(old: Document) -> Document:
         },
         "notes": {part: stated.get(part, {}) for part in ("target", "cluster", "about")},
         "used": old["selected_on"],
-        "ledger": old["ledger"]["attempts"],
+        "ledger": attempts,
     }
-    return document | {"digest": digest_of(document)}
+    if old.get("digest", digest) == digest:  # the earliest files have none
+        document["digest"] = digest_of(document)
+    return document
 
 
 @frozen_value
