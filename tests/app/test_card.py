@@ -49,8 +49,7 @@ def test_a_card_of_a_certified_rule(rule, tmp_path):
 def test_further_rows_that_contradict_come_first(rule):
     worse = rows(4000, 6000)
     worse["X"] = (worse["X"] - 0.4).clip(0)
-    card = tb.ModelCard.of(rule, **worse)
-    assert card.verdicts[1].startswith("Further rows: Alarm")
+    assert tb.ModelCard.of(rule, **worse).verdicts[1].startswith("Further rows: Alarm")
 
 
 def test_a_model_without_a_certificate_is_certified_on_the_rows(tmp_path):

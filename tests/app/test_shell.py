@@ -303,6 +303,9 @@ def test_an_uncertified_attempt_ends_with_code_4_and_counts_and_an_alarm_with_co
     spent = [each.spent for each in tb.load_rule("rule.json").certificate_.attempts]
     assert spent == pytest.approx([0.9, 0.09])
     shell("certify rule.json c.csv --limit 'error <= 1%' --require", 4)
+    (folder / "tailboost-attempts.json").unlink()  # the file of a rule has its attempts
+    shell("calibrate rule.json c.csv --limit 'miss(yes, by=region) <= 60%' --out later.json")
+    assert [a.spent for a in tb.load_rule("later.json").ledger_.attempts] == pytest.approx([0.9, 0.09, 0.009])
     tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0)).to_csv("worse.csv", index=False)
     assert "alarm" in shell("monitor rule.json worse.csv", 3).lower()
 

@@ -25,8 +25,7 @@ from tailboost.rows.rows import Rows
 
 def on_part(model, given, *, limits, selection_share=None, by_group=False, objective=None):
     unfitted = tb.TunedClassifier(named_models(model), objective=objective, by_group=by_group)
-    batch = Batch(unfitted, given, checked_limits(limits), None)
-    parts = batch.divided(selection_share)
+    parts = Batch(unfitted, given, checked_limits(limits), None).divided(selection_share)
     return parts.classifier, parts.certifying
 
 
@@ -147,8 +146,7 @@ def test_rows_are_drawn_independently():
     draws = np.array([drawn_part(numbers(200, seed), 0.3) for seed in range(2000)])
     assert np.abs(draws.mean(axis=0) - 0.3).max() < 5 * np.sqrt(0.3 * 0.7 / 2000)
     for k, size in enumerate([1, 3, 40, 156]):
-        counts = draws[:, stratum == k].sum(axis=1)
-        found = np.bincount(counts, minlength=size + 1)
+        found = np.bincount(draws[:, stratum == k].sum(axis=1), minlength=size + 1)
         expected = 2000 * binom(size, 0.3).pmf(np.arange(size + 1))
         often = expected > 5
         assert ((found - expected)[often] ** 2 / expected[often]).sum() < chi2(often.sum()).ppf(0.999)
@@ -343,8 +341,7 @@ def test_more_than_three_answers_are_certified(n_classes, more):
     y = rng.integers(0, n_classes, 4000)
     X = np.eye(n_classes)[y] + 0.3 * rng.normal(size=(4000, n_classes))
     model = LogisticRegression().fit(X[:1000], y[:1000])
-    limits = ["error(by=class) <= 40%", more]
-    rule = tb.calibrate(model, X[1000:2000], y[1000:2000], limits=limits)
+    rule = tb.calibrate(model, X[1000:2000], y[1000:2000], limits=["error(by=class) <= 40%", more])
     assert rule.certificate_.certified
     assert max(np.mean(rule.predict(X[2000:])[y[2000:] == k] != k) for k in range(n_classes)) <= 0.4
 
@@ -355,8 +352,7 @@ def test_equal_rows_of_a_batch_are_different_rows(data):
     X, y, _ = data
     X = X.round()
     model = LogisticRegression().fit(X[:800], y[:800])
-    rule = tb.calibrate(model, X[800:], y[800:], limits=["miss(1) <= .4"])
-    assert rule.certificate_.certified
+    assert tb.calibrate(model, X[800:], y[800:], limits=["miss(1) <= .4"]).certificate_.certified
 
 
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
@@ -369,6 +365,10 @@ def test_a_failed_attempt_counts_if_it_is_given(model, data):
     assert len(rule.certificate_.attempts) == len(rule.ledger_.attempts) == 2
     with pytest.raises(tb.LeakageError, match="earlier"):
         tb.calibrate(model, X[800:1400], y[800:1400], limits=["precision(1) >= .7"], previous=failed.value)
+    for held in ([rule], {"a rule": rule}, rule.predict_proba):  # also without a label
+        with pytest.raises(tb.NotCertifiedError, match="one class") as failed:
+            tb.calibrate(held, X[:9], np.ones(9, int), limits=["precision(1) >= .7"])
+        assert [each.spent for each in failed.value.attempts] == pytest.approx([0.9, 0.09, 0.009])
 
 
 @pytest.mark.parametrize(
@@ -405,8 +405,7 @@ def test_a_group_without_certifying_rows_is_named_and_spends_nothing():
     refused(lambda: tb.calibrate(scores, T, y, limits=["miss(1, by=group) <= .4"], **given), "rare")
     # A group without a limit may be missing in a part.
     given["groups"] = {"site": g, "half": np.where(np.arange(300) % 2, "a", "b")}
-    rule = tb.calibrate(scores, T, y, limits=["miss(1, by=half) <= .4"], **given)
-    assert rule.certificate_.certified
+    assert tb.calibrate(scores, T, y, limits=["miss(1, by=half) <= .4"], **given).certificate_.certified
 
 
 def test_too_few_rows_no_model_and_models_of_one_name(model, data):
@@ -544,8 +543,7 @@ def test_rates_are_those_of_predict_where_a_row_is_at_the_threshold(seed):
     g = np.where(np.arange(2400) < 2340, "large", "small")
     trained, model = X[:400], LogisticRegression().fit(X[:400], y[:400])
     X, y, g = X[400:], y[400:], g[400:]
-    limits = ["miss(1, by=g) <= 35%"]
-    rule = tb.calibrate(model, X, y, groups={"g": g}, limits=limits, training_rows=trained)
+    rule = tb.calibrate(model, X, y, groups={"g": g}, limits=["miss(1, by=g) <= 35%"], training_rows=trained)
     missed = rule.predict(X) != 1
     for line in rule.rates_:
         if line.subgroup in ("large", "small"):

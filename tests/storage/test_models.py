@@ -299,5 +299,4 @@ def test_a_refusal_names_all_types_however_many(tmp_path):
     with pytest.raises(ValueError, match="trusted=") as refused:
         tb.load_model(tmp_path / "m.model")
     named = ast.literal_eval(str(refused.value).partition("trusted=")[2])
-    again = tb.load_model(tmp_path / "m.model", trusted=named)
-    assert (again.predict(X_NEW) == model.predict(X_NEW)).all()
+    assert (tb.load_model(tmp_path / "m.model", trusted=named).predict(X_NEW) == model.predict(X_NEW)).all()

@@ -273,8 +273,8 @@ def test_a_stored_rule_defers_the_rows_between_its_thresholds(kind, tmp_path):
     rng = np.random.default_rng(0)
     p = rng.random(5_000)
     y = np.where(rng.random(len(p)) < p, "ill", "well")
-    score = {"percent": 100 * p, "logit": np.log(p / (1 - p)), "number": 5 * p}.get(kind, p)
-    X = pd.DataFrame({"s": score})
+    scores = {"percent": 100 * p, "logit": np.log(p / (1 - p)), "number": 5 * p}
+    X = pd.DataFrame({"s": scores.get(kind, p)})
     limits = ["miss(ill) <= 10%", "false_alarm(ill) <= 10%", "deferred <= 80%"]
     rule = tb.calibrate(tb.Scores("s", "ill", kind=kind), X[:3000], y[:3000], limits=limits)
     tb.save_rule(rule, tmp_path / "rule.json")
@@ -283,8 +283,7 @@ def test_a_stored_rule_defers_the_rows_between_its_thresholds(kind, tmp_path):
     loaded = tb.load_rule(tmp_path / "rule.json")
     np.testing.assert_array_equal(loaded.predict(fresh) == "human review", between)
     np.testing.assert_array_equal(loaded.defers(fresh), between)
-    certificate = tb.certify(loaded, fresh, y[3000:], rates=["deferred"])
-    assert next(iter(certificate.bounds)).estimate == between.mean()
+    assert tb.certify(loaded, fresh, y[3000:], rates=["deferred"]).bounds[0].estimate == between.mean()
 
 
 @pytest.mark.parametrize("kind", ["probability", "percent"])
@@ -386,9 +385,8 @@ def test_numbers_and_names_of_numpy_are_plain_in_every_form(missing, tmp_path):
 
 
 def test_a_row_without_score_is_answered_as_its_stated_score(with_stated_score):
-    _, path = with_stated_score
     new = pd.DataFrame({"p": [np.nan, 0.0, 1.0]})
-    rule = tb.load_rule(path)
+    rule = tb.load_rule(with_stated_score[1])
     assert rule.predict(new).tolist() == rule.predict(new["p"]).tolist() == ["ill", "well", "ill"]
     assert rule.scores_.missing == 1.0
 
@@ -399,20 +397,18 @@ def test_the_rates_of_a_stored_rule_count_rows_without_score(with_stated_score):
     rng = np.random.default_rng(1)
     p = np.where(np.arange(3000) % 40 == 0, np.nan, rng.random(3000))
     y = np.where(rng.random(3000) < np.nan_to_num(p, nan=0.5), "ill", "well")
-    new = pd.DataFrame({"p": p})
     stored = tb.load_rule(path)
     (threshold,) = [lower for lower, _ in stored.rule_.bands[0] if lower is not None]
     ill = np.nan_to_num(p, nan=1.0)[y == "ill"]
-    certificate = tb.certify(stored, new, y, limits=["miss(ill) <= .3"])
-    (bound,) = certificate.bounds
+    (bound,) = tb.certify(stored, pd.DataFrame({"p": p}), y, limits=["miss(ill) <= .3"]).bounds
     assert bound.estimate == pytest.approx(np.mean(ill < threshold))
     assert stored.certificate_.rule == clf.certificate_.rule
 
 
 def test_the_rule_of_a_model_file_is_found_as_the_refusal_says(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(300, 2)), np.arange(300) % 2
-    tree = DecisionTreeClassifier(max_depth=2)
-    clf = tb.RobustMixtureClassifier([("t", tree)], limits=["miss(1) <= 90%"], random_state=0)
+    models = [("t", DecisionTreeClassifier(max_depth=2))]
+    clf = tb.RobustMixtureClassifier(models, limits=["miss(1) <= 90%"], random_state=0)
     path = tmp_path / "fitted.model"
     tb.save_model(make_pipeline(StandardScaler(), clf).fit(X, y), path)
     with pytest.raises(ValueError, match="rule") as refused:
@@ -422,11 +418,9 @@ def test_the_rule_of_a_model_file_is_found_as_the_refusal_says(tmp_path):
 
 
 def test_what_a_file_says_of_its_rule_survives_load_and_save(rule_file, tmp_path):
-    path, _ = rule_file
-    content = json.loads(path.read_text())
-    content["notes"] = {
-        "target": "outcome", "cluster": "person", "about": {"certified on": "2,000 rows of s.csv"}
-    }  # fmt: skip
+    content = json.loads(rule_file[0].read_text())
+    about = {"certified on": "2,000 rows of s.csv"}
+    content["notes"] = {"target": "outcome", "cluster": "person", "about": about}
     content["digest"] = digest_of(content)
     noted, again = tmp_path / "noted.json", tmp_path / "again.json"
     noted.write_text(json.dumps(content))

@@ -42,18 +42,26 @@ def test_a_stored_certificate_is_whole_and_its_rows_stay_used_up():
     two = np.where(y == "ill", "ill", "well")
     with pytest.raises(tb.LeakageError):
         tb.certify(rule, fresh, two, groups=fresh[["site"]])
+    stated = {"by_group": "site", "limits": ["miss(ill, by=site) <= 45%"], "previous": rule}
     with pytest.raises(tb.LeakageError):
-        tb.calibrate(
-            tb.Scores("p", "ill"), fresh, two, groups=fresh[["site"]], by_group="site",
-            limits=["miss(ill, by=site) <= 45%"], previous=rule,
-        )  # fmt: skip
+        tb.calibrate(tb.Scores("p", "ill"), fresh, two, groups=fresh[["site"]], **stated)
+
+
+@pytest.mark.parametrize("edited", [{"ledger": {"attempts": []}}, {"selected_on": []}, {"groups": []}])
+def test_an_edited_file_of_format_7_is_refused_by_its_digest(edited, tmp_path):
+    content = json.loads((FOLDER / "certified.json").read_text())
+    content["digest"] = "4af1c946a569fa92ecd688491cfe2757"  # which the last files of this format have
+    (path := tmp_path / "rule.json").write_text(json.dumps(content))
+    assert tb.load_rule(path).predict(MONTH).tolist() == ANSWERS["certified.json"]
+    path.write_text(json.dumps(content | edited))
+    with pytest.raises(ValueError, match="it was edited"):
+        tb.load_rule(path)
 
 
 def test_a_stored_monitor_goes_on():
     """A batch after reading gives the evidence of one that never left memory."""
     rule = tb.load_rule(FOLDER / "certified.json")
-    state = json.loads((FOLDER / "certified.monitor.json").read_text())
-    again = tb.Monitor.from_dict(state, rule)
+    again = tb.Monitor.from_dict(json.loads((FOLDER / "certified.monitor.json").read_text()), rule)
     table, labels = write.drawn(3)
     june = {"groups": table[["site"]], "id": np.arange(write.N) + write.N, "name": "June"}
     may = tb.Monitor(rule).add(MONTH, TWO, groups=MONTH[["site"]], id=np.arange(write.N), name="May")

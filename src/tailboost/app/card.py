@@ -153,13 +153,17 @@ class ModelCard:
             "Not tested": "\n".join(not_tested),
             "If rows change": DRIFT,
         }
-        present = {heading: text for heading, text in sections.items() if text}
-        title = title or f"Model card of {name}"
-        return cls(title, verdicts, present, tables, _picture(certificate))
+        return cls(
+            title or f"Model card of {name}",
+            verdicts,
+            {heading: text for heading, text in sections.items() if text},
+            tables,
+            _picture(certificate),
+        )
 
     def __str__(self) -> str:
-        sections = (f"{name}\n\n{text}" for name, text in self.sections.items())
-        return "\n\n".join([self.title, "\n".join(self.verdicts), *sections])
+        parts = [self.title, "\n".join(self.verdicts)]
+        return "\n\n".join([*parts, *map("\n\n".join, self.sections.items())])
 
     def to_html(self) -> str:
         """Return the card as a page without scripts and requests."""

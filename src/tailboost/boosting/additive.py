@@ -208,8 +208,9 @@ class AdditiveClassifier(RowBoosting):
         of_all_rounds = np.array_equal(weights, state.steps[: len(rounds)])
         if formula and K == 2 and rounds and of_all_rounds:
             bound = float(np.exp(power * state.log_costs[-1]))
-            achieved = float(state.p @ (state.margins <= 0))
-            self.bounds_.append(Bound("training error", formula, bound, achieved))
+            self.bounds_.append(
+                Bound("training error", formula, bound, float(state.p @ (state.margins <= 0)))
+            )
 
     def _start(self, learn: RoundLearner) -> Additive:
         """Return the player, for any number of classes."""

@@ -187,8 +187,7 @@ def profile_likelihood(
     if len(clf.classes_) > 2:
         raise ValueError("R_n(f) is for two classes")
     check_indexes(X=X, y=y, sample_weight=sample_weight)
-    labels = label_column(y, "y", target=True)
-    sign = 2.0 * positions(labels, clf.classes_, "y") - 1
+    sign = 2.0 * positions(label_column(y, "y", target=True), clf.classes_, "y") - 1
     check_length(y, "y", n_rows_of(X))
     weight = check_weights(sample_weight, len(sign))
     used = weight > 0

@@ -296,8 +296,9 @@ class MixtureClassifier(Boosting):
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return the weights of all candidates for several α, shape (len(alphas), …)."""
         check_is_fitted(self)
-        path = mixture_path(self.candidate_losses_, alphas, self.base_)
-        return np.array([solution.mixture for solution in path])
+        return np.array(
+            [each.mixture for each in mixture_path(self.candidate_losses_, alphas, self.base_)]
+        )
 
     def tradeoff(self, alpha: float | None = None) -> list[tuple[float, float, Self]]:
         """Return classifiers from the least overall error to the least CVaR at α.

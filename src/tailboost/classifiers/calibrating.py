@@ -43,7 +43,7 @@ from tailboost.rows import (
     digest,
 )
 from tailboost.selection.direction import FELL, refuse_falling
-from tailboost.selection.door import hashes_of_table
+from tailboost.selection.door import hashes_of_table, known_within
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
 
@@ -179,8 +179,13 @@ def calibrate(
             # All rows may certify, and a test need not have its level given that they have a row of each
             # label and group. So this counts, as who brings rows until they have may test as often. The
             # attempt has no rows: among others they may be tested.
-            key = digest(hashes_of_table(None, given.X).tobytes())
-            attempt = Attempt(key, Seen.of(NO_HASHES), confidence=confidence)
+            attempt = Attempt(
+                digest(hashes_of_table(None, given.X).tobytes()),
+                Seen.of(NO_HASHES),
+                confidence=confidence,
+            )
+            for known in known_within(unfitted.models):
+                earlier += known.records.ledger.attempts
             raise NotCertifiedError(
                 f"{failure}. {ABSENT}", attempts=Ledger().record(attempt, earlier)
             ) from None
@@ -265,8 +270,11 @@ def recorded(
     """
     # The key is a digest of all that `first_result` reads.
     tested = selection.problem, confidence, selection.engine.digest_beside(fresh.outputs)
-    key = digest(np.sort(fresh.votes.draws).tobytes(), repr(tested).encode())
-    attempt = Attempt(key, fresh.used, confidence=confidence)
+    attempt = Attempt(
+        digest(np.sort(fresh.votes.draws).tobytes(), repr(tested).encode()),
+        fresh.used,
+        confidence=confidence,
+    )
     planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
     level = planned[-1].error
     if case:

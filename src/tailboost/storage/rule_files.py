@@ -39,11 +39,10 @@ FORMAT = 8
 
 
 def _of_format_7(old: Document) -> Document:
-    """Return a document of format 7 in the next one, with a digest unless its own shows that it was edited."""
+    """Return a document of format 7 in the next one, with its digest unless it was edited."""
     stated = {**old, **old["selection"]}
     attempts = old["ledger"]["attempts"]
     read = {part: stated[part] for part in ("scores", "labels", "kind", "missing", "by_group")}
-    digest = digest_of(read, old["groups"], old["selected_on"], attempts[: old["attempts"]])
     document = stated | {
         "format": FORMAT,
         "scores": {
@@ -56,7 +55,8 @@ def _of_format_7(old: Document) -> Document:
         "used": old["selected_on"],
         "ledger": attempts,
     }
-    if old.get("digest", digest) == digest:  # the earliest files have none
+    about = old["groups"], old["selected_on"], attempts[: old["attempts"]]
+    if old.get("digest") in (None, digest_of(read, *about)):  # the earliest files have none
         document["digest"] = digest_of(document)
     return document
 
@@ -144,8 +144,8 @@ class RuleFile:
         )
         ledger = Ledger(tuple(map(Attempt.from_dict, self.ledger)))
         attempts = ledger.attempts[: self.attempts]
-        records = Records(used=tuple(map(Seen.from_dict, self.used)), ledger=ledger)
-        records = records.using(*(each.rows for each in attempts))
+        in_attempts = [each.rows for each in attempts]
+        records = Records(used=(*map(Seen.from_dict, self.used), *in_attempts), ledger=ledger)
         certificate = None
         if self.certificate:
             certificate = replace(

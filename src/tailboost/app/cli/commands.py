@@ -407,8 +407,7 @@ def monitor(
     if not id or rows.roles.target in rows.table:
         given = rows.given
     with held(state, 20):
-        before = _monitor_of(stored.classifier, state)
-        after = before.add(**given, id=ids, name=data.stem)
+        after = _monitor_of(stored.classifier, state).add(**given, id=ids, name=data.stem)
         write_output(state, json.dumps(after.to_dict()))
     yield after
     if after.alarms:
@@ -488,8 +487,7 @@ def tradeoff(
     elif pick is not None:
         write(curve.at(pick), out, stored.roles)
     elif out.suffix == ".csv":
-        points = pd.DataFrame(curve.to_dict()["curve"])
-        write_output(out, reader.content(points))
+        write_output(out, reader.content(pd.DataFrame(curve.to_dict()["curve"])))
     else:
         picture = io.BytesIO()
         display = tb.plotting.TradeOffDisplay.from_curve(curve)

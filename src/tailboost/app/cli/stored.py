@@ -48,8 +48,8 @@ class Stored:
             kinds = getattr(model, "_columns", None)  # of a mixture that Python trained
             if kinds and not roles.features:
                 names = model.feature_names_in_
-                texts = tuple(np.delete(names, kinds.numbers))
-                roles = roles.given(features=tuple(names), text=texts)
+                texts = np.delete(names, kinds.numbers)
+                roles = roles.given(features=tuple(names), text=tuple(texts))
             return cls(model, roles)
         rule = tb.load_rule(path)
         if isinstance(rule, tb.ThresholdRule | tb.Rule):
@@ -70,9 +70,9 @@ class Stored:
 
     def rows(self, reader: Reader, path: Path, **stated: Any) -> Rows:
         """Return the rows of a file by the roles of the classifier and those of options."""
-        groups = getattr(self.classifier, "groups_", [])
-        titles = [each[0] for each in groups if isinstance(each, tuple)]
-        roles = self.roles.given(groups=titles).given(**stated)
+        names = getattr(self.classifier, "groups_", [])
+        titles = (each[0] for each in names if isinstance(each, tuple))
+        roles = self.roles.given(titles).given(**stated)
         rows = reader.read(path, roles, self.classifier.classes_.tolist())
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())
         return replace(rows, roles=rows.roles.given(features=tuple(names)))
@@ -100,22 +100,22 @@ class _Entry(NamedTuple):
 def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
-    What was ``given`` is the model, or a rule of these scores. The result knows all rows that it knows.
+    What was ``given`` is the model, or a rule of these scores. Its attempts count, and the result knows all
+    rows that it knows.
     """
     from tailboost.selection.door import answering
 
     before = answering(given)
     records = before.known[0].records
-    used = [*records.used, *(each.rows for each in records.ledger.attempts)]
     path = rows.path.resolve().with_name(LEDGER)
     target = rows.roles.target
     with held(path, 600):  # as long as another calibration on a table of the folder may take
         entries = _read_ledger(path)
         decided = answering(model)
-        labels = GivenRows.read(y=rows.labels)
-        seen = decided.seen(decided.score(rows.features), labels, "")
-        refuse_repeated(seen, used, "copies")
-        earlier = _counting(entries.values(), target, seen)
+        scored = decided.score(rows.features)
+        seen = decided.seen(scored, GivenRows.read(y=rows.labels), "")
+        refuse_repeated(seen, records.used, "copies")
+        earlier = *records.ledger.attempts, *_counting(entries.values(), target, seen)
         if earlier:
             options["previous"] = Ledger(earlier)
         refusal = None
@@ -130,11 +130,11 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
                 each.key, _Entry(target, refusal is None, each, before.rule.digest)
             )
         if attempts:
-            documents = [entry._asdict() for entry in entries.values()]
+            documents = [*map(_Entry._asdict, entries.values())]
             write_output(path, json.dumps(documents, default=Attempt.to_dict))
     if refusal:
         raise refusal
-    rule.evidence_ = replace(rule.evidence_, records=rule.records_.using(*used))
+    rule.evidence_ = replace(rule.evidence_, records=rule.records_.using(*records.used))
     return rule
 
 
@@ -143,9 +143,9 @@ def recall_attempts(classifier: Any, rows: Rows) -> None:
     from tailboost.selection.door import answering
 
     decided = answering(classifier)
-    entries = _read_ledger(rows.path.resolve().with_name(LEDGER)).values()
-    attempts = [each.attempt for each in entries if each.rule == decided.rule.digest]
-    decided.known[0].records.ledger.attempts += tuple(attempts)
+    for each in _read_ledger(rows.path.resolve().with_name(LEDGER)).values():
+        if each.rule == decided.rule.digest:
+            decided.known[0].records.ledger.attempts += (each.attempt,)
 
 
 def _counting(
@@ -160,8 +160,7 @@ def _counting(
     for entry in entries:
         if entry.target == target:
             campaign = [] if entry.certified else [*campaign, entry.attempt]
-    repeated = [each.attempt for each in entries if given.repeats(each.attempt.rows)]
-    return *campaign, *repeated
+    return *campaign, *(each.attempt for each in entries if given.repeats(each.attempt.rows))
 
 
 def _read_ledger(path: Path) -> dict[str, _Entry]:
