@@ -156,7 +156,7 @@ def test_codes_of_text_keep_their_zeros(folder, tables):
     coded.to_csv("codes.csv", index=False)
     shell("fit codes.csv --target fraud --text code --group sex --out m.model")
     shell("predict m.model codes.csv --out answers.csv")
-    assert pd.read_csv("answers.csv")["prediction"].tolist() == fraud.tolist()
+    assert pd.read_csv("answers.csv").to_numpy()[:, 1:3].tolist() == [[label, False] for label in fraud]
 
 
 def test_words_are_features_and_ids_as_they_are_written(folder):

@@ -186,8 +186,11 @@ class AdditiveClassifier(RowBoosting):
                 break
             rounds.append(h)
             f += a * class_scores(h.answers, K)
-            wrong = f.argmax(axis=1) != learn.judged.y
-            self.errors_.append(float(np.average(wrong, weights=learn.judged.weight)))
+            self.errors_.append(
+                float(
+                    np.average(f.argmax(axis=1) != learn.judged.y, weights=learn.judged.weight)
+                )
+            )
             n_best = int(np.argmin(self.errors_)) + 1
             if state.over or len(rounds) - n_best >= (self.n_iter_no_change or np.inf):
                 break
@@ -226,8 +229,9 @@ class AdditiveClassifier(RowBoosting):
         """Yield f after 1, 2, … hypotheses, shape (n, K)."""
         X = self._checked(X)
         f: Any = 0.0
-        answers = predict_models(self.estimators_, X)
-        for a, h in zip(self.estimator_weights_, answers, strict=True):
+        for a, h in zip(
+            self.estimator_weights_, predict_models(self.estimators_, X), strict=True
+        ):
             f = f + a * class_scores(h, len(self.classes_))
             yield f
 

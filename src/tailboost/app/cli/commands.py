@@ -336,7 +336,7 @@ def predict(
     # A rule file also reads groups, to name those without a certificate.
     answers["prediction"] = classifier.predict(features if of_models else rows.table, **options)
     if is_tuned:
-        answers["deferred"] = answers["prediction"] == HUMAN_REVIEW
+        answers["deferred"] = answers["prediction"].isin({HUMAN_REVIEW} - {*rows.known})
     if names:
         answers[names] = classifier.predict_proba(features).round(9)
     if not out:

@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = app(args=words or ["-h"], prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         name = error.ctx.command_path if error.ctx else "tailboost"
-        message = error.format_message().replace("\n", " ").strip().rstrip(".")
+        message = " ".join(error.format_message().split()).rstrip(".")
         say_aside(f"tailboost: {message} ({name} -h lists the options)")
         code = MISTAKE
     except (KeyboardInterrupt, typer.Abort, FitInterruptedWarning):

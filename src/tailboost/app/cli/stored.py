@@ -70,8 +70,8 @@ class Stored:
 
     def rows(self, reader: Reader, path: Path, **stated: Any) -> Rows:
         """Return the rows of a file by the roles of the classifier and those of options."""
-        names = getattr(self.classifier, "groups_", [])
-        titles = (each[0] for each in names if isinstance(each, tuple))
+        groups = getattr(self.classifier, "groups_", [])
+        titles = (each[0] for each in groups if isinstance(each, tuple))
         roles = self.roles.given(titles).given(**stated)
         rows = reader.read(path, roles, self.classifier.classes_.tolist())
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())

@@ -137,8 +137,9 @@ class Reader:
         if path.suffix in _PARQUET:
             table = pd.read_parquet(path)
             # An index with a name is a column; rows are matched by position.
-            titles = [title for title in table.index.names if title not in (None, *table)]
-            table = table.reset_index(titles).reset_index(drop=True)
+            table = table.reset_index(
+                [title for title in table.index.names if title not in (None, *table)]
+            ).reset_index(drop=True)
             return table, texts | {*table.select_dtypes(["object", "string", "category"])}
         if path.is_fifo():
             raise ValueError("it is a pipe, and is read repeatedly; write its rows to a file")
@@ -192,8 +193,9 @@ class Reader:
             values = pd.Series(column.unique()).astype(str)
             is_number = pd.to_numeric(values, errors="coerce").notna()
             with_comma = pd.to_numeric(values.str.replace(",", "."), errors="coerce").notna()
-            is_one_kind = is_number.all() or with_comma.mean() < 0.5
-            if is_one_kind and len(values) <= max(50, len(column) / 10):
+            if len(values) <= max(50, len(column) / 10) and (
+                is_number.all() or with_comma.mean() < 0.5
+            ):
                 continue
             words_first = values[is_number.argsort(kind="stable")]
             raise ValueError(
