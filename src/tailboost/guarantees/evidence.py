@@ -53,10 +53,9 @@ class Evidence:
                 "one of estimators_: rates, limits and certificate are about the models "
                 "before. Tune or calibrate the new model, on rows that no fit had"
             )
-        selection, certificate = self.selection, self.certificate
-        if certificate is None or selection is None:
+        if self.certificate is None or self.selection is None:
             return
-        if certificate.rule != Decision(selection).digest:
+        if self.certificate.rule != Decision(self.selection).digest:
             raise ChangedError(
                 "its certificate is about another rule: the rule was edited after the "
                 "calibration. Restore it, or calibrate again"

@@ -78,12 +78,16 @@ class Expression(Derived):
     @cached_property
     def sense(self) -> str:
         """The sign of a bound, "≤" or "≥"."""
-        return "≥" if self.form in (AT_LEAST, RATIO) else "≤"
+        if self.form in (AT_LEAST, RATIO):
+            return "≥"
+        return "≤"
 
     @cached_property
     def sides(self) -> str:
         """The signs of the bounds of each rate for a certificate."""
-        return "≤≥" if self.form in (EACH, *COMPARISONS) and not self.rate.loss else self.sense
+        if self.form in (EACH, *COMPARISONS) and not self.rate.loss:
+            return "≤≥"
+        return self.sense
 
     @property
     def loosest(self) -> float:
@@ -99,19 +103,24 @@ class Expression(Derived):
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of it; None if one of them is NaN."""
         excess = SIGNS[self.sense] * (value - bound)
-        return None if np.isnan(excess) else bool(excess <= ROUNDING)
+        if np.isnan(excess):
+            return None
+        return bool(excess <= ROUNDING)
 
     def value(self, values: Floats) -> float:
         """Return the gap, the ratio, the largest or the smallest rate, depending on the form.
 
         Undefined rates are NaN and do not count. The ratio of two rates of 0 is 1.
         """
-        smallest, largest = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+        smallest = float(np.fmin.reduce(values))
+        largest = float(np.fmax.reduce(values))
         if self.form == GAP:
             return largest - smallest
         if self.form == RATIO:
             return 1.0 if largest == 0 else smallest / largest
-        return largest if self.sense == "≤" else smallest
+        if self.sense == "≥":
+            return smallest
+        return largest
 
 
 @frozen_value
@@ -240,7 +249,9 @@ class Limit(Expression):
     @property
     def bound_of(self) -> dict[Name, float]:
         """The bound of each named subgroup; the name None stands for all others."""
-        return dict(self.bound) if isinstance(self.bound, tuple) else {None: self.bound}
+        if isinstance(self.bound, tuple):
+            return dict(self.bound)
+        return {None: self.bound}
 
     def levels(self, names: list[Name]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,); 0 if the rates are compared.
@@ -295,7 +306,9 @@ class Limit(Expression):
         pairs += [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]
         values = [self.value(np.array(pair)) for pair in pairs]
         nearest = values[0]
-        return (nearest, max(values)) if self.sense == "≤" else (min(values), nearest)
+        if self.sense == "≤":
+            return nearest, max(values)
+        return min(values), nearest
 
     @property
     def factor_and_gap(self) -> tuple[float, float]:
@@ -303,7 +316,9 @@ class Limit(Expression):
 
         They are 1 and the largest gap, or the smallest ratio and 0.
         """
-        return (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+        if self.form == GAP:
+            return 1.0, self.bound
+        return self.bound, 0.0
 
     def rooms(self, first: Floats, second: Floats) -> Floats:
         """Return the room gap − factor · rᵢ + rⱼ of each ``first`` beside each ``second`` rate.
@@ -326,7 +341,9 @@ class Limit(Expression):
     def allowed(self, names: list[Name]) -> Floats:
         """Return the largest share that may count against the limit in each subgroup, NaN for a free one."""
         levels = self.levels(names)
-        return levels if self.sense == "≤" else 1.0 - levels
+        if self.sense == "≤":
+            return levels
+        return 1.0 - levels
 
     def violation(self, largest: Floats, smallest: Floats) -> Floats:
         """Return by how much the limit is violated; 0 if it is kept, and for NaN.

@@ -202,7 +202,9 @@ class Rate(Limitable, Derived):
     @cached_property
     def by_names(self) -> Names:
         """The names in ``by``."""
-        return self.by if isinstance(self.by, tuple) else (self.by,)
+        if isinstance(self.by, tuple):
+            return self.by
+        return (self.by,)
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
@@ -236,7 +238,9 @@ class Rate(Limitable, Derived):
         kind = (self.loss or self).kind
         if kind == "cost":
             return kind
-        return "score" if self.loss or kind == "f_score" else "share"
+        if self.loss or kind == "f_score":
+            return "score"
+        return "share"
 
     @cached_property
     def is_ratio(self) -> bool:
@@ -255,8 +259,10 @@ class Rate(Limitable, Derived):
         parts = [part for part, _ in self.among]
         if parts == [OTHER]:
             return f"rows with other labels than {self.label!r}"
+        if None in parts:
+            return "rows"
         labels = [f"{self.label if part == LABEL else part!r}" for part in parts]
-        return "rows" if None in parts else f"rows with label {' or '.join(labels)}"
+        return f"rows with label {' or '.join(labels)}"
 
     # -- counts --------------------------------------------------------------------------------------
 
@@ -334,9 +340,11 @@ class Rate(Limitable, Derived):
         mass = (bottom.max(axis=2) > 0) @ strata.mass
         none = np.zeros_like(top)
         halves = [top, none]  # of weights and of costs, as in `Counts.sums`
-        low, high = 0.0, 1.0
+        low = 0.0
+        high = 1.0
         if self.matrix:
-            low, high = float(numerator.min()), float(numerator.max())
+            low = float(numerator.min())
+            high = float(numerator.max())
         elif "costs" in self.needs:
             if strata.mean_costs is None:
                 raise ValueError(
@@ -379,7 +387,7 @@ class Rate(Limitable, Derived):
         if self.kind != "custom":
             words = words.format(rate=self, percent=100.0 * self.level)
         by = "" if self.by is None else f" by {' and '.join(map(str, self.by_names))}"
-        return f"{'1 − ' if self.complement else ''}{words}{by}"
+        return f"{'1 − ' * self.complement}{words}{by}"
 
     def __repr__(self) -> str:
         arguments: list[object] = [

@@ -155,7 +155,9 @@ class Sample:
     @property
     def mean(self) -> float:
         """The rate; NaN without rows."""
-        return float(self.values.sum() / self.among.sum()) if len(self.rows) else np.nan
+        if len(self.rows):
+            return float(self.values.sum() / self.among.sum())
+        return np.nan
 
     @property
     def mirrored(self) -> Self:

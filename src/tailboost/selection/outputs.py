@@ -170,7 +170,9 @@ class Models:
     def used(self) -> Ints:
         """Numbers of the models with positive weight; all models if no weight is positive."""
         positive = np.flatnonzero(self.weights > 0.0)
-        return positive if len(positive) else np.arange(len(self.weights))
+        if len(positive):
+            return positive
+        return np.arange(len(self.weights))
 
     # -- outputs -----------------------------------------------------------------------------------------
 

@@ -216,7 +216,9 @@ class Engine:
             and ("costs" in problem.needs) <= (strata.mean_costs is not None)
             and problem.infer_groups == self.problem.infer_groups
         )
-        return self if covers else Engine.of(problem, self.models, self.column_read)
+        if covers:
+            return self
+        return Engine.of(problem, self.models, self.column_read)
 
     # -- selection -------------------------------------------------------------------------------------
 

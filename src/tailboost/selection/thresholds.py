@@ -167,7 +167,9 @@ class Thresholds:
 
     def rising(self, scores: Floats) -> Floats:
         """Return the rising scores of scores, and back; a large table that rises is not copied."""
-        return scores if self.sign > 0 else -scores
+        if self.sign > 0:
+            return scores
+        return -scores
 
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
