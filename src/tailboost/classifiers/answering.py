@@ -63,7 +63,7 @@ ROWS_OF_BATCH = 65_536
 
 
 class AnsweringClassifier(OfAnyTable):
-    """A classifier with a selected rule: all that it says and answers follows from its evidence.
+    """A classifier with a selected rule, which its evidence has with all that the rule rests on.
 
     No parameter is read here: one that is set after a fit counts in the next fit.
     """
@@ -287,7 +287,7 @@ class AnsweringClassifier(OfAnyTable):
         Returns
         -------
         ndarray of shape (n,)
-            Labels, as in ``classes_``; of dtype object if ``deferred`` is of another kind.
+            Labels, as in ``classes_``; of dtype object with ``default`` or a ``deferred`` of another kind.
 
         Raises
         ------

@@ -217,8 +217,7 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
     Further rows are drawn, in the order of their numbers, until no other row has a label or group, in
     ``needed`` columns, that no drawn row has, up to `LARGEST_SHARE`. So given the drawn rows, the others are
     independent draws of the rows with their labels and groups, which certificates are about. If others are
-    left after all, a refusal is free: it says nothing else of the rows that certify. The same holds if the
-    selection of the drawn rows asks for a larger ``share``.
+    left after all, a refusal is free: it says nothing else of the rows that certify.
 
     Parameters
     ----------
