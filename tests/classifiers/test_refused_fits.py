@@ -273,8 +273,7 @@ def test_the_first_refused_fit_leaves_no_attribute():
     before = set(vars(clf))
     refused(lambda: clf.set_params(n_estimators=-1).fit(X, Y), "n_estimators")
     assert set(vars(clf)) == before
-    with pytest.raises(NotFittedError):
-        clf.predict(X)
+    refused(lambda: clf.predict(X), "fit", NotFittedError)
 
 
 def test_a_refit_starts_an_empty_ledger(first_fits):

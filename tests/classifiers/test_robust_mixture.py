@@ -709,11 +709,12 @@ class TestFrozenAlone:
         return RobustMixtureClassifier([("bayes", FrozenEstimator(model))], **params).fit(X[1::2], Y[1::2])
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
-        mix = self.mix()
-        assert mix.validation_ == "frozen"
-        refused(lambda: tb.certify(mix, X[1::2], Y[1::2]), "selected", tb.exceptions.LeakageError)
+        for by, cv in zip([tb.certify, tb.calibrate] * 3, ["auto", 5, 0.3] * 2, strict=True):
+            mix = self.mix(cv=cv, limits=["error <= .9"])
+            refused(partial(by, mix, X[1::2], Y[1::2]), "selected", tb.LeakageError)
 
     def test_not_fitted(self):
+        assert self.mix().validation_ == "frozen"
         mix = RobustMixtureClassifier([("bayes", FrozenEstimator(GaussianNB()))])
         refused(lambda: mix.fit(X, Y), "GaussianNB")
 

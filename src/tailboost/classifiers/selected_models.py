@@ -290,7 +290,7 @@ class TunedClassifier(AnsweringClassifier):
         records = Records(
             Seen.of(trained, TRAINED_ON) if len(trained) else None,
             all(each.complete for each in inside) or 0 < enough <= len(stated),
-            () if split.parts else (selected_on,),
+            (selected_on,),
             Ledger(tuple(attempts)),
         )
 
