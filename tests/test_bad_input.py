@@ -73,7 +73,7 @@ def test_sparse_where_the_learner_takes_none(recorder):
 
 
 WEIGHTS = {
-    "negative": (np.where(Y, -1.0, 1.0), "sample_weight.*negative"),
+    "negative": (np.where(Y, -1.0, 1.0), "[Nn]egative.*sample_weight"),
     "NaN": (np.where(Y, np.nan, 1.0), "sample_weight.*NaN"),
     "infinite": (np.where(Y, np.inf, 1.0), "sample_weight.*infinity"),
     "all zero": (np.zeros(60), "sample_weight.*zero"),

@@ -188,6 +188,5 @@ READING_AGES = {
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.parametrize("call", READING_AGES.values(), ids=READING_AGES)
 def test_a_rule_reads_numbers_as_groups_if_each_has_ten_given_rows_on_average(call):
-    with pytest.raises(ValueError, match=r"'age' has 59 different numbers.*bands"):
-        call(*of_ages(589))
+    refused(lambda: call(*of_ages(589)), r"'age' has 59 different numbers.*bands")
     assert len(call(*of_ages(1200)).selection_.groups_read[0]) == 59

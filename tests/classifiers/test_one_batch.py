@@ -412,8 +412,7 @@ def test_too_few_rows_no_model_and_models_of_one_name(model, data):
     X, y, _ = data
     limits, table = ["miss(1) <= .3"], pd.DataFrame(X, columns=["p", "q", "p 1"])
     refused(lambda: tb.calibrate(model, X[:1], y[:1], limits=limits), "class")
-    with pytest.raises(Exception, match="fitted"):
-        tb.calibrate(LogisticRegression(), X[800:], y[800:], limits=limits)
+    refused(lambda: tb.calibrate(LogisticRegression(), X[800:], y[800:], limits=limits), "fitted", Exception)
     scores = [tb.Scores(column, 1, kind="number") for column in ("p", "p", "p 1")]  # called p 1, p 2 and p 1
     for models in (scores, [("a", model), ("a", model)]):
         refused(lambda: tb.tune(models, table, y), "unique")  # noqa: B023

@@ -653,8 +653,7 @@ def test_a_group_or_class_of_weight_zero_is_not_there(learner):
     used = weight > 0
     clf = made().fit(table, y, sample_weight=weight, groups=groups)
     same = made().fit(table[used], y[used], sample_weight=weight[used], groups=groups[used])
-    assert clf.groups_.tolist() == ["a", "b"]
-    assert clf.classes_.tolist() == [0, 1]
+    assert (clf.groups_.tolist(), clf.classes_.tolist()) == (["a", "b"], [0, 1])
     fresh = r.normal(size=(50, 2))
     np.testing.assert_array_equal(clf.predict(fresh), same.predict(fresh))
     if learner is RobustMixtureClassifier:

@@ -189,7 +189,7 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
     for seed in range(4):
         limits = [f"miss({label}, by=g) <= 15%", f"deferred(by={by}) <= 45%"]
         case, rules, passes = deferring(seed, 15, limits, monkeypatch)
-        tests = chain.drawn_to_test(case.fresh, 0.3)
+        tests = case.fresh.lots < 0.3
         labels = case.fresh.answered.strata.y[case.fresh.answered.stratum]
         freely = chain.chain_of(case.selecting)
         for place in range(3):
@@ -237,12 +237,12 @@ def test_groups_with_limits_of_their_own_defer_at_a_step_of_their_own():
 def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
     """The draw has the stated share in each cell and label, and not the rows with small numbers."""
     case, *_ = deferring(0, 4, ["miss(1, by=g) <= 15%", "deferred() <= 45%"], monkeypatch)
-    tests = chain.drawn_to_test(case.fresh, 0.3)
+    tests = case.fresh.lots < 0.3
     draws = case.fresh.votes.draws
     small = draws < np.median(draws)
     for part in (small, ~small, case.bin == 0, case.bin == 3, case.fresh.outputs.groups == 0):
         assert 1e-4 < binom.cdf(tests[part].sum(), part.sum(), 0.3) < 1 - 1e-4
-    assert not chain.drawn_to_test(case.fresh, 0.0).any()
+    assert not (case.fresh.lots < 0.0).any()
 
 
 @pytest.mark.parametrize(("kind", "most"), [("precision(1) >=", (0.2, 0.4)), ("error <=", (0.3, 0.45))])

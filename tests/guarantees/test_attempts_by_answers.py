@@ -169,8 +169,7 @@ def test_a_repetition_is_no_attempt(tmp_path):
     for each in copies:
         assert len(failed(each, previous=spent).attempts) == 1
     for each in (model, loaded):
-        assert len(failed(each).attempts) == 1
-        assert len(changed_order(each).attempts) == 1
+        assert (len(failed(each).attempts), len(changed_order(each).attempts)) == (1, 1)
     (tmp_path / "m.pickle").write_bytes(pickle.dumps((model, *FRESH)))
     code = (
         "import pickle, sys, tailboost as tb\n"

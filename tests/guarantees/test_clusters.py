@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees import chain, rate_bounds, sequence
+from tailboost.guarantees import chain, monitor, rate_bounds, sequence
 from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rows.fingerprints import random_numbers
@@ -248,3 +248,13 @@ def test_each_pair_of_groups_is_tested():
     counts, pair = [(50, 500), (50, 500), (150, 500)], (1.0, 0.1)
     assert not any(all_pairs_pass(order, pair, 0.05) for order in permutations(counts))
     assert all_pairs_pass(counts[:1] * 3, pair, 0.05)
+
+
+def test_votes_on_a_gap_come_in_an_order_without_the_sizes_of_clusters(monkeypatch):
+    rng, found, own = np.random.default_rng(0), [], monitor.Bets.add
+    monkeypatch.setattr(monitor.Bets, "add", lambda bets, given: found.append(given) or own(bets, given))
+    person = np.repeat(np.arange(2000), np.where(wrong := rng.random(2000) < 0.5, 20, 1))
+    of, batches = {"groups": {"g": person % 2}, "clusters": person}, rng.normal(size=(2, len(person), 2))
+    (X, y), later = ((rows, Ruler().predict(rows) ^ wrong[person]) for rows in batches)
+    tb.Monitor(Ruler(), tb.certify(Ruler(), X, y, limits=["gap(error(by=g)) <= 50%"], **of)).add(*later, **of)
+    assert all(abs(np.diff(each.values.reshape(2, -1).mean(axis=1))) < 0.15 for each in found[-1])

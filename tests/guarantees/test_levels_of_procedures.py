@@ -122,7 +122,7 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
         with suppress(tb.NotCertifiedError):
             tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits)
         case, rules = cases.pop(), chains.pop()
-        of_ranks = ~chain.drawn_to_test(case.fresh, chain.ROWS_FOR_DEFERRAL)
+        of_ranks = ~(case.fresh.lots < chain.ROWS_FOR_DEFERRAL)
         is_ill = (case.fresh.answered.strata.y[case.fresh.answered.stratum] == 1) & of_ranks
 
         def allowed(n, share):

@@ -51,9 +51,9 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
         weights = 1.0
     checked = finite(weights, name)
     if checked.shape not in ((), (n,)):
-        raise ValueError(f"{name} must have the shape ({n},), got {checked.shape}")
+        raise ValueError(f"{name}.shape == {checked.shape}, expected ({n},)")
     if (checked < 0).any() or not checked.any():
-        raise ValueError(f"{name} is negative in a row, or zero in all")
+        raise ValueError(f"Negative values in data passed to `{name}`, or only zeros")
     return np.full(n, checked)
 
 

@@ -50,12 +50,10 @@ from itertools import compress, product
 
 import numpy as np
 
-from tailboost.core import Ints, Mask
+from tailboost.core import Ints
 from tailboost.guarantees.exact_tests import LimitTests, most_reached
-from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused
 from tailboost.guarantees.ranks import AT_RANKS, n_stops, refused, shares_of, stops_of
-from tailboost.rows import random_numbers
 from tailboost.selection.thresholds import DEFERRED
 
 METHOD = "ranks and a test"
@@ -98,7 +96,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
         words = f"{AT_RANKS} {ALONG}"
     if with_tests and defers:
         part = PART_FOR_DEFERRAL
-        is_testing = drawn_to_test(case.fresh, ROWS_FOR_DEFERRAL)
+        is_testing = case.fresh.lots < ROWS_FOR_DEFERRAL
         with_ranks = case.counted(~is_testing)
         testing = case.counted(is_testing)
     chain = stopped(free, with_ranks, with_stops, (1.0 - part) * level)
@@ -128,11 +126,6 @@ def are_apart(
     read_both = any((test.strata & stop.strata).any() for test, stop in pairs)
     is_apart = not read_both and case.fresh.votes.clusters is None
     return is_apart and len({share.answer for share in tested}) == 1
-
-
-def drawn_to_test(fresh: Fresh, fraction: float) -> Mask:
-    """Return a random mask of fresh rows, independent of their contents and of who votes in a cluster."""
-    return random_numbers(fresh.votes.draws.view(np.uint64)) < fraction
 
 
 def chain_of(selecting: CountTable) -> Ints:

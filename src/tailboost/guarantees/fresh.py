@@ -42,6 +42,7 @@ from tailboost.rows import (
     Votes,
     given_answers,
     hash_rows,
+    random_numbers,
     refuse_copies,
     refuse_repeated,
     voting_numbers,
@@ -169,6 +170,11 @@ class Fresh:
     def n_units(self) -> int:
         """Number of rows, or of clusters."""
         return self.votes.n_clusters or len(self)
+
+    @cached_property
+    def lots(self) -> Floats:
+        """A random number in [0, 1) for each row, independent of its content and of the votes of clusters."""
+        return random_numbers(self.votes.draws.view(np.uint64))
 
     @cached_property
     def outputs(self) -> LogProbabilities:

@@ -419,7 +419,8 @@ class Monitor:
                     "clusters: some have rows in several of the subgroups that a gap or ratio "
                     "compares, so these are not independent. Give one row of each cluster"
                 )
-            in_order = [each.taken(np.argsort(fresh.votes.draws[each.rows])) for each in named]
+            # Of votes, whose draws are the least of their clusters, those of large clusters would be first.
+            in_order = [each.taken(np.argsort(fresh.lots[each.rows])) for each in named]
             bets.append(before.add(in_order))
         return tuple(bets)
 
