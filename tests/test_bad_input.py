@@ -47,14 +47,14 @@ TABLES = {
     "short y, frame": (FRAME, Y[:-1], r"59.* 60|60.* 59"), "wide y": (X, np.c_[Y, Y], "1d array"),
     "no y": (X, None, "requires y|^y "),
     "y with NaN": (X, np.where(np.arange(60) == 3, np.nan, Y), "y contains NaN"),
-    "y with None": (X, put(Y, 3, None), "y contains NaN or None: 1 of 60"),
+    "y with None": (X, put(Y, 3, None), "y contains NaN or None, .*: 1 of 60"),
     "y with NaN, frame": (FRAME, pd.Series(put(Y, 3, np.nan)), "y contains NaN or None"),
     "y with pandas' NA": (X, pd.Series(put(Y, 3, pd.NA)), "y contains NaN or None"),
     "text y with NaN": (X, put(np.where(Y, "a", "b"), 3, np.nan), "y contains NaN or None"),
     "y with infinity": (X, np.where(np.arange(60) == 3, np.inf, Y), "y"),
     "continuous y": (X, X[:, 0], "continuous"), "continuous y, frame": (FRAME, X[:, 0], "continuous"),
-    "mixed y": (X, put(Y, 3, "a"), "y mixes text"),
-    "list of mixed y": (X, [1, "1", 2, "a"] * 15, "y mixes text"),
+    "mixed y": (X, put(Y, 3, "a"), "y must hold text, .*'int', 'str'"),
+    "list of mixed y": (X, [1, "1", 2, "a"] * 15, "y must hold text, .*'int', 'str'"),
     "one class": (X, np.zeros(60), "one class only"),
     "one class, frame": (FRAME, np.full(60, "yes"), "one class only"),
 }  # fmt: skip
@@ -261,7 +261,7 @@ CURES = {
         "give the column itself"),
     "labels that are missing": (lambda: tb.tune(tb.Scores("a", 1), FRAME, put(Y, 0, None),
         limits=["miss(1) <= 30%"]),
-        "y contains NaN or None: 1 of 60 entries are missing .*; drop their rows"),
+        "y contains NaN or None, .*: 1 of 60 entries are missing .*; drop their rows"),
     "no rows": (lambda: tb.tune(tb.Scores("a", 1), FRAME[:0], Y[:0]), "y"),
     "no groups beside by_group": (lambda: tb.tune(FITTED, X, Y, by_group=True),
         "by_group needs groups: give groups="),
@@ -274,10 +274,12 @@ CURES = {
     "a rule as a model": (lambda: tb.save_model(SCORES.rule_, "rule.model"), "model must be a fitted model"),
     "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give the classifier"),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
+    "a dict as by": (lambda: tb.rates.error(by={"g": 1}), "name in by="),
+    "a dict in by": (lambda: tb.rates.error(by=["g", {"g": 1}]), "name in by="),
     "a limit as a rate": (lambda: SCORES.tradeoff("miss(1) <= 30%"), "^miss.*is no objective"),
     "a limit as the other rate": (lambda: SCORES.tradeoff("miss(1)", "error <= .3"), "^error.*no objective"),
     "groups of two columns": (lambda: BY_GROUP.predict(TABLE, groups={"g": GROUPS[:, None]}, default=True),
-        "groups column 'g' must be a 1d array"),
+        "groups column 'g' should be a 1d array"),
     "a label as answers": (lambda: tb.certify("yes", None, Y), "1 row"),
     "a range of costs": (lambda: tb.certify(Y, None, Y, rates=["cost()"], costs=X[:, :2], cost_range=(0,
         np.inf)), "cost_range contains .*infinity"),
@@ -330,12 +332,9 @@ def test_missing_columns_are_named_with_the_cure():
 def test_training_rows_without_the_score_are_named(function):
     p = np.random.default_rng(0).random(200)
     y = (p > 0.5).astype(int)
-    training = pd.DataFrame({"age": p, "dose": p})
     said = "^training_rows must .*'p'"
-    with pytest.raises(ValueError, match=said):
-        function(
-            tb.Scores("p", 1), pd.DataFrame({"p": p}), y, limits=["miss(1) <= 40%"], training_rows=training
-        )
+    given = {"limits": ["miss(1) <= 40%"], "training_rows": pd.DataFrame({"age": p, "dose": p})}
+    refused(lambda: function(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, **given), said)
 
 
 def test_a_text_among_numbers_has_its_row():
@@ -351,13 +350,13 @@ def test_a_text_among_numbers_has_its_row():
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t"])
-def test_blank_text_is_no_label(blank):
+def test_blank_text_is_no_label_and_no_id(blank):
     scores = np.linspace(0, 1, 60)[:, None]
     labels = np.resize(["yes", "no", blank], 60)
     for call in (
         lambda: tb.tune(tb.Scores(0, "yes"), scores, labels, limits=["miss(yes) <= 40%"]),
         lambda: tb.certify(np.resize(["yes", "no"], 60), None, labels, limits=["false_alarm(yes) <= 50%"]),
         lambda: tb.AdaBoostClassifier().fit(scores, labels),
+        lambda: tb.certify(Y, None, Y, clusters=pd.Series(labels, dtype="category")),
     ):
-        with pytest.raises(ValueError, match="blank"):
-            call()
+        refused(call, "blank text: 20 of 60 .* row 2,")

@@ -635,7 +635,7 @@ def test_a_table_of_by_group_may_have_other_columns(library):
 
 def test_groups_of_kinds_without_an_order_are_refused_by_name():
     mix, table, y, _ = group_mix()
-    refused(lambda: mix.fit(table, y, groups=np.array([1, "a"] * 100, dtype=object)), "mixes")
+    refused(lambda: mix.fit(table, y, groups=np.array([1, "a"] * 100, dtype=object)), "not both")
 
 
 @pytest.mark.parametrize("learner", [RobustMixtureClassifier, tb.GroupDROBoostClassifier])

@@ -11,6 +11,7 @@ import tailboost as tb
 from tailboost import core
 from tailboost.core import ranges
 from tailboost.learners.table import check_classes
+from tailboost.rows.groups import GroupNames
 from tailboost.selection.outputs import check_answers
 
 pd = pytest.importorskip("pandas")
@@ -85,7 +86,7 @@ def test_label_columns():
     assert core.label_column(np.array(["a", "b"], dtype=object), "y").dtype.kind == "U"
     assert core.label_column(np.array([1, 2.5, True], dtype=object), "y").dtype == np.float64
     mixed, numbers = np.array([1, "a"], dtype=object), np.array([1j, 2])
-    faults = ([], "no rows"), (np.ones((2, 2)), "1d array"), (mixed, "mixes text"), (numbers, "complex128")
+    faults = ([], "no rows"), (np.ones((2, 2)), "1d array"), (mixed, "not both"), (numbers, "got .*complex")
     for values, message in faults:
         refused(partial(core.label_column, values, "y"), message)
     # Numbers as categories keep their type.
@@ -93,14 +94,13 @@ def test_label_columns():
         expected = np.asarray(values)
         labels = core.label_column(pd.Series(expected).astype("category"), "y")
         assert (labels.dtype, labels.tolist()) == (expected.dtype, expected.tolist())
-    refused(lambda: core.label_column(pd.Series([1, "a"], dtype="category"), "y"), "kind")
+    refused(lambda: core.label_column(pd.Series([1, "a"], dtype="category"), "y"), "both")
 
 
 def test_values_of_another_kind_are_not_known():
     """Text and numbers have no order: no value is the same as another, and none stops the search."""
     for values, known in [(["0", 1], [0, 1, 2]), ([0, 1], ["0", "1"]), ([0, "b"], ["a", "b"])]:
-        given = [np.array(each, dtype=object) for each in (values, known)]
-        refused(partial(core.positions, *given, "groups"), "groups")
+        refused(partial(core.positions, values, known, "groups"), "groups")
 
 
 WHOLE = [np.array(each, np.uint64) for each in ([2**64 - 1, 2**64 - 3, 2**64 - 1], [0, 2**63], [])]
@@ -179,11 +179,11 @@ def test_intervals_of_pandas_are_their_names_and_dates_are_refused():
     ages = pd.Series([44, 19, 33, 19])
     bands = pd.cut(ages, [17, 30, 45])
     names = ["(30, 45]", "(17, 30]", "(30, 45]", "(17, 30]"]
-    for column in (bands, bands.array):
-        assert core.label_column(column, "groups").tolist() == names
-    decades = pd.cut(ages, [0, 9.5, 100])  # not in the order of text
-    assert core.with_interval_names(decades).cat.categories.tolist() == ["(0.0, 9.5]", "(9.5, 100.0]"]
-    assert core.with_interval_names(ages) is ages
+    assert all(core.label_column(each, "groups").tolist() == names for each in (bands, bands.array))
+    decades = pd.cut([44, 9, 101], [0, 9.5, 100, 200])  # not in the order of text
+    of_decades, numbers = GroupNames.of({"age": decades}, "groups", 3, "X")
+    assert of_decades.values[0].tolist() == ["(0.0, 9.5]", "(9.5, 100.0]", "(100.0, 200.0]"]
+    assert numbers.ravel().tolist() == [1, 0, 2]
     # Dates have a cure that works.
     days = pd.Series(pd.date_range("2025-06-01", periods=600))
     refused(lambda: core.label_column(days, "groups"), "such")

@@ -151,8 +151,9 @@ def test_missing_labels_of_pandas_are_late(rule, dtype):
     assert (look.labelled, look.waiting) == (150, 50)
 
 
-def test_equal_ids_are_refused(rule):
-    refused(lambda: tb.Monitor(rule).add(**batch(3, 1), id=[1, 1, 2]), "same id")
+def test_equal_and_blank_ids_are_refused(rule):
+    for ids, words in (([1, 1, 2], "same id"), (["7", " ", 1], "blank text: 1 of 3 .* row 1")):
+        refused(lambda ids=ids: tb.Monitor(rule).add(**batch(3, 1), id=ids), words)
     assert tb.Monitor(rule).add(**batch(3, 1), id=[2**63 + 1, 2**63 + 2, -1]).batches[-1].labelled == 3
 
 

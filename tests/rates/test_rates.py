@@ -311,8 +311,8 @@ def test_a_text_of_another_grammar_is_told_what_to_write(text, cure):
 @pytest.mark.parametrize("given", [2, 3])
 def test_a_deferral_costs_nothing_unless_its_cost_is_given(given):
     """Mean costs by label are weighted means by hand; a missing column of deferral has zeros."""
-    y, w = np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0])
-    costs = np.array([[1.0, 2.0, 4.0], [3.0, 6.0, 8.0], [5.0, 7.0, 9.0]])[:, :given]
+    y, w = np.array([0, 0, 1, 1]), np.array([1.0, 3.0, 2.0, 0.0])
+    costs = np.array([[1.0, 2.0, 4.0], [3.0, 6.0, 8.0], [5.0, 7.0, 9.0], [-8.0, 80.0, 8.0]])[:, :given]
     strata = Counts.stratified(y, [], w, NAMES[:2], defers=True, costs=costs).strata
     by_label = [[(1 + 3 * 3) / 4, (2 + 3 * 6) / 4, (4 + 3 * 8) / 4], [5, 7, 9]]
     expected = np.array(by_label) * [1, 1, given == 3]

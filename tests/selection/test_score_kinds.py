@@ -148,7 +148,7 @@ def test_numbers_beyond_the_known_ones_count_as_the_last():
         (pd.Series([True, None], dtype="boolean"), None),
         (pd.Series([0.5, np.bool_(True)], dtype=object), None), (pd.Series(["0.5"], dtype="string"), None),
         (pd.Series([0.5, "a"]), None), (pd.Series(pd.to_datetime(["2020-01-01"])), None), ([1 + 2j], None),
-        ([10**400], None),
+        ([10**400], None), ([True, 0.5], None), ([np.float32(0.415), 0.5], [0.415, 0.5]),
     ],
     ids=repr,
 )  # fmt: skip

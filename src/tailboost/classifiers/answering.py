@@ -490,7 +490,7 @@ class AnsweringClassifier(OfAnyTable):
         known = [*chain(*self._group_names.values)]
         if MISSING_GROUP not in known:
             return columns
-        return {title: known_groups(column, known) for title, column in columns.items()}
+        return {title: known_groups(column, known)[0] for title, column in columns.items()}
 
     def _group_numbers(self, X: Table, groups: Groups, *, others: bool = False) -> Ints:
         """Return the number of each row's group, 0 for a group-blind rule.

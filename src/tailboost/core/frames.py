@@ -57,9 +57,12 @@ def as_pandas(table: Table) -> Any:
 
 
 def one_row(X: Table, column: object) -> Any:
-    """Return one row of a data frame, a Series with this column in its index, as a dict; others unchanged."""
-    index = getattr(X, "index", ())
-    if getattr(X, "ndim", 0) == 1 and isinstance(column, str) and column in index:
+    """Return a row of a data frame, as X.iloc[0], as a dict if it has this column; others unchanged."""
+    if (
+        getattr(X, "ndim", 0) == 1
+        and isinstance(column, str)
+        and column in getattr(X, "index", ())
+    ):
         return dict(X)
     return X
 
@@ -80,7 +83,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
         The order of the columns of a data frame with all of them.
     """
     X = as_pandas(X)
-    if names and hasattr(X, "columns") and set(names) <= set(X.columns):
+    if names and {*names} <= {*columns_of(X)}:
         return X[list(names)]
     if hasattr(X, "shape"):
         return X

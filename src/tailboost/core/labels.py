@@ -5,13 +5,12 @@ Entries are numbers, or text. Other columns are refused, and missing entries wit
 
 import re
 from collections.abc import Collection, Sequence
-from itertools import compress
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Array, Column, Ints, Labels, Table
+from tailboost.core.array_types import Array, Column, Ints, Labels, Mask, Table
 from tailboost.core.frames import as_pandas, columns_of
 from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, text
 
@@ -37,6 +36,64 @@ def label_column(values: Any, name: str, *, target: bool = False) -> Labels:
     return names[number_of_row]
 
 
+def as_array(values: Any) -> Any:
+    """Return an array, a Series or the like unchanged, and a list as an array of objects.
+
+    NumPy would turn 1 beside "a" into "1", and True beside 0.5 into 1.0.
+    """
+    return values if hasattr(values, "dtype") else np.asarray(values, object)
+
+
+def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array, Ints, Mask]:
+    """Return the distinct entries of a column, the number of each row's, and which of them are missing.
+
+    Numbers and dates ascend. Other entries are objects; intervals of pandas are text. If an entry has no
+    hash, as a list, all that are neither text nor numbers are tuples of their text.
+
+    Infinite numbers are missing. In a ``target``, the labels of a fit or ids, blank text is missing, too, and
+    its shape may be (n, 1), for which scikit-learn warns. Raise ValueError for another shape than (n,).
+    """
+    # Of a million rows categories and text of pandas take .02 seconds, objects .1.
+    dtype: Any = getattr(column, "dtype", None)
+    if str(dtype) in ("category", "str", "string"):
+        if str(dtype) == "category" and dtype.categories.inferred_type == "interval":
+            column = getattr(column, "cat", column).rename_categories(str)
+        number_of_row, values = column.factorize(use_na_sentinel=False)
+        entries, number_of_value, missing = read_column(np.asarray(values), name, target=target)
+        return entries, number_of_value[number_of_row], missing
+
+    values = np.asarray(as_array(column))
+    if target and values.ndim > 1:
+        from sklearn.utils import column_or_1d  # a rule of a file answers without it
+
+        values = column_or_1d(values, warn=True)
+    if values.ndim != 1:
+        raise ValueError(
+            f"{name} should be a 1d array, got shape {values.shape}: give the column itself"
+        )
+    if values.dtype.kind in "biufcmM":
+        entries, number_of_row = distinct_and_numbers(values)
+        return entries, number_of_row, ~np.isfinite(entries)
+
+    # A dict finds objects, and text, of which NumPy sorts a million in seconds.
+    given = values.tolist()
+    try:
+        distinct = dict.fromkeys(given)
+    except TypeError:
+        given = [
+            each if is_missing(each) or isinstance(each, str | Real) else (text(each),)
+            for each in given
+        ]
+        distinct = dict.fromkeys(given)
+    number_of = {entry: j for j, entry in enumerate(distinct)}
+    lacks_value = [
+        is_missing(each) or each in (np.inf, -np.inf) or (target and not str(each).strip())
+        for each in number_of
+    ]
+    number_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)
+    return np.fromiter(number_of, object), number_of_row, np.array(lacks_value, bool)
+
+
 def coded(
     values: Any,
     name: str,
@@ -46,73 +103,38 @@ def coded(
 ) -> tuple[Labels, Ints]:
     """Return the distinct entries of a column of labels or groups, ascending, and the number of each row's.
 
-    The entries are numbers or text; intervals of pandas are text. The labels of a fit, the ``target``, may
-    have the shape (n, 1), for which scikit-learn warns, and have no blank text. The message about missing
-    entries ends with the ``remedy``.
-
-    Checks see each distinct entry once, where pandas or a dict tells them apart at little cost; their
-    messages count rows.
+    The entries are numbers or text, see `read_column`. The message about missing ones counts rows, and ends
+    with the ``remedy``.
 
     Raises
     ------
     ValueError
         If the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
     """
-    values = with_interval_names(values)
-    entry_of_row: Any = slice(None)  # by default each row has an entry
-    # Of a million rows categories and text of pandas take .02 seconds, objects .1.
-    if str(getattr(values, "dtype", "")) in ("category", "str", "string"):
-        entry_of_row, values = values.factorize(use_na_sentinel=False)
-
-    # One dimension; NumPy would turn 1 beside "a" into "1".
-    entries = np.asarray(values, None if hasattr(values, "dtype") else object)
-    if target and entries.ndim > 1:
-        from sklearn.utils import column_or_1d  # a rule of a file answers without it
-
-        entries = column_or_1d(entries, warn=True)
-    if entries.ndim != 1:
-        raise ValueError(
-            f"{name} should be a 1d array, got shape {entries.shape}: give the column itself"
-        )
+    entries, number_of_row, missing = read_column(values, name, target=target)
     if not entries.size:
         raise ValueError(f"{name} has no rows (0 samples)")
-
-    missing: Any = np.False_
-    # Objects, also of nullable types, and text, of which NumPy sorts a million in seconds.
-    if entries.dtype.kind in "OTU":
-        given = entries.tolist()
-        try:
-            number_of = {entry: j for j, entry in enumerate(dict.fromkeys(given))}
-            entries = np.array([*number_of])
-            if entries.dtype.kind == "f" and {*map(type, number_of)} == {int}:
-                entries = np.array([*number_of], np.uint64)  # whole numbers from 2⁶³ on
-            if entries.ndim > 1:  # of tuples
-                raise ValueError
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"{name} must have a number or text in each row") from None
-        entry_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)[entry_of_row]
-        missing = np.array([*map(is_missing, number_of)])
-        if len({isinstance(entry, str) for entry in compress(number_of, ~missing)}) > 1:
-            raise ValueError(f"{name} mixes text with other values: give values of one kind")
-    if entries.dtype.kind == "f":
-        missing = ~np.isfinite(entries)
-
     if missing.any():
-        missing = missing[entry_of_row]
+        missing = missing[number_of_row]
         raise ValueError(
-            f"{name} contains NaN or None: {missing.sum()} of {missing.size} entries are "
-            f"missing or infinite (first in row {missing.argmax()}, counted from 0); {remedy}"
+            f"{name} contains NaN or None{', or blank text' * target}: {missing.sum()} of "
+            f"{missing.size} entries are missing or infinite (first in row {missing.argmax()}, "
+            f"counted from 0); {remedy}"
         )
+    if entries.dtype.kind == "O":
+        given = entries.tolist()
+        are_numbers = all(isinstance(each, Real | np.bool_) for each in given)
+        if are_numbers or all(isinstance(each, str) for each in given):
+            entries = np.array(given)
+        if entries.dtype.kind == "f" and {*map(type, given)} == {int}:  # some from 2⁶³ on
+            entries = np.array(given, object if min(given) < 0 else np.uint64)
     if entries.dtype.kind not in "biufU":
         raise ValueError(
-            f"{name} must hold text or numbers, such as years for dates, got {entries.dtype}. "
-            "Complex data not supported"
+            f"{name} must hold text, or numbers of 64 bits, such as years for dates, and not both: "
+            f"got {sorted({type(each).__name__ for each in entries})}. Complex data not supported"
         )
-
     names, number_of_entry = distinct_and_numbers(entries)
-    if target and names.dtype.kind == "U" and not np.char.strip(names).all():
-        raise ValueError(f"{name} has blank text; drop its rows, or write a name there")
-    return names, number_of_entry[entry_of_row]
+    return names, number_of_entry[number_of_row]
 
 
 def distinct_and_numbers(values: Array) -> tuple[Array, Ints]:
@@ -148,9 +170,9 @@ def positions(
     ValueError
         If a value is unknown: "{name} holds {fault}: [...]; known are …".
     """
-    known_values = np.asarray(known).tolist()
+    known_values = as_array(known).tolist()
     number_of = {value: number for number, value in enumerate(known_values)}
-    entries = np.asarray(values).tolist()
+    entries = as_array(values).tolist()
     unknown = sorted(set(entries) - number_of.keys(), key=str)
     if unknown:
         raise ValueError(
@@ -158,17 +180,6 @@ def positions(
             f"known are {joined([*map(repr, known_values)], NAMES_SHOWN)}"
         )
     return np.fromiter(map(number_of.__getitem__, entries), np.intp)
-
-
-def with_interval_names(column: Any) -> Any:
-    """Return a column of pandas' intervals, as of `pandas.cut`, as text: "(30, 45]". Others unchanged.
-
-    Ordered categories keep their order.
-    """
-    categories = getattr(getattr(column, "dtype", None), "categories", None)
-    if getattr(categories, "inferred_type", "") == "interval":
-        return getattr(column, "cat", column).rename_categories(str)
-    return column
 
 
 def in_class_order(table: Table, name: str, classes: Labels) -> Any:

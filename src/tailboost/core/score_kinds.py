@@ -9,7 +9,7 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Column, Floats
 from tailboost.core.data_classes import frozen_value
-from tailboost.core.labels import is_missing
+from tailboost.core.labels import as_array, is_missing
 
 # Given probabilities may be outside [0, 1] by rounding of this size, as in text of two decimals.
 ROUNDED = 1e-2
@@ -98,7 +98,7 @@ class ScoreKind:
                 f"{owner}: a row has one score, but the scores have the shape {shape}; "
                 "give the column of the score"
             )
-        values = _as_numbers(np.asarray(scores).ravel(), owner)
+        values = _as_numbers(np.ravel(as_array(scores)), owner)
         lacks_score = np.isnan(values)
         if missing is not None:
             values[lacks_score] = missing
@@ -125,9 +125,9 @@ SCORE_KINDS = {
 }
 
 
-def score_kind(name: object) -> ScoreKind:
+def score_kind(name: Any) -> ScoreKind:
     """Return the kind of a name; raise ValueError if no kind has this name."""
-    if not isinstance(name, str) or name not in SCORE_KINDS:
+    if name not in [*SCORE_KINDS]:
         raise ValueError(f"kind must be one of {list(SCORE_KINDS)}, got {name!r}")
     return SCORE_KINDS[name]
 

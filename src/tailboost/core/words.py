@@ -76,12 +76,13 @@ def points_words(lead: float, noise: float | None) -> str:
     The ends are rounded outwards to tenths of a point. An interval that contains 0 is printed as "at
     most" its upper end. Without a noise it is one number.
     """
-    if noise is None:
-        return f"{100.0 * lead:z.1f} points".replace("-", "−")
-    low = rounded_away(100.0 * (lead - 1.96 * noise), 1, above=False)
-    high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True)
-    start = "at most" if low <= 0.0 <= high else f"{low:.1f} to"
-    return f"{start} {high:.1f} points".replace("-", "−")
+    numbers = f"{100.0 * lead:z.1f}"
+    if noise is not None:
+        low = rounded_away(100.0 * (lead - 1.96 * noise), 1, above=False)
+        high = rounded_away(100.0 * (lead + 1.96 * noise), 1, above=True)
+        start = "at most" if low <= 0.0 <= high else f"{low:.1f} to"
+        numbers = f"{start} {high:.1f}"
+    return f"{numbers} points".replace("-", "−")
 
 
 def rate_words(
@@ -127,7 +128,7 @@ def rate_words(
 
 
 def _side(lead: float, above: bool | None) -> tuple[bool, bool]:
-    """Return whether an estimate leads a limit, or lags behind it; an upper bound only leads it."""
+    """Return whether an estimate is above a limit, and whether below; an upper bound is never below it."""
     return above is not False and lead > ROUNDING, above is not True and lead < -ROUNDING
 
 

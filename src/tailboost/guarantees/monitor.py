@@ -311,7 +311,9 @@ class Monitor:
             # As text, which keeps long numbers of either sign apart.
             hashes = hashes_of_names(
                 label_column(
-                    [None if is_missing(each) else written(each) for each in rows.id], "id"
+                    [None if is_missing(each) else written(each) for each in rows.id],
+                    "id",
+                    target=True,
                 )
             )
             is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)
@@ -390,7 +392,7 @@ class Monitor:
         is_tested = has_label & ~is_known
         used = [self.ids, hashes[is_tested]]
         if clusters is not None:
-            of_rows = hashes_of_names(label_column(clusters, "clusters"))
+            of_rows = hashes_of_names(label_column(clusters, "clusters", target=True))
             of_batch = hashes_of_pairs(of_rows, hashes_of_names([name]))
             is_tested &= ~np.isin(of_batch, self.ids)
             used.append(np.unique(of_batch[is_tested]))

@@ -155,7 +155,10 @@ class Rate(Limitable, Derived):
             names != tuple(dict.fromkeys(names)) or len(names) != len(self.matrix or ())
         ):
             raise ValueError(f"cost: labels must name each row of a matrix once, got {names!r}")
-        by = plain(tuple(self.by) if isinstance(self.by, list) else self.by)
+        if isinstance(self.by, list | tuple):
+            by = tuple(map(checked_label, self.by))
+        else:
+            by = checked_label(self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
         if self.kind == "f_score" or not kind.counted:
@@ -406,10 +409,10 @@ class Rate(Limitable, Derived):
 
 
 def checked_label(label: object) -> Any:
-    """Return a label as text or a number, or None; raise TypeError for another type."""
+    """Return a label, or a name in `by`, as text or a number, or None; raise TypeError for another type."""
     label = plain(label)
     if not isinstance(label, str | int | float | None):
-        raise TypeError(f"a label must be text or a number, got {label!r}")
+        raise TypeError(f"a label, and a name in by=, must be text or a number, got {label!r}")
     return label
 
 

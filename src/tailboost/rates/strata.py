@@ -178,11 +178,12 @@ class Counts:
         strata = Strata(labels, titles, values, combinations, mass, size, defers)
         if costs is not None:
             costs = strata.costs_of_actions(costs)
+            counted = costs[weight > 0]
             sums = [np.bincount(stratum, share * cost, n_strata) for cost in costs.T]
             strata = replace(
                 strata,
                 mean_costs=np.column_stack(sums) / np.maximum(mass, TINY)[:, None],
-                cost_range=(float(costs.min()), float(costs.max())),
+                cost_range=(float(counted.min()), float(counted.max())),
             )
         return cls(strata, stratum, share, costs)
 

@@ -34,7 +34,6 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
     """
     counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
     counts = np.concatenate(counts_by_label)
-    of_label = ""
     for part in (counts, *counts_by_label):
         by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
         occurring = np.bincount(part)  # number of contents with so many rows
@@ -42,10 +41,9 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
             copied = occurring[k::k].sum()
             if copied > by_chance:
                 raise LeakageError(
-                    f"X: {copied:,} of {len(part):,} different rows{of_label} occur {k} times, "
-                    f"or a multiple of {k}, which is no chance. {CURE_OF_COPIES}"
+                    f"X: {copied:,} of {len(part):,} different rows{' of a label' * (part is not counts)} "
+                    f"occur {k} times, or a multiple of {k}, which is no chance. {CURE_OF_COPIES}"
                 )
-        of_label = " of a label"
     fewest = NOT_RARE * np.bincount(y).max()
     repeating = [
         np.mean(each > 1)

@@ -20,6 +20,7 @@ from tailboost.core import (
     Names,
     Table,
     UncertifiedGroupsWarning,
+    as_array,
     as_known,
     as_pandas,
     check_indexes,
@@ -30,13 +31,12 @@ from tailboost.core import (
     distinct_and_numbers,
     frozen_object,
     how_many,
-    is_missing,
     joined,
     listed,
     positions,
+    read_column,
     text,
     warn_user,
-    with_interval_names,
 )
 
 #: Columns of groups by name; a single column without a name has the name None.
@@ -84,25 +84,18 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
                     f"{argument}: a column is named {title!r}, which has another meaning "
                     "in by=; give the column another name"
                 )
-        return {title: with_interval_names(groups[title]) for title in sorted(titles, key=str)}
-    groups = with_interval_names(groups)
+        return {title: groups[title] for title in sorted(titles, key=str)}
     title = getattr(groups, "name", None)
     if not isinstance(title, (str, int)) or title in ("class", "group", "cell"):
         title = None
-    if not hasattr(groups, "dtype"):  # NumPy would turn 1 beside "a" into "1"
-        groups = np.asarray(groups, object)
-    if groups.ndim == 1:
+    groups = as_array(groups)
+    if groups.ndim < 2:
         return {title: groups}
-    if groups.ndim != 2:
-        raise ValueError(f"{argument} must be a 1d array or a table, got shape {groups.shape}")
     return with_titles(dict(enumerate(groups.T)), [None])
 
 
 def with_titles(columns: Columns, titles: Collection[Name]) -> Columns:
-    """Return columns under known titles: a single column without a name has that of the single known column.
-
-    A single column with a name keeps it, unless the single known title is None.
-    """
+    """Return columns; one beside one known title gets this title, if either of both is None."""
     if len(columns) == len(titles) == 1 and None in (*columns, *titles):
         return dict(zip(titles, columns.values(), strict=True))
     return columns
@@ -167,9 +160,9 @@ class GroupNames:
             check_length(column, words, n, table)
             cure = f"drop their rows, or make them a group: write {MISSING_GROUP!r} there"
             names, numbers[j] = coded(column, words, cure)
-            dtype: Any = getattr(column, "dtype", None)
+            dtype = as_array(column).dtype
             if getattr(dtype, "ordered", False):
-                order = dtype.categories.get_indexer(names).argsort()
+                order = dtype.categories.astype(str).get_indexer(names.astype(str)).argsort()
                 names = names[order]
                 numbers[j] = order.argsort()[numbers[j]]
             values.append(names)
@@ -202,7 +195,7 @@ class GroupNames:
         among_known = np.empty_like(numbers)
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
             given = titles.index(title)
-            own = np.array(as_known(self.values[given].tolist(), values.tolist()), object)
+            own = as_known(self.values[given].tolist(), values.tolist())
             number_of = positions(
                 own, values, column_words(argument, title), "groups not seen in fit"
             )
@@ -233,13 +226,13 @@ class GroupNames:
                 groups |= known
                 columns_of_fit.append([*of_fit].index(title))
             values.append(np.array([*groups], object))
-            number_of = positions(np.array(names, object), values[j], "groups")
+            number_of = positions(names, values[j], "groups")
             among_both[:, j] = number_of[numbers[:, j]]
         if not values or len(columns_of_fit) < len(values):
             combinations = ()
         elif len(values) == 1:
             combinations = product(values[0])
-        else:
+        else:  # in the order of these columns
             combinations = map(itemgetter(*columns_of_fit), combinations)
         return replace(self, values=tuple(values)), among_both, tuple(combinations)
 
@@ -261,21 +254,22 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
 # -- groups of a rule -------------------------------------------------------------------------------------
 
 
-def known_groups(column: Column, known: Collection[Name]) -> Labels:
-    """Return the group of each row, as the known one that is the same; "missing" for a row without one.
+def known_groups(
+    column: Column, known: Collection[Name], words: str = "groups"
+) -> tuple[Labels, Ints]:
+    """Return the group of each row, as the known one that is the same, and its number; −1 for another one.
 
-    Lists and other entries without a hash are the groups that they print.
+    A row without a group has the group "missing".
     """
-    entries = np.array(with_interval_names(column), object, ndmin=1).tolist()
-    try:
-        distinct = [*dict.fromkeys(entries)]
-    except TypeError:
-        return known_groups(
-            [each if is_missing(each) else text(each) for each in entries], known
-        )
-    name_of = dict(zip(distinct, as_known(distinct, known), strict=True))
-    name_of |= dict.fromkeys(filter(is_missing, distinct), MISSING_GROUP)
-    return np.fromiter(map(name_of.__getitem__, entries), object)
+    column = as_array(column)
+    if not column.ndim:  # of a single row
+        column = column[None]
+    entries, number_of_row, missing = read_column(column, words)
+    names = np.fromiter(as_known(entries.tolist(), known), object)
+    names[missing] = MISSING_GROUP
+    number_of = {group: j for j, group in enumerate(known)}
+    numbers = np.array([number_of.get(name, -1) for name in names], np.intp)
+    return names[number_of_row], numbers[number_of_row]
 
 
 def group_numbers(
@@ -316,15 +310,11 @@ def group_numbers(
     column = columns[title]
     words = column_words("groups", title)
     check_length(column, words, n, "rows")
-    if np.ndim(column) > 1:
-        raise ValueError(f"{words} must be a 1d array: give the column itself")
-    names = known_groups(column, rule_groups)
-    number_of = {group: number for number, group in enumerate(rule_groups)}
-    numbers = np.array([number_of.get(name, -1) for name in names.tolist()], np.intp)
+    names, numbers = known_groups(column, rule_groups, words)
     is_other = numbers < 0
     if is_other.any() and not others:
         fault = f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows"
-        positions(names, rule_groups, words, fault)
+        positions(names, rule_groups, words, fault)  # raises
     if n > 1 and is_other.all():
         warn_user(
             f"{words}: no row has a group of the rule, {listed(rule_groups)}; check the column",
@@ -376,8 +366,8 @@ def warn_of_other_groups(named: Columns, table: Table, groups: Groups = None) ->
 
 def other_groups(column: Column, known: Sequence[Name]) -> tuple[Mask, str]:
     """Return which rows are in no ``known`` group, and these groups with their rows in words."""
-    groups = known_groups(column, known)
-    is_other = np.array([group not in known for group in groups], bool)
+    groups, numbers = known_groups(column, known)
+    is_other = numbers < 0
     counts = Counter(map(unit_name, groups[is_other]))
     words = [f"{group!r} ({how_many(n, 'row')})" for group, n in sorted(counts.items())]
     return is_other, joined(words, GROUPS_SHOWN)

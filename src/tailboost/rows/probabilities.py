@@ -35,7 +35,7 @@ def stacked(
     ValueError, TypeError
         If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
-    if not isinstance(probabilities, Mapping):
+    if not isinstance(probabilities, Mapping) or not probabilities:
         raise TypeError(
             f"probabilities must be a dict of arrays by model, got {probabilities!r:.80}"
         )
@@ -46,8 +46,6 @@ def stacked(
             f"probabilities: no model is called {unknown}; there are {names}. Columns of a "
             "table are given as a data frame, pd.DataFrame(columns)"
         )
-    if not probabilities:
-        raise ValueError("probabilities must be a dict of at least one model, got {}")
     check_indexes(probabilities=probabilities)
     P = np.full((n_rows_of(probabilities), len(names), len(classes)), np.nan)
     for name, given in probabilities.items():
@@ -69,11 +67,14 @@ def given_answers(answers: Column, classes: Labels) -> tuple[Labels, Labels]:
     Raise ValueError for probabilities without a column for each label, and for fractions that are no labels.
     """
     if np.ndim(answers) == 2:
-        numbers = check_probabilities(answers, "model", classes=classes).argmax(axis=1)
-        return classes[numbers], classes
+        P = check_probabilities(answers, "model", classes=classes)
+        return classes[P.argmax(axis=1)], classes
     labels = label_column(answers, "model")
-    are_numbers = labels.dtype.kind == "f" and classes.dtype.kind in "biuf"
-    if are_numbers and ((labels != np.floor(labels)) & ~np.isin(labels, classes)).any():
+    if (
+        labels.dtype.kind == "f"
+        and classes.dtype.kind in "biuf"
+        and ((labels != np.floor(labels)) & ~np.isin(labels, classes)).any()
+    ):
         raise ValueError(
             "model holds numbers that are not labels of y. If they are probabilities, give "
             "labels, or probabilities of shape (n, K) with a column for each label"

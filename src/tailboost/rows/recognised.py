@@ -93,9 +93,9 @@ class Seen:
     def comparable(self, known: Seen) -> tuple[Digests, Digests]:
         """Return the digests of these and of known rows, up to the limit of both; none in other forms."""
         new = self.named if self.named and known.of_scores is True else self
-        limit = min(new.limit, known.limit)
         if new.of_scores != known.of_scores:
-            limit = -1  # below each digest
+            return new.digests[:0], known.digests[:0]
+        limit = min(new.limit, known.limit)
         return new.digests[new.digests <= limit], known.digests[known.digests <= limit]
 
     def share_in(self, known: Seen) -> float:
@@ -155,7 +155,7 @@ def refuse_repeated(rows: Seen, tables: Sequence[Seen], equal_rows: EqualRows) -
     """Return the largest share of rows that equal those of a table; raise LeakageError beyond chance."""
     known = first_repeated(rows, tables, equal_rows)
     if known is None:
-        return max([0.0, *map(rows.share_in, tables)])
+        return max(map(rows.share_in, tables), default=0.0)
     cure = ""
     if equal_rows == "copies" and first_repeated(rows, tables, "natural") is None:
         cure = ". If equal rows are different cases, `certify` takes equal_rows='natural'"

@@ -37,7 +37,7 @@ from tailboost.rows.groups import NO_GROUPS, GroupNames, column_words, group_col
 HUMAN_REVIEW = "human review"
 # Effective sizes are rounded to this number of decimals: then they are equal in every order of the rows.
 SIZE_DECIMALS = 6
-# A column of groups may have so many different numbers, or more with so many rows on average.
+# A column of groups may have so many different numbers, or one for each so many rows if these are more.
 MOST_NUMBERS = 20
 FEWEST_OF_A_NUMBER = 10
 
@@ -133,8 +133,8 @@ class Rows:
             raise ValueError(f"X{suffix} and y{suffix} are needed")
         first, table = next(iter(given.items()))
         n = n_rows_of(table)
-        groups_argument = f"groups{suffix}"
-        columns = group_columns(groups, groups_argument, X)
+        given.pop(f"groups{suffix}", None)  # a name, or columns that are checked as such
+        columns = group_columns(groups, f"groups{suffix}", X)
 
         # Labels, groups and clusters become numbers.
         classes = None
@@ -142,11 +142,10 @@ class Rows:
             classes, y = coded(y, f"y{suffix}", target=True)
             y = y.astype(least_type(len(classes)))
         for name, values in given.items():
-            if name != groups_argument:  # its columns are checked as such
-                check_length(values, name, n, first)
-        names, numbers = GroupNames.of(columns, groups_argument, n, first)
+            check_length(values, name, n, first)
+        names, numbers = GroupNames.of(columns, f"groups{suffix}", n, first)
         if clusters is not None:
-            _, clusters = coded(clusters, "clusters")
+            _, clusters = coded(clusters, "clusters", target=True)
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
         rows = cls(
             y,
@@ -178,8 +177,13 @@ class Rows:
     @property
     def columns(self) -> dict[Any, Labels]:
         """The group of each row by column; empty without groups."""
-        by_column = zip(self.names.titles, self.names.values, self.groups.T, strict=True)
-        return {title: values[numbers] for title, values, numbers in by_column}
+        names = self.names
+        return {
+            title: values[numbers]
+            for title, values, numbers in zip(
+                names.titles, names.values, self.groups.T, strict=True
+            )
+        }
 
     def hashes(self, contents: Hashes) -> Hashes:
         """Return the hashes of the rows with their labels, groups and costs, shape (n,).
@@ -224,10 +228,10 @@ class Rows:
 
     def refuse_many_numbers(self, columns: Iterable[int]) -> None:
         """Raise ValueError if one of some columns of groups has many numbers, each of few given rows."""
+        most = max(MOST_NUMBERS, (self.n_given or len(self)) / FEWEST_OF_A_NUMBER)
         for j in columns:
             values = self.names.values[j]
-            are_many = values.dtype.kind in "iuf" and len(values) > MOST_NUMBERS
-            if are_many and len(values) * FEWEST_OF_A_NUMBER > (self.n_given or len(self)):
+            if values.dtype.kind in "iuf" and len(values) > most:
                 raise ValueError(
                     f"{column_words('groups', self.names.titles[j])} has {len(values):,} different numbers, "
                     "and each would be a group of few rows; make bands first, as by pandas.cut"
@@ -272,7 +276,7 @@ def effective_sizes(stratum: Ints, weight: Floats, of_content: Floats, n_strata:
     contents is the sum of weight × of_content over the rows. ``stratum`` has the number of each row's
     stratum, shape (n,).
     """
-    sums: Any = np.bincount(stratum, weight, n_strata)
+    sums = np.bincount(stratum, weight, n_strata)
     squares = np.bincount(stratum, weight * of_content, n_strata)
     return sums**2 / np.where(squares > 0, squares, 1.0)
 
