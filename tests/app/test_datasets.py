@@ -9,8 +9,6 @@ import pytest
 
 from tailboost import datasets
 
-# --- bundled -----------------------------------------------------------------------------------------------
-
 
 def test_credit_default_has_the_published_counts():
     bunch = datasets.load_credit_default()

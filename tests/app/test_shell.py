@@ -15,9 +15,10 @@ import pytest
 pd = pytest.importorskip("pandas")
 testing = pytest.importorskip("typer.testing")
 
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import tailboost as tb
 from tailboost.app.cli import app, main
@@ -205,6 +206,30 @@ def test_parquet_answers_as_csv_whatever_the_index_of_its_table(folder, tables):
         assert "pipe" in shell("predict r.json p.csv", 2)
 
 
+def test_numbers_of_groups_are_numbers_among_the_features(folder):
+    """Of a model of Python, whose categories are numbers, and of fit; from either kind of file."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"ward": rng.choice([1, 2, 3], 900), "z": rng.normal(size=900).round(3)})
+    table["y"] = np.where(rng.normal(size=900) < table["ward"] - 2 + table["z"], "yes", "no")
+    old, new, X, y, groups = slice(300), slice(600, 900), table[["ward", "z"]], table["y"], table[["ward"]]
+    wards = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["ward"]), ("passthrough", ["z"])
+    )
+    bare = make_pipeline(wards, LogisticRegression()).fit(X[old], y[old])
+    given = {"groups": groups[300:600], "limits": ["miss(yes, by=ward) <= 60%"]}
+    models = {"tuned": tb.tune(bare, X[300:600], y[300:600], training_rows=X[old], **given)}
+    tb.save_model(models["tuned"], "tuned.model")
+    models["fit"] = tb.RobustMixtureClassifier(random_state=0).fit(X[old], y[old], groups=groups[old])
+    for kind, write in (("csv", pd.DataFrame.to_csv), ("parquet", pd.DataFrame.to_parquet)):
+        write(table[old], f"old.{kind}", index=False)
+        write(table[new], f"new.{kind}", index=False)
+        shell(f"fit old.{kind} --target y --group ward --out fit.model")
+        for name, model in models.items():
+            shell(f"predict {name}.model new.{kind} --id ward --out answers.csv")
+            expected = model.predict_proba(X[new])[:, 1]
+            np.testing.assert_allclose(pd.read_csv("answers.csv")["probability_yes"], expected, atol=1e-8)
+
+
 def test_a_fit_that_is_stopped_writes_no_model(folder, interrupted, monkeypatch, capsys):
     models = [("first", interrupted(7)), ("second", interrupted(7))]
     monkeypatch.setattr(robust_mixture, "default_estimators", lambda *_: models)
@@ -380,6 +405,7 @@ def whole(tables, tmp_path_factory):
         (folder / name).write_text(text)
     a, numbers = tables["a"], np.arange(800)
     a.to_csv(folder / "index.csv")
+    a.to_parquet(folder / "a.parquet")
     a.assign(id=numbers, cents=numbers % 300 * 3).to_csv(folder / "ids.csv", index=False)
     (folder / "cut.csv.gz").write_bytes(gzip.compress((folder / "a.csv").read_bytes())[:-9])
     return folder
@@ -391,21 +417,23 @@ def whole(tables, tmp_path_factory):
         ("example .", "exists"), (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
         ("fit a.csv --target frod --out m.model", "'frod'"), ("predict groups.json other.csv", "1 of 1 rows"),
         ("certify tuned.json b.csv --limt 1", "--limt"), ("fit ids.csv --target id --out m.model", "classes"),
-        ("predict tuned.json cut.csv.gz", "cut.csv.gz"), ("fit ids.csv --target cents --out m.model", "300"),
+        ("predict tuned.json cut.csv.gz", "cut.csv.gz"), ("predict tuned.json a.csv --thousands xx", "thous"),
+        ("fit ids.csv --target cents --out m.model", "300"), ("predict tuned.json a.csv --out p.xlsx", "end"),
         ("fit index.csv --target fraud --out m.model", "'Unnamed: 0'"), ("tradeoff tuned.json", "tuned.json"),
-        ("rule a.csv", "a.csv"), ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
-        ("predict tuned.json a.csv --sep ''", "--sep"), ("predict tuned.json a.csv --decimal ''", "--deci"),
-        ("predict tuned.json a.csv --sep ab", "'ab'"), ("predict tuned.json a.csv --thousands xx", "thous"),
-        ("rule tuned.json --python --table t", "tabl"), ("fit a.csv --target score --out m.model", "classes"),
-        ("calibrate tuned.json --out r.json", "fresh"), ("fit a.csv --target fraud --out no/m.model", "'no'"),
+        ("rule a.csv", "a.csv"), ("predict tuned.json a.csv --id region --id region", "--id region region"),
+        ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
+        ("predict tuned.json a.csv --sep ''", "--sep"), ("fit a.csv --target score --out m.model", "classes"),
+        ("predict tuned.json a.csv --decimal ''", "--deci"), ("calibrate tuned.json --out r.json", "fresh"),
+        ("predict tuned.json a.csv --sep ab", "'ab'"), ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
+        ("rule tuned.json --python --table t", "tabl"), ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("rule tuned.json --sql --json", "--json"), ("fit twice.csv --target fraud --out m.model", "'fraud'"),
-        ("fit blank.csv --target fraud --out m.model", "header"), ("certifi tuned.json", "certifi"),
-        (f"tune gap.csv {OPTIONS} --out r.json", "write 'missing'"), ("predict a.csv a.csv", "a.csv"),
+        ("fit blank.csv --target fraud --out m.model", "header"),
+        ("certifi tuned.json", "certifi"), ("predict tuned.json a.csv --id prediction", "--id prediction"),
+        (f"tune gap.csv {OPTIONS} --out r.json", "write 'missing'"), ("tradeoff tuned.json --sep ;", "--sep"),
+        ("predict a.csv a.csv", "a.csv"), ("fit a.csv --target fraud --sep , --sep ; --out m.model", "--sep"),
         ("fit longer.csv --target fraud --out m.model", "--sep"),
-        ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
         ("fit a.csv --target fraud --by-group region --by-group severity --out m.model", "--by-group"),
         ("fit a.csv --target fraud --objective error --objective worst_class --out m.model", "--objective"),
-        ("fit a.csv --target fraud --sep , --sep ; --out m.model", "--sep"),
         ("fit book.xlsx --target fraud --encoding cp1252 --out m.model", "CSV"),
         ("tune rows.json --score score --target fraud --out r.json", "JSON"),
         ("fit columns.json --target fraud --out m.model", "JSON"),
@@ -425,16 +453,17 @@ def whole(tables, tmp_path_factory):
         ("calibrate tuned.json percent.csv --limit 'error <= 9%' --out r.json", "kind= (in Python)"),
         (f"calibrate lacking.csv {OPTIONS} --out r.json", "--missing"),
         ("certify tuned.json a.csv --confidence 2", "confidence"),
-        ("certify tuned.json a.csv --limit 'cost() <= 5'", "Python"),
+        ("certify tuned.json a.csv --limit 'cost() <= 5'", "Python"), ("tradeoff tuned.json --na x", "--na"),
         ("predict tuned.json a.csv --out a.csv", "a.csv"), ("card tuned.json b.csv --out card.md", "card.md"),
-        ("predict tuned.json a.csv --out p.csv.gz", ".gz"), ("predict tuned.json a.csv --out p.xlsx", "end"),
+        ("predict tuned.json a.csv --out p.csv.gz", ".gz"), ("predict tuned.json a.parquet --na n/k", "--na"),
         ("monitor tuned.json b.csv", "certificate= (in Python)"),
         ("card tuned.json b.csv --out card.html --monitor a.csv", "'a.csv' is no state"),
-        ("predict tuned.json a.csv --id prediction", "--id prediction"),
-        ("predict tuned.json a.csv --id region --id region", "--id region region"),
         ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),
         ("rows-needed --limit 'miss(1, by=sex) <= 9%' --rate f=5%,f=6%", "f=5%,f=6%"),
         ("rows-needed --limit 'miss(1) <= 5%' --limit 'error <= 5%' --rate 1%", "rate"),
+        ("predict tuned.json a.csv --thousands .", "--decimal"),
+        ("certify tuned.json a.csv --require", "--limit"),
+        ("fit a.csv --target fraud --cluster fraud --out m.model", "cluster"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, whole, capsys, monkeypatch):

@@ -10,6 +10,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import preprocessing as pre
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
@@ -22,25 +23,12 @@ from sklearn.feature_selection import SelectKBest, chi2, f_classif
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    KBinsDiscretizer,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    PowerTransformer,
-    QuantileTransformer,
-    SplineTransformer,
-    StandardScaler,
-    TargetEncoder,
-)
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 
 X, Y = load_breast_cancer(return_X_y=True)
-X = StandardScaler().fit_transform(X)
+X = pre.StandardScaler().fit_transform(X)
 X_FIT, X_NEW, Y_FIT, Y_NEW = X[::2], X[1::2], Y[::2], Y[1::2]
 BOOSTING = [name for name in dir(tb) if name.endswith("BoostClassifier")]
 
@@ -63,9 +51,9 @@ def test_boosting_predicts_the_same_after_a_file(name, tmp_path):
 
 
 @pytest.mark.parametrize("model", [
-    make_pipeline(StandardScaler(), LogisticRegression()), RandomForestClassifier(3),
+    make_pipeline(pre.StandardScaler(), LogisticRegression()), RandomForestClassifier(3),
     HistGradientBoostingClassifier(max_iter=3), CalibratedClassifierCV(LogisticRegression(), cv=2),
-    make_pipeline(StandardScaler(),
+    make_pipeline(pre.StandardScaler(),
         tb.AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=3)),
 ], ids=lambda model: type(model).__name__)  # fmt: skip
 def test_models_of_scikit_learn_are_stored(model, tmp_path):
@@ -77,14 +65,15 @@ def test_models_of_scikit_learn_are_stored(model, tmp_path):
     "step",
     [
         SimpleImputer(), SimpleImputer(strategy="most_frequent", add_indicator=True), KNNImputer(),
-        IterativeImputer(max_iter=2, random_state=0), make_pipeline(SimpleImputer(), KBinsDiscretizer(3)),
-        make_pipeline(SimpleImputer(), SplineTransformer(3)),
-        make_pipeline(SimpleImputer(), PowerTransformer()),
-        make_pipeline(SimpleImputer(), QuantileTransformer(n_quantiles=20)),
-        make_pipeline(SimpleImputer(), PolynomialFeatures(2)),
+        IterativeImputer(max_iter=2, random_state=0),
+        make_pipeline(SimpleImputer(), pre.KBinsDiscretizer(3)),
+        make_pipeline(SimpleImputer(), pre.SplineTransformer(3)), make_pipeline(SimpleImputer(), PCA(2)),
+        make_pipeline(SimpleImputer(), pre.PowerTransformer()),
+        make_pipeline(SimpleImputer(), pre.QuantileTransformer(n_quantiles=20)),
+        make_pipeline(SimpleImputer(), pre.PolynomialFeatures(2)),
         make_pipeline(SimpleImputer(), SelectKBest(f_classif, k=2)),
-        make_pipeline(SimpleImputer(), MinMaxScaler(), SelectKBest(chi2, k=2)),
-        make_pipeline(SimpleImputer(), FunctionTransformer(np.tanh)), make_pipeline(SimpleImputer(), PCA(2)),
+        make_pipeline(SimpleImputer(), pre.MinMaxScaler(), SelectKBest(chi2, k=2)),
+        make_pipeline(SimpleImputer(), pre.FunctionTransformer(np.tanh)),
     ],
     ids=lambda step: getattr(step, "steps", [[type(step).__name__]])[-1][0],
 )  # fmt: skip
@@ -103,9 +92,9 @@ def test_a_table_of_columns_of_all_types_is_stored(model, tmp_path):
     table = pd.DataFrame({"a": X_FIT[:, 0], "word": words, "text": [f"{word} day" for word in words]})
     table.loc[::9, "a"] = np.nan
     columns = make_column_transformer(
-        (make_pipeline(SimpleImputer(), StandardScaler()), ["a"]),
-        (OneHotEncoder(dtype=np.float32, sparse_output=False), ["word"]), (OrdinalEncoder(), ["word"]),
-        (TargetEncoder(cv=2), ["word"]), (TfidfVectorizer(), "text"), sparse_threshold=0,
+        (make_pipeline(SimpleImputer(), pre.StandardScaler()), ["a"]),
+        (pre.OneHotEncoder(dtype=np.float32, sparse_output=False), ["word"]), (TfidfVectorizer(), "text"),
+        (pre.OrdinalEncoder(), ["word"]), (pre.TargetEncoder(cv=2), ["word"]), sparse_threshold=0,
     )  # fmt: skip
     clf = make_pipeline(columns, model).fit(table, Y_FIT)
     assert (stored(clf, tmp_path).predict_proba(table) == clf.predict_proba(table)).all()
@@ -148,7 +137,7 @@ def test_a_selected_rule_is_reweighted_after_a_file(tmp_path):
 
 
 def test_a_stored_function_is_refused_until_it_is_trusted(tmp_path):
-    model = make_pipeline(FunctionTransformer(tb.metrics.cvar), LogisticRegression())
+    model = make_pipeline(pre.FunctionTransformer(tb.metrics.cvar), LogisticRegression())
     model.steps[1][1].fit(X_FIT, Y_FIT)
     name = f"{tb.metrics.cvar.__module__}.cvar"
     tb.save_model(LogisticRegression().fit(X_FIT, Y_FIT), tmp_path / "m.model")
@@ -291,7 +280,7 @@ def test_another_version_of_what_predicts_is_named(saved_with, is_named, install
 
 
 def test_a_refusal_names_all_types_however_many(tmp_path):
-    kinds = [type("Step" + "x" * 90 + str(i), (StandardScaler,), {"__module__": __name__}) for i in range(8)]
+    kinds = [type(f"Step{'x' * 90}{i}", (pre.StandardScaler,), {"__module__": __name__}) for i in range(8)]
     vars(sys.modules[__name__]).update({kind.__name__: kind for kind in kinds})
     model = make_pipeline(*(kind() for kind in kinds), LogisticRegression()).fit(X_FIT, Y_FIT)
     names = [f"{__name__}.{kind.__name__}" for kind in kinds]

@@ -24,6 +24,7 @@ from tailboost.app.cli.stored import (
 )
 from tailboost.app.cli.tables import (
     TABLES,
+    Form,
     Reader,
     Roles,
     Rows,
@@ -205,7 +206,13 @@ def tune(
     check_output(out, [RULE], data)
     roles = Roles(target).given(groups=[*aims.group, aims.by_group], features=score)
     rows = reader.read(data, roles)
-    rule = tb.tune(meaning.scores(score, rows), **rows.given, **aims.settings())
+    rule = tb.tune(
+        meaning.scores(score, rows),
+        rows.features,
+        rows.labels,
+        groups=rows.groups,
+        **aims.settings(),
+    )
     write(rule, out, roles.given(about=[("rule selected on", f"{rows}"), *about]))
     yield rule.rates_
     yield rule.rule_
@@ -283,6 +290,8 @@ def certify(
     certificate = tb.certify(
         stored.classifier, **rows.given, limits=limit or None, confidence=confidence
     )
+    if require and certificate.certified is None:
+        raise ValueError("--require: the rule has no limits; state each by --limit")
     yield certificate
     if require and not certificate.certified:
         raise tb.NotCertifiedError("--require: not all limits are certified")
@@ -319,7 +328,7 @@ def predict(
         raise ValueError(
             f"--id {' '.join(id)}: a column is named twice, or as one of the answers"
         )
-    rows = stored.rows(reader, data)
+    rows = stored.rows(reader, data, ids=id)
     features = rows.features
     options = {}
     is_tuned = isinstance(classifier, tb.TunedClassifier)
@@ -332,7 +341,7 @@ def predict(
         [options["default"]] = as_known([default], rows.known)
     answers = pd.DataFrame({"row": range(len(features))})
     if id:
-        answers[id] = reader.words(data, rows.columns(id))[id]
+        answers[id] = rows.written(id)
     # A rule file also reads groups, to name those without a certificate.
     answers["prediction"] = classifier.predict(features if of_models else rows.table, **options)
     if is_tuned:
@@ -399,15 +408,14 @@ def monitor(
     state = out or model.with_suffix(".monitor.json")
     check_output(state, [RULE], model, data)
     stored = Stored.read(model)
-    rows = stored.rows(reader, data, target=target, cluster=cluster)
-    ids = None
+    rows = stored.rows(reader, data, ids=[id], target=target, cluster=cluster)
     given = rows.unlabelled
-    if id:
-        ids = reader.words(data, rows.columns([id]))[id]
     if not id or rows.roles.target in rows.table:
         given = rows.given
     with held(state, 20):
-        after = _monitor_of(stored.classifier, state).add(**given, id=ids, name=data.stem)
+        after = _monitor_of(stored.classifier, state).add(
+            **given, id=rows.written(id), name=data.stem
+        )
         write_output(state, json.dumps(after.to_dict()))
     yield after
     if after.alarms:
@@ -468,13 +476,15 @@ def tradeoff(
         Path | None, option("Picture, or CSV file of the curve; with --pick the model file.")
     ] = None,
     as_json: Json = False,
-    reader: Reader,
+    form: Form,
 ) -> Iterator[Any]:
     """Print the trade-off of two rates on the rows that selected the rule; nothing is trained."""
     import pandas as pd
 
     if pick is not None and not out:
         raise ValueError("--pick needs --out, the model file to write")
+    if form != Form() and (not out or out.suffix != ".csv"):
+        raise ValueError("--sep and --decimal need --out, the CSV file of the curve")
     check_output(out, [".png", ".svg", ".pdf", ".csv"] if pick is None else [MODEL], model)
     stored = Stored.read(model)
     if stored.scores or not hasattr(stored.classifier, "tradeoff"):
@@ -487,7 +497,7 @@ def tradeoff(
     elif pick is not None:
         write(curve.at(pick), out, stored.roles)
     elif out.suffix == ".csv":
-        write_output(out, reader.content(pd.DataFrame(curve.to_dict()["curve"])))
+        write_output(out, form.content(pd.DataFrame(curve.to_dict()["curve"])))
     else:
         picture = io.BytesIO()
         display = tb.plotting.TradeOffDisplay.from_curve(curve)

@@ -68,14 +68,20 @@ class Stored:
             "group": self.classifier.by_group or None,
         }
 
-    def rows(self, reader: Reader, path: Path, **stated: Any) -> Rows:
+    def rows(
+        self, reader: Reader, path: Path, *, ids: Collection[Any] = (), **stated: Any
+    ) -> Rows:
         """Return the rows of a file by the roles of the classifier and those of options."""
         groups = getattr(self.classifier, "groups_", [])
         titles = (each[0] for each in groups if isinstance(each, tuple))
         roles = self.roles.given(titles).given(**stated)
-        rows = reader.read(path, roles, self.classifier.classes_.tolist())
+        rows = reader.read(path, roles, ids)
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())
-        return replace(rows, roles=rows.roles.given(features=tuple(names)))
+        return replace(
+            rows,
+            roles=rows.roles.given(features=tuple(names)),
+            known=self.classifier.classes_.tolist(),
+        )
 
 
 def write(classifier: Any, path: Path, roles: Roles) -> None:

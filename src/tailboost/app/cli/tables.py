@@ -10,8 +10,8 @@ import re
 import warnings
 from ast import literal_eval
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
-from functools import cached_property
+from dataclasses import KW_ONLY, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -67,12 +67,40 @@ class Roles:
         )
 
 
+def _sign(given: Any) -> str:
+    """Return a sign of CSV files; that of a tab has a name."""
+    sign = str({"tab": "\t", "\\t": "\t"}.get(given, given))
+    if len(sign.encode()) != 1:
+        raise typer.BadParameter(f"{given!r} is no single sign, such as ; or tab")
+    return sign
+
+
 @frozen_value
-class Reader:
+class Form:
+    """The signs of CSV files to read and to write."""
+
+    sep: Annotated[str, option("Separator of CSV files, such as ; or tab.", parser=_sign)] = ","
+    decimal: Annotated[str, option("Decimal sign of CSV files.", parser=_sign)] = "."
+
+    def content(self, table: Any, path: Path = Path()) -> Any:
+        """Return the content of a file of this name with a table; without a name it is CSV."""
+        if path.suffix in _PARQUET:
+            return table.to_parquet(index=False)
+        return table.to_csv(index=False, sep=self.sep, decimal=self.decimal)
+
+
+@frozen_value
+class Reader(Form):
     """How the tables of a command are written, and what their cells mean, by its options."""
 
+    _: KW_ONLY
+    thousands: Annotated[
+        str | None, option("Sign between thousands in CSV files.", parser=_sign)
+    ] = None
+    encoding: Annotated[str, option("Encoding of CSV files to read, such as cp1252.")] = "utf-8"
     na: Annotated[
-        list[str], several("TEXT", "Text that means a missing value; may be repeated.")
+        list[str],
+        several("TEXT", "Text of missing values in CSV files; may be repeated."),
     ]
     text: Annotated[
         list[str],
@@ -80,23 +108,22 @@ class Reader:
             "COL", "Column that is text, though its values may be numbers; may be repeated."
         ),
     ]
-    sep: Annotated[str, option("Separator of CSV files, such as ; or tab.")] = ","
-    decimal: Annotated[str, option("Decimal sign of CSV files.")] = "."
-    thousands: Annotated[str | None, option("Sign between thousands in CSV files.")] = None
-    encoding: Annotated[str, option("Encoding of CSV files to read, such as cp1252.")] = "utf-8"
 
-    def read(self, path: Path, roles: Roles, known: Collection[Any] = ()) -> Rows:
-        """Return the rows of a file; labels become the ``known`` ones with their text."""
+    def read(self, path: Path, roles: Roles, ids: Collection[Any] = ()) -> Rows:
+        """Return the rows of a file, with columns of ``ids`` as they are written."""
         import pandas as pd
 
-        for name in ("sep", "decimal"):
-            sign = self._form[name]
-            if len(sign.encode()) != 1:
-                raise ValueError(f"--{name}: {sign!r} is no single sign, such as ; or tab")
-        texts: set[Any] = {*roles.text, *self.text, *roles.groups, roles.target, roles.cluster}
+        if self.thousands == self.decimal:
+            raise ValueError(
+                f"--thousands: {self.thousands!r} is also the decimal sign; name that by --decimal"
+            )
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-                table, texts = self._table(path, texts, bool(roles.features))
+                if path.suffix in _PARQUET:
+                    table = words = self._of_parquet(path)
+                    texts = {*table.select_dtypes(["object", "string", "category"])}
+                else:
+                    table, words, texts = self._of_csv(path, roles, ids)
         except Exception as error:  # pandas raises what a damaged file meets
             reason = str(error)
             if isinstance(error, Warning):
@@ -106,41 +133,44 @@ class Reader:
             raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
-        roles = replace(roles, text=tuple(name for name in table if name in texts))
-        rows = Rows(path, table, roles, known)
+        texts = texts.union(roles.text, self.text)
+        text = tuple(name for name in table if name in texts)
+        table = table.astype(dict.fromkeys(text, "category"))
+        rows = Rows(path, table, words, replace(roles, text=text))
         rows.columns(self.text)
         return rows
 
-    def words(self, path: Path, columns: Any) -> Any:
-        """Return columns of a file as they are written there; only empty cells are missing."""
+    def _of_parquet(self, path: Path) -> Any:
+        """Return a table; an index with a name is a column."""
         import pandas as pd
 
-        if path.suffix in _PARQUET:
-            return columns
-        return pd.read_csv(
-            path,
-            usecols=list(columns),
-            dtype=str,
-            keep_default_na=False,
-            na_values=["", *self.na],
-            **self._form,
-        )
+        if self.na or self.thousands or self.encoding != "utf-8":
+            raise ValueError("--na, --thousands and --encoding are for CSV files")
+        table = pd.read_parquet(path)
+        named = [title for title in table.index.names if title not in (None, *table)]
+        return table.reset_index(named).reset_index(drop=True)  # rows are matched by position
 
-    def _table(self, path: Path, texts: set[Any], kinds_known: bool) -> tuple[Any, set[str]]:
-        """Return a table, and its columns of text: these ``texts`` and, unless ``kinds_known``, those found.
+    def _of_csv(
+        self, path: Path, roles: Roles, ids: Collection[Any]
+    ) -> tuple[Any, Any, set[str]]:
+        """Return a table, columns as they are written, and which columns of the table are text.
 
-        A column of numbers has a number, no other words than those of missing values, such as NA, and no two
-        words for one number, such as 7 and 007. In text only an empty cell is missing: NA is a word.
+        Labels, groups, clusters and ids are as they are written: in the table they may be features, and then
+        numbers. Without names of features any column may be one. A column of numbers then has a number, no
+        other words than those of missing values, such as NA, and no two words for one number, such as 7 and
+        007. In text only an empty cell is missing: NA is a word.
         """
         import pandas as pd
 
-        if path.suffix in _PARQUET:
-            table = pd.read_parquet(path)
-            # An index with a name is a column; rows are matched by position.
-            table = table.reset_index(
-                [title for title in table.index.names if title not in (None, *table)]
-            ).reset_index(drop=True)
-            return table, texts | {*table.select_dtypes(["object", "string", "category"])}
+        read = partial(
+            pd.read_csv,
+            path,
+            index_col=False,
+            sep=self.sep,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            encoding=self.encoding,
+        )
         if path.is_fifo():
             raise ValueError("it is a pipe, and is read repeatedly; write its rows to a file")
         with path.open("rb") as file:
@@ -149,31 +179,37 @@ class Reader:
             raise ValueError(
                 "it is a workbook, an archive, JSON or a web page; save its table as CSV"
             )
-        header = (
-            pd.read_csv(path, header=None, nrows=1, dtype=str, **self._form).loc[0].dropna()
-        )
+        header = read(header=None, nrows=1, dtype=str).loc[0].dropna()
         for repeated in header[header.duplicated()]:
             raise ValueError(f"two columns are called {repeated!r}")
         if header.empty or header.iloc[0].startswith("sep="):
             raise ValueError(
                 "its first line is no header; delete it, and name the separator by --sep"
             )
-        table = pd.read_csv(path, low_memory=False, na_values=self.na, **self._form)
-        texts &= {*table}
+        table = read(low_memory=False, na_values=self.na)
+        texts = {*roles.text, *self.text} & {*table}
+        named = {*roles.groups, roles.target, roles.cluster, *ids} & {*table}
         codes = set[str]()
-        if not kinds_known:
+        if roles.features:
+            texts |= named.difference(roles.features)
+        else:
             columns = table.drop(columns=[*texts])
             numbers = columns.select_dtypes(["number", "bool"]).dropna(axis=1, how="all")
             texts |= {*columns} - {*numbers}
             codes = {name for name in numbers if (numbers[name].dropna() % 1 == 0).all()}
-        words = self.words(path, texts | codes)
+        words = read(
+            usecols=[*texts | codes | named],
+            dtype=str,
+            keep_default_na=False,
+            na_values=["", *self.na],
+        )
         for name in codes:
             different = words[name].drop_duplicates()
             different = different[different.str.fullmatch(_CODE)]
             if table[name][different.index].duplicated().any():
                 texts.add(name)
         table[[*texts]] = words[[*texts]]
-        return table, texts
+        return table, words, texts
 
     def refuse_odd(self, features: Any) -> None:
         """Raise ValueError for a column of text that is no column of categories.
@@ -205,32 +241,23 @@ class Reader:
                 "--thousands, missing numbers by --na, its categories by --text, or --drop it"
             )
 
-    def content(self, table: Any, path: Path = Path()) -> Any:
-        """Return the content of a file of this name with a table; without a name it is CSV."""
-        if path.suffix in _PARQUET:
-            return table.to_parquet(index=False)
-        return table.to_csv(index=False, sep=self._form["sep"], decimal=self.decimal)
-
-    @property
-    def _form(self) -> dict[str, Any]:
-        """How a CSV file is written, for pandas."""
-        form = {**vars(self), "index_col": False}
-        form["sep"] = {"tab": "\t", "\\t": "\t"}.get(self.sep, self.sep)
-        del form["na"], form["text"]
-        return form
-
 
 @frozen_value
 class Rows:
-    """The rows of a file by the roles of its columns."""
+    """The rows of a file by the roles of its columns.
+
+    ``words`` has columns as they are written there: of labels, groups, clusters and ids. Labels become the
+    ``known`` ones with their text.
+    """
 
     path: Path
     table: Any
+    words: Any
     roles: Roles
-    known: Collection[Any]
+    known: Collection[Any] = ()
 
     def columns(self, names: Sequence[str]) -> Any:
-        """Return columns; raise ValueError for those that the file lacks."""
+        """Return columns of the table; raise ValueError for those that it lacks."""
         has = list(map(str, self.table))
         absent = [name for name in names if name not in has]
         if not absent:
@@ -242,6 +269,13 @@ class Rows:
             f"{str(self.path)!r} has no column {str(absent)[1:-1]}; {advice}it has {has[:20]}"
         )
 
+    def written(self, name: Any) -> Any:
+        """Return a column, or several, as `words` has it, None without a name; raise as `columns`."""
+        if not name:
+            return None
+        self.columns([name] if isinstance(name, str) else name)
+        return self.words[name]
+
     def __str__(self) -> str:
         return f"{len(self.table):,} rows of {self.path.name}"
 
@@ -249,25 +283,22 @@ class Rows:
     def features(self) -> Any:
         """The features."""
         roles = self.roles
-        names = roles.features
-        if not names:
-            no_features = {roles.target, roles.cluster, *roles.drop}
-            self.columns(roles.drop)
-            names = [name for name in self.table if name not in no_features]
-        features = self.columns(names)
-        return features.astype(
-            dict.fromkeys(features.columns.intersection(roles.text), "category")
-        )
+        if roles.features:
+            return self.columns(roles.features)
+        self.columns(roles.drop)
+        others = [roles.target, roles.cluster, *roles.drop]
+        return self.table.drop(columns=others, errors="ignore")
 
     @cached_property
     def labels(self) -> Any:
         """The labels."""
-        target = self.roles.target
+        roles = self.roles
+        target = roles.target
         if not target:
             raise ValueError("name the column of the labels by --target")
-        if target in (*self.roles.groups, *self.roles.features):
-            raise ValueError(f"--target: {target!r} is also a group or a feature")
-        column = self.columns([target])[target]
+        if target in (*roles.groups, *roles.features, roles.cluster):
+            raise ValueError(f"--target: {target!r} is also a group, a cluster or a feature")
+        column = self.written(target)
         if column.dtype.kind in _NUMBERS:
             return column
         texts = column.dropna().unique()
@@ -282,17 +313,13 @@ class Rows:
     @property
     def groups(self) -> Any:
         """The columns of groups as text; None without such columns."""
-        names = self.roles.groups
-        return self.columns(names) if names else None
+        return self.written([*self.roles.groups])
 
     @property
     def unlabelled(self) -> dict[str, Any]:
         """The rows as arguments of the library, without labels."""
-        arguments = {"X": self.features, "groups": self.groups}
-        name = self.roles.cluster
-        if name:
-            arguments["clusters"] = self.columns([name])[name]
-        return arguments
+        clusters = self.written(self.roles.cluster)
+        return {"X": self.features, "groups": self.groups, "clusters": clusters}
 
     @property
     def given(self) -> dict[str, Any]:
