@@ -66,20 +66,11 @@ _MODULES = {
 _HOME = {
     name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()
 }
-_PACKAGES = [
-    "boosting",
-    "classifiers",
-    "learners",
-    "rates",
-    "solvers",
-    "datasets",
-    "exceptions",
-    "metrics",
-    "plotting",
-    "published",
-]
+_PACKAGES = (
+    "boosting classifiers learners rates solvers datasets exceptions metrics plotting published"
+)
 
-__all__ = sorted([*_exceptions, *_HOME, *_PACKAGES])
+__all__ = sorted([*_exceptions, *_HOME, *_PACKAGES.split()])
 
 
 def __dir__() -> list[str]:
@@ -89,7 +80,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
-    elif name in (*_PACKAGES, "torch"):  # `from tailboost import *` does not import the extra
+    elif name in f"{_PACKAGES} torch".split():  # `import *` does not import the extra
         value = import_module(f"tailboost.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

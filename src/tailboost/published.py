@@ -183,7 +183,3 @@ def dro_boost(
     return DROBoostClassifier(
         estimator, radius=delta, n_estimators=T, effective_dim=d, **params
     )
-
-
-def __dir__() -> list[str]:
-    return __all__

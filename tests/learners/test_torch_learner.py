@@ -71,9 +71,6 @@ def jitter(x):
     return x + 0.01 * torch.randn_like(x)
 
 
-# -- by itself ----------------------------------------------------------------------------------------
-
-
 class Perceptron:
     """Factory with the same name in all workers of a test run."""
 
@@ -187,9 +184,6 @@ def test_divergence_is_said():
         learner(learning_rate=1e20).fit(X, Y)
 
 
-# -- the session --------------------------------------------------------------------------------------
-
-
 def test_rounds_start_from_one_warm_model_and_share_nothing():
     s = session(warmup_steps=30, optimizer="adam", learning_rate=0.001)
     first = s.fit(ONES, 1)
@@ -240,9 +234,6 @@ def test_the_session_predicts_what_the_member_does():
     np.testing.assert_array_equal(member.predict_proba(X).argmax(axis=1), member.predict(X))
 
 
-# -- threads ------------------------------------------------------------------------------------------
-
-
 def test_trainings_that_draw_from_pytorchs_generators_get_the_same_nets_in_threads():
     fits = [learner(Dropout, augment=jitter, steps=60, random_state=k) for k in range(4)]
     alone = [bits(clone(clf).fit(X, Y).net_) for clf in fits]
@@ -252,9 +243,6 @@ def test_trainings_that_draw_from_pytorchs_generators_get_the_same_nets_in_threa
     for worker in workers:
         worker.join()
     assert [bits(clf.net_) for clf in fits] == alone
-
-
-# -- games --------------------------------------------------------------------------------------------
 
 
 GAMES = {name: make(name, n_estimators=3) for name in OURS if name != "ebboost"}
@@ -318,9 +306,6 @@ def test_one_row_at_a_time_and_in_batches():
     clf.model_ = replace(clf.net_, batch_size=7)
     np.testing.assert_allclose(clf.predict_proba(X), whole, atol=1e-6)
     np.testing.assert_allclose([clf.predict_proba(x[None])[0] for x in X[:20]], whole[:20], atol=1e-6)
-
-
-# -- rows ---------------------------------------------------------------------------------------------
 
 
 def test_pixels_are_seen_divided_and_channels_first():

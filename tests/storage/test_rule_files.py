@@ -11,8 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refused
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -407,7 +405,7 @@ def test_the_rule_of_a_model_file_is_found_as_the_refusal_says(tmp_path):
     models = [("t", DecisionTreeClassifier(max_depth=2))]
     clf = tb.RobustMixtureClassifier(models, limits=["miss(1) <= 90%"], random_state=0)
     path = tmp_path / "fitted.model"
-    tb.save_model(make_pipeline(StandardScaler(), clf).fit(X, y), path)
+    tb.save_model(clf.fit(X, y), path)
     with pytest.raises(ValueError, match="rule") as refused:
         tb.load_rule(path)
     (code,) = re.findall(r"its rule is (load_model\(path\)\S+)", str(refused.value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
@@ -14,7 +15,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import gen_batches
+from sklearn.utils import gen_batches, gen_even_slices
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,7 +35,7 @@ from tailboost.core import (
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE
 from tailboost.learners.forest import ForestSession
 from tailboost.learners.table import FittedModel, OpenSession, TableClassifier, TableReader
-from tailboost.learners.threads import count_threads, predict_in_blocks
+from tailboost.learners.threads import count_threads
 
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT
 # trees, or there are MOST_TREES.
@@ -244,7 +245,12 @@ class FittedTrees(FittedModel):
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         predict = partial(self.booster_.inplace_predict, predict_type="margin")
         n_threads = count_threads(self.n_jobs, table.shape)
-        return self._probabilities(predict_in_blocks(predict, table, n_threads))
+        if n_threads == 1:
+            return self._probabilities(predict(table))
+        # Threads of Python wait without spinning, so busy cores slow them down less than those of OpenMP.
+        blocks = [table[rows] for rows in gen_even_slices(table.shape[0], n_threads)]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return self._probabilities(np.concatenate([*pool.map(predict, blocks)]))
 
 
 class FittedTree(FittedTrees):

@@ -1,5 +1,6 @@
 """Decision stumps by exhaustive search over columns whose values are numbered once."""
 
+from collections import defaultdict
 from dataclasses import KW_ONLY, dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
@@ -14,7 +15,7 @@ from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
 TIE = 1e-11
-# Most thresholds that are compared together, unless one column has more.
+# Thresholds that are compared together, but for those of the last column, which may be more.
 BLOCK = 2**14
 
 
@@ -80,17 +81,14 @@ CONSTANT = Coded(-1, np.zeros(2), np.zeros(0, np.intp), np.zeros(0, np.intp), 1)
 
 def blocks_of(table: Floats) -> list[list[Coded]]:
     """Return the columns of a table (n, d) in blocks; a column of equal values has no threshold."""
-    blocks: list[list[Coded]] = []
-    size = BLOCK
+    blocks = defaultdict(list)
+    n_before = 0
     for j, values in enumerate(table.T):
         column = Coded.of(j, values)
         if column.n_thresholds:
-            if size + column.n_thresholds > BLOCK:
-                blocks.append([])
-                size = 0
-            blocks[-1].append(column)
-            size += column.n_thresholds
-    return blocks
+            blocks[n_before // BLOCK].append(column)
+            n_before += column.n_thresholds
+    return [*blocks.values()]
 
 
 @frozen_object

@@ -1,16 +1,10 @@
-"""The number of threads of a learner, and predictions in blocks of rows."""
+"""The number of threads of a learner."""
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import parent_process
-from typing import Any
 
-import numpy as np
 from joblib.parallel import get_active_backend
-from sklearn.utils import _openmp_helpers, gen_even_slices
-
-from tailboost.core import Array, Table
+from sklearn.utils import _openmp_helpers
 
 # Number of table entries below which one thread is used, because idle OpenMP threads spin. 100 rounds on
 # 50,000 × 50 took 1.5 s with one thread and 3.2 s with two, on two cores. Next to another busy process a fit
@@ -35,16 +29,3 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     if takes_all_cores and in_joblibs_thread:  # the other threads need cores, too
         return 1
     return int(_openmp_helpers._openmp_effective_n_threads(n_jobs))
-
-
-def predict_in_blocks(predict: Callable[[Any], Array], table: Table, n_threads: int) -> Array:
-    """Return ``predict(table)``, computed in this number of threads on blocks of rows.
-
-    Python threads wait without spinning, so busy cores slow a prediction down less than OpenMP threads do.
-    """
-    n_rows = table.shape[0]
-    if n_threads == 1:  # as of any small table
-        return predict(table)
-    blocks = [table[rows] for rows in gen_even_slices(n_rows, min(n_threads, n_rows))]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return np.concatenate(list(pool.map(predict, blocks)))

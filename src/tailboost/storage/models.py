@@ -153,7 +153,8 @@ def _opened(path: FilePath) -> tuple[bytes, Document]:
         return content, record
     except Exception:  # zipfile raises what a damaged file meets
         raise ValueError(
-            f"{str(path)!r} is no model file of tailboost, or was changed after it was written"
+            f"{str(path)!r} is no model file of tailboost, or was changed after it was written; "
+            "the name of a rule file ends in .json"
         ) from None
 
 

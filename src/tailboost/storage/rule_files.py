@@ -188,8 +188,8 @@ def load_rule(path: FilePath) -> Any:
         content = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError):
         raise ValueError(
-            f"{str(path)!r} is no rule file: it is not JSON. load_model reads a model file, and "
-            "its rule is load_model(path)[-1].rule_ if `tailboost fit` wrote it"
+            f"{str(path)!r} is no rule file: it is not JSON, or is cut off. load_model reads a "
+            "model file, and its rule is load_model(path).rule_"
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
         if "rule" in content:
