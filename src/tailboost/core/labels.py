@@ -87,7 +87,9 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
         distinct = dict.fromkeys(given)
     number_of = {entry: j for j, entry in enumerate(distinct)}
     lacks_value = [
-        is_missing(each) or each in (np.inf, -np.inf) or (target and not str(each).strip())
+        target and not each.strip()
+        if isinstance(each, str)
+        else is_missing(each) or each in (np.inf, -np.inf)
         for each in number_of
     ]
     number_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)
