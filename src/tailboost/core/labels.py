@@ -178,8 +178,8 @@ def positions(
     unknown = sorted(set(entries) - number_of.keys(), key=str)
     if unknown:
         raise ValueError(
-            f"{name} holds {fault}: {unknown[:5]}; {did_you_mean(unknown[0], known_values)}"
-            f"known are {joined([*map(repr, known_values)], NAMES_SHOWN)}"
+            f"{name} holds {fault}: {unknown[:5]!s:.300}; {did_you_mean(unknown[0], known_values)}"
+            f"known are {joined([*map(repr, known_values)], NAMES_SHOWN):.1000}"
         )
     return np.fromiter(map(number_of.__getitem__, entries), np.intp)
 

@@ -85,12 +85,25 @@ def hashes_of_pairs(first: Hashes, second: Hashes) -> Hashes:
 def _words(column: Column, kept_bits: int) -> Hashes:
     """Return the values of a column as 64-bit words, shape (n,); if ``kept_bits`` are 0, numbers as float64.
 
-    −0 equals 0, and all NaN are equal.
+    −0 equals 0, and all NaN are equal. Values of other types have the words of `_words_of_objects`.
     """
-    if getattr(column.dtype, "kind", "O") in "fiub":
-        if hasattr(column, "iloc"):
-            column = column.to_numpy(np.float64, na_value=np.nan)
-        return _words_of_numbers(column, kept_bits)
+    if getattr(column.dtype, "kind", "O") not in "fiub":
+        return _words_of_objects(column, kept_bits)
+    if hasattr(column, "iloc"):
+        column = column.to_numpy(np.float64, na_value=np.nan)
+    with np.errstate(over="ignore"):  # float32 has a smaller range
+        numbers = np.array(column, np.float32 if kept_bits else np.float64) + 0  # −0 becomes 0
+    numbers[np.isnan(numbers)] = np.nan  # NaN has many bit patterns
+    if not kept_bits:
+        return numbers.view(np.uint64)
+    bits = numbers.view(np.uint32)
+    n_dropped = 24 - kept_bits
+    rounded = ((bits + (1 << (n_dropped - 1))) >> n_dropped) << n_dropped  # half upwards
+    return np.where(np.rint(numbers) == numbers, bits, rounded).astype(np.uint64)
+
+
+def _words_of_objects(column: Column, kept_bits: int) -> Hashes:
+    """Return text, dates and objects as 64-bit words, shape (n,), see `_word`."""
     if column.dtype in ("M8[ns]", "m8[ns]"):  # an array's list has integers
         column = column.astype(f"{column.dtype.kind}8[us]")
     values = column.tolist()
@@ -103,19 +116,6 @@ def _words(column: Column, kept_bits: int) -> Hashes:
     return np.fromiter(map(word_of_value.__getitem__, values), np.uint64)
 
 
-def _words_of_numbers(column: Column, kept_bits: int) -> Hashes:
-    """Return numbers as `_words`."""
-    with np.errstate(over="ignore"):  # float32 has a smaller range
-        numbers = np.array(column, np.float32 if kept_bits else np.float64) + 0  # −0 becomes 0
-    numbers[np.isnan(numbers)] = np.nan  # NaN has many bit patterns
-    if not kept_bits:
-        return numbers.view(np.uint64)
-    bits = numbers.view(np.uint32)
-    n_dropped = 24 - kept_bits
-    rounded = ((bits + (1 << (n_dropped - 1))) >> n_dropped) << n_dropped  # half upwards
-    return np.where(np.rint(numbers) == numbers, bits, rounded).astype(np.uint64)
-
-
 def _word(value: Any, kept_bits: int) -> int:
     """Return any value as a 64-bit word; if ``kept_bits`` are 0, text is no number."""
     if isinstance(value, timedelta):
@@ -124,8 +124,8 @@ def _word(value: Any, kept_bits: int) -> int:
         if is_missing(value):
             value = np.nan
         with suppress(TypeError, ValueError, OverflowError):  # for what is no number
-            number = float(TRUTH.get(str(value).lower(), value))
-            return int(_words_of_numbers(np.array([number]), kept_bits)[0])
+            number = TRUTH.get(str(value).lower(), value)  # "1" for True and "TRUE"
+            return int(_words(np.array([float(number)]), kept_bits)[0])
     printed = str(value).removesuffix(" 00:00:00")
     content = hashlib.blake2b(repr(printed).encode(), digest_size=8)
     return int.from_bytes(content.digest(), "little")
