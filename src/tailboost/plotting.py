@@ -29,12 +29,9 @@ __all__ = ["LimitsDisplay", "TradeOffDisplay"]
 BLUE = "#0072B2"
 VERMILLION = "#D55E00"
 GREY = "#83888F"
+# Replaced in names of users, in which matplotlib then reads no mathematics.
+AS_TEXT = ("$", r"\$")
 VERDICTS = {True: (BLUE, "✓ "), False: (VERMILLION, "✗ "), None: (GREY, "")}
-
-
-def _plain(words: str) -> str:
-    """Return words with labels and names of users, in which matplotlib then reads no mathematics."""
-    return words.replace("$", r"\$")
 
 
 class _Display:
@@ -191,7 +188,7 @@ class LimitsDisplay(_Display):
             ax.plot(ends, [place] * 3, color=colour, linewidth=2, marker="o", markevery=[1])
             ax.plot(bound, place, "|", color=GREY, markersize=12, markeredgewidth=4)
             ax.annotate(
-                _plain(f"{mark}{line.name} {line.limit}"),
+                f"{mark}{line.name} {line.limit}".replace(*AS_TEXT),
                 (0, place),
                 (0, 10),
                 xycoords=("axes fraction", "data"),
@@ -266,8 +263,8 @@ class TradeOffDisplay(_Display):
         """
         return cls(
             *curve.values,
-            xlabel=_plain(str(curve.limited)),
-            ylabel=_plain(str(curve.objective)),
+            xlabel=str(curve.limited).replace(*AS_TEXT),
+            ylabel=str(curve.objective).replace(*AS_TEXT),
             limit=curve.bound,
             name=name,
         ).plot(ax)

@@ -423,9 +423,9 @@ def whole(tables, tmp_path_factory):
         ("rule a.csv", "a.csv"), ("predict tuned.json a.csv --id region --id region", "--id region region"),
         ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
         ("predict tuned.json a.csv --sep ''", "--sep"), ("fit a.csv --target score --out m.model", "classes"),
-        ("predict tuned.json a.csv --decimal ''", "--deci"), ("calibrate tuned.json --out r.json", "fresh"),
+        ("predict tuned.json a.csv --decimal ''", "--deci"), ("rule tuned.json --python --table t", "tabl"),
+        ("calibrate tuned.json --out r.json", "fresh"), ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("predict tuned.json a.csv --sep ab", "'ab'"), ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
-        ("rule tuned.json --python --table t", "tabl"), ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("rule tuned.json --sql --json", "--json"), ("fit twice.csv --target fraud --out m.model", "'fraud'"),
         ("fit blank.csv --target fraud --out m.model", "header"),
         ("certifi tuned.json", "certifi"), ("predict tuned.json a.csv --id prediction", "--id prediction"),
@@ -464,6 +464,7 @@ def whole(tables, tmp_path_factory):
         ("predict tuned.json a.csv --thousands .", "--decimal"),
         ("certify tuned.json a.csv --require", "--limit"),
         ("fit a.csv --target fraud --cluster fraud --out m.model", "cluster"),
+        ("calibrate a.csv --score score --target fraud --out r.json", "--limit 'miss(1) <= 40%'"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, whole, capsys, monkeypatch):

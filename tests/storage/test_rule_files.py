@@ -14,7 +14,6 @@ from conftest import refused
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.app.cli.stored import Stored
 from tailboost.rows import digest_of
 
 SERVICE = """
@@ -293,13 +292,13 @@ def test_sql_of_several_scores_reads_their_columns(kind, tmp_path):
     limits = ["miss(b, by=site) <= .5"]
     tb.save_rule(tb.tune(scores, table, y, groups=site, by_group="site", limits=limits), tmp_path / "r.json")
     rule = tb.load_rule(tmp_path / "r.json")
-    stored = Stored.read(tmp_path / "r.json")
+    columns = {"columns": list(table), "label": ["c", "a", "b"], "group": "site"}
     if kind == "percent":
-        refused(lambda: rule.rule_.to_sql(**stored.sql()), "percentages")
+        refused(lambda: rule.rule_.to_sql(**columns), "percentages")
         return
     base = sqlite3.connect(":memory:")
     table.assign(**site).to_sql("t", base, index=False)
-    sql = rule.rule_.to_sql(**stored.sql(), table="t")
+    sql = rule.rule_.to_sql(**columns, table="t")
     answers = [row[0] for row in base.execute(f"SELECT {sql} FROM t")]
     assert answers == rule.predict(table, groups=site).tolist()
 

@@ -372,7 +372,14 @@ def rule(
     stored = Stored.read(model)
     found = stored.classifier.rule_
     if sql:
-        yield found.to_sql(**stored.sql(), table=table)
+        columns = {}
+        if stored.scores and isinstance(found, tb.Rule):  # which knows no columns
+            columns = {
+                "columns": stored.scores.column_list,
+                "label": stored.scores.label_list,
+                "group": stored.classifier.by_group or None,
+            }
+        yield found.to_sql(**columns, table=table)
     elif python:
         yield found.to_python(label=found.label)
     else:

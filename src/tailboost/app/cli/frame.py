@@ -27,8 +27,8 @@ app = typer.Typer(
     help="Classifiers within stated limits on error rates, with certificates from fresh rows.",
 )
 
-# An argument in a sentence, and not in a call of Python.
-_ARGUMENT = re.compile(r"(?<!\w\()(?<!, )\b(\w+)=(?=([^ ,.;:)\n]?))")
+# An argument in a sentence, and not in a call of Python; with its value if this is a list.
+_ARGUMENT = re.compile(r"(?<!\w\()(?<!, )\b(\w+)=(?:\[(.*?)\])?(?=([^ ,.;:)\n]?))")
 #: Print a line that is not the result.
 say_aside = partial(typer.echo, err=True)
 # What a command prints, one after the other.
@@ -42,11 +42,11 @@ def as_typed(text: str, options: Collection[str]) -> str:
     """
 
     def typed(match: re.Match[str]) -> str:
-        name, follows = match.groups()
+        name, entries, follows = match.groups("")
         option = name.rstrip("s")  # of limits= it is --limit
         if option not in options:
             return match[0] if follows else f"{match[0]} (in Python)"
-        return f"--{option.replace('_', '-')}{' ' * bool(follows)}"
+        return f"--{option.replace('_', '-')}{' ' * bool(entries + follows)}{entries}"
 
     return _ARGUMENT.sub(typed, text)
 

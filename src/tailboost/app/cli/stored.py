@@ -57,17 +57,6 @@ class Stored:
         notes = {"features": rule.scores_.column_list, **rule.evidence_.selection.notes}
         return cls(rule, Roles(**notes), rule.scores_)
 
-    def sql(self) -> dict[str, Any]:
-        """Return the columns of several scores for SQL; a rule knows a single one."""
-        scores = self.scores
-        if not scores or not isinstance(self.classifier.rule_, tb.Rule):
-            return {}
-        return {
-            "columns": scores.column_list,
-            "label": scores.label_list,
-            "group": self.classifier.by_group or None,
-        }
-
     def rows(
         self, reader: Reader, path: Path, *, ids: Collection[Any] = (), **stated: Any
     ) -> Rows:

@@ -127,7 +127,10 @@ class Reader(Form):
         except Exception as error:  # pandas raises what a damaged file meets
             reason = str(error)
             if isinstance(error, Warning):
-                reason = "its rows have more cells than its header; give the separator by --sep"
+                reason = (
+                    "its rows have more cells than its first line, the header; give the "
+                    "separator by --sep, or delete lines above the header"
+                )
             if isinstance(error, UnicodeError):
                 reason += "; name its encoding by --encoding"
             raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None
@@ -237,8 +240,8 @@ class Reader(Form):
             raise ValueError(
                 f"column {name!r} is neither numbers nor categories: {len(values):,} "
                 f"different values in {len(column):,} rows, such as "
-                f"{', '.join(map(repr, words_first[:2]))}; name its signs by --decimal or "
-                "--thousands, missing numbers by --na, its categories by --text, or --drop it"
+                f"{', '.join(map(repr, words_first[:2]))}; in CSV name its signs by --decimal or "
+                "--thousands and missing numbers by --na; or name its categories by --text, or --drop it"
             )
 
 
