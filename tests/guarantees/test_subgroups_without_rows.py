@@ -30,7 +30,7 @@ def tuned(n=3000, by=None):
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 def test_combinations_of_the_fit_are_subgroups(tmp_path):
     mix, X, y, groups = tuned()
-    assert set(mix.group_combinations_) == {(g, s) for g in "abc" for s in "fm"}
+    assert set(mix.evidence_.combinations) == {(g, s) for g in "abc" for s in "fm"}
     tb.save_model(mix, tmp_path / "m.model")
     keep = ~((groups.g == "c") & (groups.s == "m")).to_numpy()
     for model in (mix, tb.load_model(tmp_path / "m.model")):

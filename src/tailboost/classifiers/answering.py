@@ -1,6 +1,6 @@
 """A classifier with a selected rule: what it says of it, how it answers rows, and how others read both."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from html import escape
@@ -17,12 +17,12 @@ from tailboost.core import (
     Array,
     Column,
     DeferredRowsWarning,
+    Document,
     Floats,
     Groups,
     Ints,
     Mask,
     Model,
-    Names,
     Table,
     columns_of,
     listed,
@@ -60,25 +60,32 @@ from tailboost.selection.table import RateTable
 
 # Maximum number of rows in a batch of a prediction, which limits memory.
 ROWS_OF_BATCH = 65_536
+# Attributes of earlier versions that are parts of the evidence.
+BESIDE = {"group_combinations_": "combinations", "validation_": "validation"}
 
 
 class AnsweringClassifier(OfAnyTable):
-    """A classifier with a selected rule, which its evidence has with all that the rule rests on.
+    """A classifier with a selected rule.
 
-    No parameter is read here: one that is set after a fit counts in the next fit.
+    All that it says and answers follows from its evidence, a value that a fit sets once, and from the columns
+    of X. No parameter is read here: one that is set after a fit counts in the next fit.
     """
 
-    # What a fit leaves, beside scikit-learn's columns of X.
-    _columns: Columns | None = None  # of a data frame, where a fit trains models
-    group_combinations_: Sequence[Names] = ()
-    validation_: str | float = "frozen"
     evidence_: Evidence
+    _columns: Columns | None = None  # of a data frame, where a fit trains models
     #: Whether a fit trains models: then these read numbers and categories in checked tables.
     _trains: ClassVar[bool] = False
 
     def __sklearn_is_fitted__(self) -> bool:
         evidence = vars(self).get("evidence_")
         return evidence is not None and evidence.selection is not None
+
+    def __setstate__(self, state: Document) -> None:
+        own = dict(state)
+        # Earlier versions kept these beside the evidence.
+        for name in BESIDE.keys() & own:
+            own["evidence_"] = replace(own["evidence_"], **{BESIDE[name]: own.pop(name)})
+        self.__dict__ = own
 
     # -- the evidence: a Selection, or a StoredSelection of a file; neither if no rule keeps the limits -----
 
@@ -105,10 +112,15 @@ class AnsweringClassifier(OfAnyTable):
         return selection
 
     @property
+    def _evidence(self) -> Evidence:
+        """The evidence, also without a rule; NotFittedError before a fit."""
+        check_is_fitted(self, "evidence_")
+        return self.evidence_
+
+    @property
     def _models(self) -> Models:
         """The models, also without a rule."""
-        check_is_fitted(self, "evidence_")
-        return self.evidence_.models
+        return self._evidence.models
 
     @property
     def _group_names(self) -> GroupNames:
@@ -117,6 +129,17 @@ class AnsweringClassifier(OfAnyTable):
         # Of a rule of a file, earlier versions kept them beside the models.
         names: GroupNames = vars(self)["_group_names"] if rows is None else rows.names
         return names
+
+    @property
+    def classes_(self) -> Array:
+        """The labels."""
+        rows = self._models.rows
+        return vars(self)["classes_"] if rows is None else rows.classes
+
+    @property
+    def validation_(self) -> str | float:
+        """The selection data: "cv", a fraction or another word, see `RobustMixtureClassifier`."""
+        return self._evidence.validation
 
     @property
     def certificate_(self) -> Certificate | None:
@@ -132,7 +155,7 @@ class AnsweringClassifier(OfAnyTable):
     @property
     def records_(self) -> Records:
         """The rows that the classifier has read, by their use, and the attempts to calibrate it."""
-        return self.evidence_.records
+        return self._evidence.records
 
     @property
     def ledger_(self) -> Ledger:
@@ -205,12 +228,13 @@ class AnsweringClassifier(OfAnyTable):
     def subgroup_errors_(self) -> dict[Any, float]:
         """Error of the rule on each class, group or cell, on the selection data; NaN without rows.
 
-        A deferred row is no error.
+        The subgroups are those of the objective or, if it has none, of the first limit with some, and
+        otherwise the classes. A deferred row is no error.
         """
         selection = self.selection_
         kinds = (rate.by for rate in selection.problem.rates if rate.by is not None)
-        of_subgroups = selection.rates([error(by=next(kinds, "class"))])
-        return {line.subgroup: line.value for line in of_subgroups}
+        rate = error(by=next(kinds, "class"))
+        return {line.subgroup: line.value for line in selection.rates([rate])}
 
     # -- in print ---------------------------------------------------------------------------------------
 
@@ -309,10 +333,9 @@ class AnsweringClassifier(OfAnyTable):
         check_default(default, classes)
         if deferred is not None and (not np.isscalar(deferred) or deferred in classes):
             raise ValueError(f"deferred={deferred!r} must be one value, and no label")
+        places = self._group_numbers(X, groups, others=default is not ...)
         if default is ...:
-            numbers = self._label_numbers(X, self._group_numbers(X, groups))
-            return self._labels(numbers, deferred)
-        places = self._group_numbers(X, groups, others=True)
+            return self._labels(self._label_numbers(X, places), deferred)
         models, table = self._read(X)
         is_answered = (places >= 0) & ~models.without_score(table)
         answers = np.full(len(is_answered), default, object)
@@ -372,8 +395,8 @@ class AnsweringClassifier(OfAnyTable):
             Columns in the order of ``classes_``; rows sum to 1.
         """
         X = self._as_table(X)
-        no_groups = np.zeros(n_rows_of(X), np.intp)
-        return np.concatenate([each.probabilities for each in self._outputs(X, no_groups)])
+        outputs = self._outputs(X, np.zeros(n_rows_of(X), np.intp))  # which read no groups
+        return np.concatenate([each.probabilities for each in outputs])
 
     def score(
         self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
@@ -415,9 +438,9 @@ class AnsweringClassifier(OfAnyTable):
 
         Raise NotFittedError without a rule.
         """
-        check_is_fitted(self)
+        models = self._selected.models
         X, _ = unpack(X)
-        columns = [name for scores in self._models.columns_read for name in scores.column_list]
+        columns = [name for scores in models.columns_read for name in scores.column_list]
         if not columns:
             return X
         X = one_row(X, columns[0])
@@ -451,7 +474,6 @@ class AnsweringClassifier(OfAnyTable):
         A classifier that trains no model gives its models the rows as they are, of a data frame with the
         columns in the order of the fit. ``argument`` is the name of the table in messages.
         """
-        X, _ = unpack(X)
         if isinstance(X, Mapping):
             raise TypeError(
                 f"{argument} is a dict: give a data frame, pd.DataFrame({argument})"
@@ -563,7 +585,7 @@ class AnsweringClassifier(OfAnyTable):
                 groups=dict(
                     zip(names.titles, map(np.ndarray.tolist, names.values), strict=True)
                 ),
-                combinations=self.group_combinations_,
+                combinations=evidence.combinations,
             ),
             limits=selection.problem.limits,
             known=(own, *known_within(models.fitted)),
@@ -583,16 +605,16 @@ class AnsweringClassifier(OfAnyTable):
         outputs = cache(lambda: models.outputs(table, self._group_numbers(X, of_rule)))
         answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
         content = cache(partial(models.row_hashes, table))
+        # Whether these or the selecting rows are probabilities in place of features.
+        is_stacked = models.read_stacked or selected.models.read_stacked
         return Scored(
-            groups,
-            content,
-            content,
-            partial(models.row_hashes, table, as_stated=True),
-            partial(models.without_score, table),
-            lambda: answers.take(selected.label_numbers(outputs()), mode="clip"),
-            outputs,
-            selected,
-            # Neither these nor the selecting rows are probabilities in place of features.
-            is_comparable=not models.fitted
-            or not (models.read_stacked or selected.models.read_stacked),
+            groups=groups,
+            content=content,
+            given=content,
+            voting=partial(models.row_hashes, table, as_stated=True),
+            lacking=partial(models.without_score, table),
+            answers=lambda: answers.take(selected.label_numbers(outputs()), mode="clip"),
+            outputs=outputs,
+            selected=selected,
+            is_comparable=not (models.fitted and is_stacked),
         )

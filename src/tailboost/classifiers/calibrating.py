@@ -30,7 +30,7 @@ from tailboost.guarantees.certificates import Price
 from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
-from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
+from tailboost.guarantees.rate_bounds import joint_bounds
 from tailboost.rates import AbsentError, Limit, Statistic, checked_limits
 from tailboost.rows import (
     HUMAN_REVIEW,
@@ -164,17 +164,17 @@ def calibrate(
         )
     if limits is None:
         limits = model.selection_.problem.limits if is_selected else ()
-    stated = checked_limits(limits, to_keep=True)
-    if not stated:
+    limits = checked_limits(limits, to_keep=True)
+    if not limits:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
 
     # 1. Select on a part of the rows, unless the rule was selected on other rows.
     if is_selected:
-        parts = Parts(model, given, model.__tailboost__())
+        parts = Parts(model, given)
     else:
         unfitted = TunedClassifier(named_models(model), objective=objective, by_group=by_group)
         try:
-            parts = Batch(unfitted, given, stated, training_rows).divided(selection_share)
+            parts = Batch(unfitted, given, limits, training_rows).divided(selection_share)
         except AbsentError as failure:
             # All rows may certify, and a test need not have its level given that they have a row of each
             # label and group. So this counts, as who brings rows until they have may test as often. The
@@ -190,20 +190,22 @@ def calibrate(
                 f"{failure}. {ABSENT}", attempts=Ledger().record(attempt, earlier)
             ) from None
 
-    # 2. Score the certifying rows, once for all rules.
+    # 2. Score the certifying rows, once for all rules. If all have selected, the selection has their scores.
+    selection = parts.classifier.selection_
+    decided = parts.classifier.__tailboost__()
     fresh = Fresh.of_model(
-        parts.decided,
+        decided,
         parts.certifying,
-        [limit.rate for limit in stated],
+        [limit.rate for limit in limits],
         training_rows=training_rows,
+        outputs=selection.engine.outputs if parts.all_chose else None,
     )
     # A batch is used up as a whole, and recognised as a whole.
     if len(parts.certifying) < len(given):
-        whole = parts.decided.score(given.X, given.columns)
-        fresh = replace(fresh, used=parts.decided.seen(whole, given, fresh.used.use))
-    selection = parts.classifier.selection_
-    if selection.problem.limits != stated:  # of a rule selected within others
-        selection = selection.within(stated)
+        whole = decided.score(given.X, given.columns)
+        fresh = replace(fresh, used=decided.seen(whole, given, fresh.used.use))
+    if selection.problem.limits != limits:  # of a rule selected within others
+        selection = selection.within(limits)
     # The share of pairs in which the score rises with its label; one that falls is an error, and no attempt.
     rising = 1.0
     if not selection.engine.family.models:  # of groups: no single score answers
@@ -226,7 +228,7 @@ def calibrate(
     if isinstance(result, Certified) and rising < 0.5:
         result = Refused(result.rule, FELL)
     if isinstance(result, Refused):
-        raise refusal(result, answered, stated, attempts, parts.all_chose)
+        raise refusal(result, answered, limits, attempts, parts.all_chose)
 
     # 5. Measure what the limits cost.
     priced = prices(selection, answered, result, level)
@@ -235,8 +237,7 @@ def calibrate(
     # 6. State each limit, and nothing tighter.
     bounds = [
         bound.at_target(result.method)
-        for limit in stated
-        for bound in bounds_of(limit, answered, None)
+        for bound in joint_bounds(limits, answered, None)
         if bound.target is not None
     ]
     certificate = certificate_of(answered, bounds, confidence)
@@ -249,7 +250,8 @@ def calibrate(
         notes.append(f"{parts.note} {EARLIER_UNKNOWN}" if previous is None else parts.note)
     notes += certificate.notes
     certificate = replace(certificate, attempts=attempts, price=priced, notes=tuple(notes))
-    return parts.classifier._by(result.rule.stated_within(stated), certificate)
+    records = parts.classifier.records_.using(*(attempt.rows for attempt in attempts))
+    return parts.classifier._by(result.rule.stated_within(limits), certificate, records)
 
 
 # -- certification ---------------------------------------------------------------------------------------
@@ -275,15 +277,15 @@ def recorded(
         fresh.used,
         confidence=confidence,
     )
-    planned = Ledger(ledger.attempts).record(attempt, earlier)  # a copy: nothing is spent yet
-    level = planned[-1].error
+    # A copy of the ledger: nothing is spent yet.
+    level = Ledger(ledger.attempts).record(attempt, earlier)[-1].error
     if case:
         level = ranks.level_of_each(case, level) or level
-    stated = selection.problem.limits
-    lacking = few_rows.lacking(stated, fresh, level)
+    limits = selection.problem.limits
+    lacking = few_rows.lacking(limits, fresh, level)
     if not lacking:
         return ledger.record(attempt, earlier)
-    if fresh.n_units < max(lacking.values()) or few_rows.may_read_numbers(stated, fresh):
+    if fresh.n_units < max(lacking.values()) or few_rows.may_read_numbers(limits, fresh):
         words = "Rows were counted and no limit was tested, so no attempt is spent."
     else:
         earlier = ledger.record(attempt, earlier)
@@ -352,11 +354,12 @@ def first_result(
     selection: Selection, case: OneScore | None, fresh: Fresh, level: float
 ) -> tuple[Certified | Refused, Fresh]:
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
-    of_one = (each.certified(case, level) for each in ON_ONE_SCORE) if case else ()
-    # Several scores or more than two labels, or limits that no procedure on one score serves.
-    result = next(filter(None, of_one), None) or sequence.within_tighter(
-        selection, fresh, level
-    )
+    results = (each.certified(case, level) for each in ON_ONE_SCORE if case)
+    result = next(filter(None, results), None)
+    if (
+        result is None
+    ):  # several scores, more than two labels, or limits that none of these serves
+        result = sequence.within_tighter(selection, fresh, level)
     fresh = fresh.by(result.rule)
     if isinstance(result, Certified) and len(np.unique(fresh.answered.actions)) == 1:
         result = Refused(

@@ -54,9 +54,10 @@ POINTS_SHOWN = 12
 
 @frozen_object
 class Curve:
-    """The trade-off of two rates, made by ``tradeoff()``: no point is worse than another one in both rates.
+    """The trade-off of two rates, made by ``tradeoff()``: no point is beaten by another one in both rates.
 
-    The curve is exact on the selection data. `predicted` gives both rates on other rows.
+    The points are rules that were searched for some limits, with their exact rates on the selection data;
+    between them there may be others. `predicted` gives both rates on other rows.
 
     Attributes
     ----------
@@ -69,7 +70,8 @@ class Curve:
     measured_on : str
         Description of the selection data, and the limits on other rates that each point keeps.
     bound : float or None
-        Bound of the classifier's own limit on the limited rate; None without one.
+        Bound of the classifier's own limit on the limited rate; None without one, or with a bound for each
+        subgroup.
 
     Examples
     --------
@@ -130,8 +132,8 @@ class Curve:
 
         # 3. The undominated rules, from the tightest limit to the least objective.
         rates, values = rates_of([limited, objective], strata, pool.counts).round(12)
-        is_within = [*map(least.charges.keeps, pool.counts)]
-        kept = np.flatnonzero(~np.isnan(rates + values) & is_within)
+        keeps = [*map(least.charges.keeps, pool.counts)]
+        kept = np.flatnonzero(~np.isnan(rates + values) & keeps)
         points = []
         order = undominated(values[kept], SIGNS[limited.sense] * rates[kept])
         for i in kept[order].tolist():
@@ -145,8 +147,14 @@ class Curve:
             if (limit.form, limit.rate) == (loosest.form, loosest.rate)
             and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
         )
-        words = ", within ".join([engine.words, *map(str, others)])
-        return cls(tuple(points), limited, objective, words, next(bounds, None), unlimited)
+        return cls(
+            tuple(points),
+            limited,
+            objective,
+            ", within ".join([engine.words, *map(str, others)]),
+            next(bounds, None),
+            unlimited,
+        )
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
@@ -163,7 +171,9 @@ class Curve:
         return np.array([point[:2] for point in self]).reshape(-1, 2).T
 
     def at(self, level: float | str) -> TunedClassifier:
-        """Return the classifier with the least objective if the other rate is limited to ``level``.
+        """Return the classifier of the point with the least objective within a limit on the other rate.
+
+        If no point keeps the limit, a rule is selected within it.
 
         Parameters
         ----------
@@ -182,9 +192,9 @@ class Curve:
 
         Notes
         -----
-        Rows given to `predicted` before are selection data of the returned classifier, and
-        `tailboost.certify` refuses them. So they are if given in another form; a table of features and a dict
-        of probabilities have no column in common by which rows could be recognised.
+        The returned classifier knows the rows that `predicted` had before, and `tailboost.certify` refuses
+        them. So they are if given in another form; a table of features and a dict of probabilities have no
+        column in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
         least = self._unlimited.selection_
@@ -200,6 +210,9 @@ class Curve:
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
     ) -> Floats:
         """Return both rates of `predict` at every point, on other rows.
+
+        From then on the classifiers of the points know these rows, by which one of them may be chosen: they
+        are no fresh rows for `tailboost.certify`.
 
         Parameters
         ----------
@@ -222,9 +235,9 @@ class Curve:
         decided = self._unlimited.__tailboost__()
         scored = decided.score(given.X, given.columns)
         record = decided.seen(scored, given, SELECTED_ON)
-        # They are no fresh rows of these classifiers.
-        for each in (self._unlimited, *(point[2] for point in self)):
-            each.evidence_ = replace(each.evidence_, records=each.records_.using(record))
+        classifiers = [point[2] for point in self]
+        for each in (self._unlimited, *classifiers):
+            each._know(record)
         classes = self._unlimited.classes_
         data = Counts.stratified(
             positions(given.classes, classes, "y")[given.y],
@@ -234,8 +247,10 @@ class Curve:
             given.names,
             defers=decided.rule.defers,
         )
-        answered = [replace(scored, selected=point[2].selection_) for point in self]
-        counts = [data.counts(rows.numbers(classes)) for rows in answered]
+        counts = []
+        for each in classifiers:
+            answered = replace(scored, selected=each.selection_)
+            counts.append(data.counts(answered.numbers(classes)))
         return rates_of([self.limited, self.objective], data.strata, counts)
 
     def to_dict(self) -> Document:
@@ -252,8 +267,7 @@ class Curve:
         """Return headings, cells and a sentence on the rows; many points are thinned evenly."""
         heads = [str(self.limited), str(self.objective)]
         shown = np.linspace(0, len(self) - 1, min(len(self), POINTS_SHOWN)).round().astype(int)
-        of_points = self.values.T[shown].tolist()
-        rows = [[f"{rate:.4f}", f"{value:.4f}"] for rate, value in of_points]
+        rows = [[f"{number:.4f}" for number in point] for point in self.values.T[shown]]
         words = f"{len(shown)} of {len(self)} points, on {self.measured_on}; fresh rows differ."
         return heads, rows, words
 
@@ -273,10 +287,7 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
     problem : Problem
         The problem of a classifier.
     a, b : rate, largest, gap or ratio, optional
-        The limited and the minimised rate; in any order if one is a gap or a ratio. By default the rate of
-        the first limit that is none from below, or else the overall error, and the objective or, if ``a`` is
-        given, the overall error. A rate is not traded against itself, but against the largest error of a
-        class.
+        The limited and the minimised rate, see `TunedClassifier.tradeoff`.
     """
     limited, minimised = as_statistics([a, b])
     if isinstance(minimised, Statistic) and minimised.compares:  # a gap or ratio is limited
@@ -289,7 +300,7 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
             for limit in problem.limits
             if limit.form in FORMS
         )
-        limited = next((stated for stated in of_limits if stated != minimised), OVERALL_ERROR)
+        limited = next((each for each in of_limits if each != minimised), OVERALL_ERROR)
     if limited == minimised:
         minimised = NAMED["worst_class"]
     objective = as_objective(minimised)
@@ -304,14 +315,17 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
     if objective.worst:
         varied.add(objective.rate)
     others = tuple(limit for limit in problem.limits if limit.rate not in varied)
-    if error() in (limited.rate, objective.rate, *(limit.rate for limit in others)):
+    problem = replace(problem, objective=objective, limits=others)
+    if error() in (limited.rate, *problem.rates):
         problem = replace(problem, error_budget=None)
-    return limited, replace(problem, objective=objective, limits=others)
+    return limited, problem
 
 
-def rates_of(stated: Sequence[Statistic], strata: Strata, counts: Sequence[Floats]) -> Floats:
+def rates_of(
+    statistics: Sequence[Statistic], strata: Strata, counts: Sequence[Floats]
+) -> Floats:
     """Return each of some statistics of B rules with these confusion counts, shape (…, B)."""
     confusions = np.array(counts)
     return np.array(
-        [[*map(each.value, each.rate.terms(strata).values(confusions))] for each in stated]
+        [[*map(each.value, each.rate.terms(strata).values(confusions))] for each in statistics]
     )

@@ -84,6 +84,8 @@ def named_models(models: Model) -> Named:
         given = zip(names, given, strict=True)
     fixed = []
     for name, model in given:
+        if not isinstance(name, str):
+            raise TypeError(f"models: a name must be text, got {name!r}")
         if isinstance(model, str):
             raise TypeError(
                 f"models: {model!r} is of type str, no fitted model; RobustMixtureClassifier fits "
@@ -100,7 +102,7 @@ def named_models(models: Model) -> Named:
     return fixed
 
 
-def usable(estimators: Named, rows: Rows) -> Named:
+def usable(estimators: Named, rows: Rows, argument: str = "estimators") -> Named:
     """Return the given estimators by name, with models in other forms as frozen classifiers.
 
     Parameters
@@ -109,6 +111,8 @@ def usable(estimators: Named, rows: Rows) -> Named:
         The models as given.
     rows : Rows
         The rows of the fit as given.
+    argument : str, default="estimators"
+        The name of the parameter in messages.
 
     Raises
     ------
@@ -116,22 +120,23 @@ def usable(estimators: Named, rows: Rows) -> Named:
         If there is none, or one cannot be used. The message names the estimator.
     """
     if not estimators:
-        raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
+        raise ValueError(f"{argument} must hold at least one (name, classifier) pair, got []")
     named: dict[str, Model] = {}
     for item in estimators:
         if not is_pair(item):
             raise TypeError(
-                f"estimators must be a list of (name, classifier) pairs, got {item!r} in it"
+                f"{argument} must be a list of (name, classifier) pairs, got {item!r} in it"
             )
         name, model = item
+        title = f"{argument}: {name!r}"
         if name in named:
-            raise ValueError(f"estimators: the names must be unique, and several are {name!r}")
+            raise ValueError(f"{title} is the name of several; names must be unique")
         if isinstance(model, str):
-            model = named_learner(model, f"estimators: {name!r}")
+            model = named_learner(model, title)
         has_outputs = callable(model) or hasattr(model, "predict_proba")
         if has_outputs and not (hasattr(model, "fit") or isinstance(model, type)):
             model = GivenModel(model)
-        refuse_unusable(name, model)
+        refuse_unusable(title, model)
         if isinstance(model, (Scores, GivenModel)):
             # A copy, as the user's object stays unfitted.
             model = FrozenEstimator(copy(model).fit(rows.X, rows.labels))
@@ -139,15 +144,17 @@ def usable(estimators: Named, rows: Rows) -> Named:
     return [*named.items()]
 
 
-def refuse_unusable(name: str, model: Model) -> None:
-    """Raise unless a model, called ``name``, is a classifier with probabilities; a frozen one is fitted."""
+def refuse_unusable(title: str, model: Model) -> None:
+    """Raise unless a model is a classifier with probabilities; a frozen one is fitted.
+
+    Messages begin with the ``title``, which has its name.
+    """
     is_frozen = isinstance(model, FrozenEstimator)
     classifier = model.estimator if is_frozen else model
-    title = f"estimators: {name!r}"
     if isinstance(classifier, type):
         raise TypeError(f"{title} is a class; give an instance: {classifier.__name__}()")
     kind = type(classifier).__name__
-    if kind != name:
+    if kind not in title:
         title = f"{title} ({kind})"
     if not hasattr(classifier, "fit" if is_frozen else "get_params"):
         raise TypeError(

@@ -150,24 +150,22 @@ def fit_models(
         factors = class_factors(class_weight, training, numbers)
         training = replace(training, weight=training.weight * factors[training.y])
     weighted = bool((training.weight != 1.0).any())
-    learners = {}
-    on_table = []
-    others = []
+    on_table = {}
+    alone = {}
     for name, estimator in fits.lacking:
         learner = clone(in_class_numbers(estimator, numbers))
-        if isinstance(learner, TableClassifier):  # its session takes the seed
-            on_table.append(name)
-        else:
-            others.append(name)
-            set_seeds(learner, seed, also_stated=False)
         if weighted and weight_parameter(learner) is None:
             raise ValueError(
                 f"sample_weight, class_weight: estimators: {name!r} ({type(learner).__name__}) "
                 "takes no weights in fit"
             )
-        learners[name] = learner
-    fitted = [*split.fitted, None]  # the rows of each fit; the last one is on all
-    alone = [*product(others, fitted)]
+        if isinstance(learner, TableClassifier):  # its session takes the seed
+            on_table[name] = learner
+        else:
+            set_seeds(learner, seed, also_stated=False)
+            alone[name] = learner
+    masks = [*split.fitted, None]  # the rows of each fit; the last one is on all
+    tasks = [*product(alone, masks)]
     made = {name: [*fits.by_name.get(name, ())] for name, _ in fits.estimators}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
     with noticing_interrupts() as interrupted:
@@ -176,16 +174,16 @@ def fit_models(
                 reader = TableReader().fit(training.X)
                 read = replace(training, X=reader.transform(training.X))
                 fits_of_learners = Parallel(prefer="threads", **options)(
-                    delayed(_fits_on_table)(learners[name], reader, read, fitted, seed)
-                    for name in on_table
+                    delayed(_fits_on_table)(learner, reader, read, masks, seed)
+                    for learner in on_table.values()
                 )
                 # One by one: after Ctrl-C the finished learners stay.
                 made.update(zip(on_table, fits_of_learners, strict=True))
             single_fits = Parallel(**options)(
-                delayed(_fit_alone)(training, weighted, name, learners[name], rows)
-                for name, rows in alone
+                delayed(_fit_alone)(training, weighted, name, alone[name], rows)
+                for name, rows in tasks
             )
-            for (name, _), fit in zip(alone, single_fits, strict=True):
+            for (name, _), fit in zip(tasks, single_fits, strict=True):
                 # A learner that catches Ctrl-C may have returned a half-trained model.
                 if interrupted():
                     break
@@ -195,7 +193,7 @@ def fit_models(
     complete = {
         name: of_model
         for name, of_model in made.items()
-        if name not in learners or len(of_model) == len(fitted)
+        if name in fits.by_name or len(of_model) == len(masks)
     }
     return Fits(fits.estimators, complete, hashes)
 
@@ -213,8 +211,8 @@ def class_factors(class_weight: Stated, training: Rows, numbers: ClassNumbers) -
         return training.weight.sum() / (len(totals) * totals)
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     title = f"class_weight={class_weight!r}"
-    stated = by_class_number(class_weight, numbers, title)
-    factors = np.array([stated.get(k, 1.0) for k in range(len(numbers))], float)
+    factor_of = by_class_number(class_weight, numbers, title)
+    factors = np.array([factor_of.get(k, 1.0) for k in range(len(numbers))], float)
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"{title}: factors must be positive; to leave out a class, drop its rows"
@@ -269,7 +267,7 @@ def _fits_on_table(
 def scored_on(models: Models, rows: Rows) -> Models:
     """Return models with their log-probabilities of selection data, which no model was fitted on."""
     outputs = models.outputs(rows.X)
-    logs = [outputs.logs(i) for i in range(len(models.names))]
+    logs = [*map(outputs.logs, range(len(models.names)))]
     return models.with_selection_data(rows, logs, outputs.given_score)
 
 

@@ -22,7 +22,7 @@ from tailboost.guarantees.one_score import CountTable
 from tailboost.learners.table import check_classes
 from tailboost.rates import AbsentError, Limit
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
-from tailboost.selection.door import Decided, hashes_of_table
+from tailboost.selection.door import hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
 
 # Fractions of the selecting rows: where tests certify, where ranks do, and where they do beside human review.
@@ -44,8 +44,6 @@ class Parts:
         The models with a rule; of a batch it states the limits, and may be selected within looser ones.
     certifying : Rows
         The rows that certify.
-    decided : Decided
-        The rule as `Fresh` reads it: it scores these rows, and names those that may not be among them.
     note : str
         How the rows were divided.
     all_chose : bool
@@ -54,7 +52,6 @@ class Parts:
 
     classifier: TunedClassifier
     certifying: Rows
-    decided: Decided
     note: str = ""
     all_chose: bool = False
 
@@ -122,18 +119,20 @@ class Batch:
         hashes = rows.hashes(hashes_of_table(None, rows.X))
         if rows.clusters is None:
             refuse_copies(hashes, rows.y)
-        numbers = selecting_numbers(hashes, rows.clusters)
-        selects = drawn_part(numbers, share, needed=[rows.y, *rows.groups[:, columns].T])
+        selects = drawn_part(
+            selecting_numbers(hashes, rows.clusters),
+            share,
+            needed=[rows.y, *rows.groups[:, columns].T],
+        )
         self.refuse_absent(selects, read)
         selecting = rows.part(selects).occurring()
         try:
-            classifier, decided = self.selected(selecting, self.limits)
+            classifier = self.selected(selecting, self.limits)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-            classifier, decided = self.selected(selecting, self.loosest)
+            classifier = self.selected(selecting, self.loosest)
         return Parts(
             classifier,
             rows.part(~selects),
-            decided,
             f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
             "selected the rules. The others certify. All of them are used up.",
         )
@@ -150,42 +149,32 @@ class Batch:
         """
         if len(self.rows.classes) > 2 or len(self.classifier.models) > 1:
             return None
-        classifier, decided = self.selected(self.rows, self.loosest)
-        selection = classifier.selection_
-        table = CountTable.selecting(selection)
+        classifier = self.selected(self.rows, self.loosest)
+        table = CountTable.selecting(classifier.selection_)
         if table is None or not all(test.has_ranks for test in table.tests):
             return None
-        # The outputs of the selection serve again: no model scores these rows twice.
-        outputs = selection.engine.outputs
         return Parts(
             classifier,
             self.rows,
-            replace(
-                decided,
-                score=lambda X, groups=None: replace(decided.score(X, groups), outputs=outputs),
-            ),
             "All rows of the batch certify: they only place thresholds on the score.",
             all_chose=True,
         )
 
-    def selected(
-        self, selecting: Rows, limits: Sequence[Limit]
-    ) -> tuple[TunedClassifier, Decided]:
-        """Return the classifier of the rule that some rows select within limits, and what `Fresh` reads.
+    def selected(self, selecting: Rows, limits: Sequence[Limit]) -> TunedClassifier:
+        """Return the classifier of a rule that rows select within limits; it states those to certify.
 
-        The certifying rows are different rows, also if one has the content of a selecting row. So the rows
-        that have selected are left out of the known rows; those that the models know stay.
+        It does not know these rows. The certifying rows are different rows, also if one has the content of a
+        selecting row; later the batch is known as a whole.
         """
         classifier = replace(self.classifier, limits=limits)
         with warnings.catch_warnings():
             # The certifying rows raise LeakageError.
             warnings.simplefilter("ignore", ResubstitutionWarning)
             selection = classifier._learn(selecting, training_rows=self.training_rows)
-        classifier = classifier._by(selection.stated_within(self.limits))
-        decided = classifier.__tailboost__()
-        own, *of_models = decided.known
-        own = replace(own, records=replace(own.records, used=()))
-        return classifier, replace(decided, known=(own, *of_models))
+        return classifier._by(
+            selection.stated_within(self.limits),
+            records=replace(classifier.records_, used=()),
+        )
 
     def refuse_absent(self, selects: Mask, column_read: int | None) -> None:
         """Raise ValueError if a label, or a group in a limit or of the column read, selects no rule."""

@@ -23,10 +23,11 @@ def problem_of(
     limits = checked_limits(limits, to_keep=True)
     if objective is None:
         objective = "error" if limits else "worst_class"
-    is_name = isinstance(objective, str) and "(" not in objective
-    if is_name and objective not in NAMED:
-        raise ValueError(f"{objective=}; allowed are {', '.join(map(repr, NAMED))}, or a rate")
-    if is_name:
+    if isinstance(objective, str) and "(" not in objective:
+        if objective not in NAMED:
+            raise ValueError(
+                f"{objective=}; allowed are {', '.join(map(repr, NAMED))}, or a rate"
+            )
         objective = NAMED[objective]
     objective = as_objective(objective)
     if by_group and infer_groups:
@@ -36,7 +37,7 @@ def problem_of(
         )
     needing = [each for each in (*limits, objective) if "groups" in each.rate.needs]
     if not names.titles and (needing or by_group):
-        culprit = [*map(repr, needing), "by_group"][0]
+        culprit = next(map(repr, needing), "by_group")
         raise ValueError(f"{culprit} needs groups: give groups=, with an entry for each row")
     infers = infer_groups or (objective.worst and objective in needing)
     return Problem(objective, limits, error_budget, infers and not by_group)

@@ -13,8 +13,11 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.estimators import default_estimators, is_pair, usable
-from tailboost.classifiers.fitting import fit_models, frozen_fits, scored_on
-from tailboost.classifiers.selected_models import TunedClassifier, noticing_known
+from tailboost.classifiers.fitting import Fits, fit_models, frozen_fits, scored_on
+from tailboost.classifiers.selected_models import (
+    TunedClassifier,
+    noticing_known,
+)
 from tailboost.classifiers.splitting import MOST_FOLDS, N_FOLDS, Split
 from tailboost.core import (
     Column,
@@ -31,13 +34,13 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import SHARE
+from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.foreign import first_step
 from tailboost.learners.table import check_classes, seed_of
 from tailboost.rows import Records, Rows, hash_rows, stacked
-from tailboost.selection.identity import NOTHING
 from tailboost.selection.outputs import Models, averaging
-from tailboost.selection.search import Charges, Program
-from tailboost.selection.selection import Selection, counted_rows
+from tailboost.selection.search import Charges, Problem, Program
+from tailboost.selection.selection import counted_rows
 
 
 def pairs_of(estimators: Model) -> Any:
@@ -130,8 +133,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         limits leave little room, or with thresholds of more than three groups, none has one.
         `tailboost.certify` gives a guarantee.
     subgroup_errors_ : dict
-        Error of the rule on each class, group or cell that the objective or a limit is about, on the
-        selection data; a deferred row is no error.
+        Error of the rule on each class, group or cell, on the selection data; a deferred row is no error.
+        The subgroups are those of the objective or, if it has none, of the first limit with some.
     limits_met_ : bool or None
         Whether all limits are certified, or without a certificate kept on the selection data; None without
         limits.
@@ -328,32 +331,26 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             if clusters is not None:
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
         with fitting_apart(self) as fitted:
-            selection = fitted._learn(rows, validation, training_rows)
+            selection = fitted._learn(rows, training_rows=training_rows, validation=validation)
         # After the assignment: a filter may make a warning an error.
         selection.warn()
         return self
 
-    def _learn(
-        self,
-        given: Rows,
-        validation: Rows | None = None,
-        training_rows: Table = None,
-    ) -> Selection:
-        """Set all attributes of a fit, in a classifier without any, and return the selection.
+    def _fits(
+        self, problem: Problem, training: Rows, validation: Rows | None
+    ) -> tuple[Split, Fits]:
+        """Return the rows that select the rule, and the fits of the models; none is fitted if all are frozen.
 
-        Errors for parameters, estimators or rows are raised before any model is fitted; none is fitted if all
-        are frozen, as in `tune`.
+        Errors of the selection are raised before any model is fitted.
         """
-        # 1. The problem, the rows, and the models: as they were given, or the default ones for these rows.
-        problem = self._stated(given)
-        training = self._training(given)
-        stated = self._stated_rows(training_rows)
+        # 1. The models: as they were given, or the default ones for these rows.
         if self.estimators is None:
-            n_rows = len(np.unique(hash_rows(training.X)))
-            # Pixels and channels of images are columns.
-            estimators = default_estimators(n_rows, prod(training.X.shape[1:]))
+            estimators = default_estimators(
+                len(np.unique(hash_rows(training.X))),
+                prod(training.X.shape[1:]),  # of images all pixels and channels
+            )
         else:
-            estimators = usable(self.estimators, given)
+            estimators = usable(self.estimators, training)
             self._validate_names([name for name, _ in estimators])
         fits = frozen_fits(estimators, training.classes)
 
@@ -362,21 +359,24 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         if validation is not None:
             rows = replace(validation, X=self._checked(validation.X, "X_val"))
             words = f"the {len(rows):,} rows of X_val"
-            split = Split("X_val", rows.numbered(given.classes, given.names, words, "_val"))
+            split = Split(
+                "X_val", rows.numbered(training.classes, training.names, words, "_val")
+            )
         elif not fits.lacking and isinstance(self.cv, str):
             split = Split("frozen", training)
         else:
             split = Split.of(training, N_FOLDS if self.cv is None else self.cv, seed)
-        self.validation_ = split.scheme
+            if not fits.lacking:  # nothing is held out of a fit
+                words = f"{len(split.selecting):,} of {training.words}"
+                split = Split(split.scheme, replace(split.selecting, words=words, refit=False))
 
         # 3. The fits.
         if fits.lacking:
             check_classes(training.classes, len(training))
             # Made for their errors alone: what the selection would refuse is refused before any fit.
-            data = counted_rows(
-                problem, split.selecting, given.names.column_read(self.by_group)
-            )
-            Program(Charges(data.strata, problem.objective, problem.limits))
+            column = training.names.column_read(self.by_group)
+            strata = counted_rows(problem, split.selecting, column).strata
+            Program(Charges(strata, problem.objective, problem.limits))
             fits = fit_models(
                 fits,
                 training,
@@ -393,9 +393,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                     f"fit was interrupted: {[name for name, _ in fits.lacking]} left out of the mixture",
                     FitInterruptedWarning,
                 )
-
-        # 4. The rule.
-        return self._learn_rule(problem, given, split, fits, stated)
+        return split, fits
 
     @classmethod
     def from_probabilities(
@@ -440,7 +438,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         mix = cls(**params)
         check_indexes(probabilities=probabilities, y=y, groups=groups)
         rows = Rows.read(None, y, groups, sample_weight, costs)
-        problem = mix._stated(rows)
+        problem = mix._problem(rows)
         if classes is None:
             classes = rows.classes
         classes = np.asarray(classes)
@@ -448,7 +446,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             raise ValueError(
                 f"classes must be at least two different labels, got {classes.tolist()}"
             )
-        mix.validation_ = "probabilities"
         P = stacked(probabilities, classes)
         check_length(y, "y", len(P), "probabilities")
         rows = replace(rows, X=P[rows.given_numbers]).numbered(
@@ -465,7 +462,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             read_stacked=True,
         )
         models, used = noticing_known(scored_on(models, rows), [])
-        mix._select(problem, rows, averaging(models), Records(used=(used,)), NOTHING).warn()
+        evidence = Evidence(Records(used=(used,)), validation="probabilities")
+        mix._select(problem, rows, averaging(models), evidence).warn()
         return mix
 
     # -- scikit-learn --------------------------------------------------------------------------------

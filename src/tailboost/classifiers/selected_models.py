@@ -1,10 +1,7 @@
 """`tune` selects a rule on the scores of fitted models, and its classifier others later; nothing is trained.
 
-    problem = self._stated(given)  # what the parameters state
-    training = self._training(given)  # the rows, with checked labels, columns and costs
-    self._learn_rule(problem, given, split, fits, stated)  # scores, records, the rule
-
-`RobustMixtureClassifier` fits models before the last step. Only `fit` and `reweight` read parameters: what a
+`TunedClassifier._learn` is a fit from its first step to the last, which sets the evidence of the classifier;
+`RobustMixtureClassifier` has another step for its models. Only `fit` and `reweight` read parameters: what a
 rule says and answers follows from its evidence, see answering.py.
 """
 
@@ -28,7 +25,6 @@ from tailboost.core import (
     Column,
     Constraints,
     Groups,
-    Hashes,
     InfeasibleLimitsError,
     Model,
     ResubstitutionWarning,
@@ -58,7 +54,6 @@ from tailboost.rows import (
     hash_rows,
 )
 from tailboost.selection.door import known_within
-from tailboost.selection.identity import Identity
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Problem
 from tailboost.selection.selection import Engine, Selection, StoredSelection
@@ -182,8 +177,7 @@ class TunedClassifier(AnsweringClassifier):
     infer_groups: bool = False
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "objective": "no_validation",  # `problem_of` reads both
-        "limits": "no_validation",
+        # `problem_of` reads the others.
         "error_budget": [UNIT, None],
         "by_group": ["boolean", str],
         "infer_groups": ["boolean"],
@@ -206,15 +200,73 @@ class TunedClassifier(AnsweringClassifier):
         selection.warn()
         return self
 
-    def _learn(self, given: Rows, *, training_rows: Table) -> Selection:
-        """Set all attributes of a fit, in a classifier without any, and return the selection."""
-        problem = self._stated(given)
-        split = Split("frozen", self._training(given))
-        stated = self._stated_rows(training_rows)
-        fits = frozen_fits(usable(named_models(self.models), given), given.classes)
-        return self._learn_rule(problem, given, split, fits, stated)
+    def _learn(
+        self, given: Rows, *, training_rows: Table, validation: Rows | None = None
+    ) -> Selection:
+        """Set all attributes of a fit, in a classifier without any, and return the selection.
 
-    def _stated(self, rows: Rows) -> Problem:
+        Errors for parameters, models or rows are raised before any model is fitted.
+        """
+        # 1. The problem, and the rows with checked labels, columns and costs.
+        problem = self._problem(given)
+        if given.y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        X = self._checked(given.X, reset=True)
+        check_classes(given.classes)
+        training = replace(
+            given,
+            X=X,
+            costs=check_costs(given.costs, len(given), given.classes),
+            words=f"the {len(given):,} given rows (no model was fitted on them, as stated)",
+        )
+        earlier = NO_HASHES  # of rows on which models were trained before, as the caller states
+        if training_rows is not None:
+            earlier = hash_rows(
+                self._checked(as_frame(training_rows), "training_rows"), rounded=True
+            )
+
+        # 2. The models, and their scores of the rows that select.
+        split, fits = self._fits(problem, training, validation)
+        models, identity = scored(split, fits)
+
+        # 3. Compare these rows with all that the models have read: before, in these fits, or inside them.
+        trained = np.concatenate([earlier, fits.rows])
+        inside = [each.records for each in known_within(fits.estimators)]
+        tables = [*chain.from_iterable(each.tables for each in inside)]
+        # Held-out rows are rows of these fits by intention.
+        outside = earlier if split.parts else trained
+        if len(outside):
+            tables.append(Seen.of(outside))
+        models, selected_on = noticing_known(models, tables)
+
+        # 4. Record them. Of frozen models enough stated rows are taken for all.
+        records = Records(
+            Seen.of(trained, TRAINED_ON) if len(trained) else None,
+            all(each.complete for each in inside)
+            or len(earlier) >= FEWEST_TRAINED * len(split.selecting),
+            (selected_on,),
+            Ledger(tuple(chain.from_iterable(each.ledger.attempts for each in inside))),
+        )
+
+        # 5. Select the rule among all on the average of the models.
+        evidence = Evidence(records, identity=identity, validation=split.scheme)
+        return self._select(problem, given, averaging(models), evidence)
+
+    def _fits(
+        self, problem: Problem, training: Rows, validation: Rows | None
+    ) -> tuple[Split, Fits]:
+        """Return the rows that select the rule, and the fits of the models: here the models as they are.
+
+        ``training`` are the given rows, with checked columns, and ``validation`` are those of ``X_val``.
+        """
+        fits = frozen_fits(
+            usable(named_models(self.models), training, "models"), training.classes
+        )
+        return Split("frozen", training), fits
+
+    def _problem(self, rows: Rows) -> Problem:
         """Return the problem that the parameters state for rows with their groups.
 
         Raise ValueError or TypeError as `problem_of`, or if ``by_group`` names no column of the groups, or is
@@ -236,81 +288,14 @@ class TunedClassifier(AnsweringClassifier):
         )
         return problem
 
-    def _training(self, given: Rows) -> Rows:
-        """Return the rows of a fit with checked columns, and set those of X.
-
-        Raises
-        ------
-        ValueError
-            If labels are missing or of one class.
-        """
-        if given.y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        X = self._checked(given.X, reset=True)
-        check_classes(given.classes)
-        return replace(
-            given,
-            X=X,
-            costs=check_costs(given.costs, len(given), given.classes),
-            words=f"the {len(given):,} given rows (no model was fitted on them, as stated)",
-        )
-
-    def _stated_rows(self, training_rows: Table) -> Hashes:
-        """Return the hashes of the rows on which the models were trained, as stated."""
-        if training_rows is None:
-            return NO_HASHES
-        return hash_rows(self._checked(as_frame(training_rows), "training_rows"), rounded=True)
-
-    def _learn_rule(
-        self, problem: Problem, given: Rows, split: Split, fits: Fits, stated: Hashes
-    ) -> Selection:
-        """Select the rule of a fit on given rows, and record the rows that the models and it have read.
-
-        ``split`` has the selection data and the held-out parts; models were trained on rows with the hashes
-        ``stated`` before.
-        """
-        # 1. Score the selection data.
-        models, identity = scored(split, fits)
-
-        # 2. Mark them if the models have read them before: as stated, in these fits, or inside the models.
-        trained = np.concatenate([stated, fits.rows])
-        inside = [known.records for known in known_within(fits.estimators)]
-        read_before = [*chain.from_iterable(records.tables for records in inside)]
-        # Held-out rows are rows of these fits by intention.
-        outside = stated if split.parts else trained
-        if len(outside):
-            read_before.append(Seen.of(outside))
-        models, selected_on = noticing_known(models, read_before)
-
-        # 3. Record all that they have read. Of frozen models enough stated rows are taken for all.
-        enough = FEWEST_TRAINED * (split.selecting.n_given or 0)
-        attempts = chain.from_iterable(records.ledger.attempts for records in inside)
-        records = Records(
-            Seen.of(trained, TRAINED_ON) if len(trained) else None,
-            all(each.complete for each in inside) or 0 < enough <= len(stated),
-            (selected_on,),
-            Ledger(tuple(attempts)),
-        )
-
-        # 4. Select the rule among all on the average of the models.
-        return self._select(problem, given, averaging(models), records, identity)
-
     def _select(
-        self,
-        problem: Problem,
-        given: Rows,
-        models: Models,
-        records: Records,
-        identity: Identity,
-        engine: Engine | None = None,
+        self, problem: Problem, given: Rows, models: Models, evidence: Evidence
     ) -> Selection:
-        """Select the rule of a problem: only this step makes a fitted classifier.
+        """Select the rule of a problem on models, and set the evidence: only this makes a fitted classifier.
 
-        The problem is stated for the ``given`` rows, whose combinations of groups the classifier knows.
-        ``records`` and ``identity`` are those of the models. An error for contradicting limits keeps these.
-        ``engine`` has candidates of these models, which serve again if they read the same column of groups.
+        The combinations of groups are those of the ``given`` rows. ``evidence`` is what was known before. Its
+        candidates serve again if they are of these models, and read the same column of groups. If the limits
+        contradict each other, the classifier has evidence without a rule.
         """
         if self.infer_groups and models.columns_read:
             raise ValueError(
@@ -318,28 +303,29 @@ class TunedClassifier(AnsweringClassifier):
                 "estimated; give the model and its features, or leave infer_groups out"
             )
         column = models.rows.names.column_read(self.by_group)
-        if engine is None or engine.column_read != column:
-            engine = Engine.of(problem, models, column)
-        else:
+        engine = evidence.engine
+        if engine and engine.models is models and engine.column_read == column:
             engine = engine.on(problem)
-        self.classes_ = models.rows.classes
-        self.group_combinations_ = ()
+        else:
+            engine = Engine.of(problem, models, column)
+        evidence = replace(
+            evidence, selection=None, certificate=None, engine=engine, combinations=()
+        )
         if len(given.names.titles) > 1:
             occurring = replace(given, groups=np.unique(given.groups, axis=0)).columns.values()
-            self.group_combinations_ = tuple(
-                zip(*map(np.ndarray.tolist, occurring), strict=True)
-            )
-        self.evidence_ = Evidence(None, records, identity=identity, engine=engine)
+            combinations = zip(*map(np.ndarray.tolist, occurring), strict=True)
+            evidence = replace(evidence, combinations=tuple(combinations))
         try:
             selection = engine.select(problem)
         except InfeasibleLimitsError as failure:
+            self.evidence_ = evidence
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its "
                 "reweight(limits=[...]) trains nothing. After the error sys.last_value holds it."
             )
             raise
-        self.evidence_ = replace(self.evidence_, selection=selection, engine=None)
+        self.evidence_ = replace(evidence, selection=selection, engine=None)
         return selection
 
     @classmethod
@@ -358,8 +344,7 @@ class TunedClassifier(AnsweringClassifier):
             limits=[*problem.limits],
             by_group=by_group or False,
         )
-        classifier.classes_ = selection.models.rows.classes
-        classifier.evidence_ = Evidence(selection, records, certificate)
+        classifier.evidence_ = Evidence(records, selection, certificate)
         classifier.evidence_.refuse_changed()
         return classifier
 
@@ -420,12 +405,13 @@ class TunedClassifier(AnsweringClassifier):
             If models were fitted on the given rows.
         """
         # `InfeasibleLimitsError.unselected` has no rule, but the evidence of its models.
-        models = self._models
+        evidence = self._evidence
+        models = evidence.models
         X, y = unpack(X, y)
-        if (X is None) != (y is None):
-            raise ValueError("reweight needs both X and y, or neither")
-        if X is None and not (sample_weight is costs is None):
-            raise ValueError("sample_weight and costs belong to rows: give X and y too")
+        if (X is None or y is None) and not (X is y is sample_weight is costs is None):
+            raise ValueError(
+                "reweight needs both X and y, or neither; sample_weight and costs belong to them"
+            )
         new = copy.copy(self)
         if objective is not None:
             new.objective = objective
@@ -433,31 +419,39 @@ class TunedClassifier(AnsweringClassifier):
             new.limits = limits
         if error_budget is not None:
             new.error_budget = error_budget
-        records = self.records_
-        engine = None
         if X is not None:
             given = Rows.read(X, y, groups, sample_weight, costs)
-            problem = new._stated(given)
+            problem = new._problem(given)
             models, table = self._read(given.X)
             words = f"the {len(given):,} rows given to reweight"
             if models.read_stacked and models.fitted:  # probabilities in place of features
                 words += " (no model was fitted on them, as stated)"
             rows = replace(given, X=table).numbered(self.classes_, given.names, words)
             # The rows of another selection of this classifier may select again.
-            known = replace(records, used=()).tables
+            tables = replace(evidence.records, used=()).tables
             for each in known_within(models.fitted):
-                known += each.records.tables
-            models, selected_on = noticing_known(scored_on(models, rows), known)
-            records = records.using(selected_on)  # `certify` refuses them from now on
-            new.validation_ = "reweight"
+                tables += each.records.tables
+            models, selected_on = noticing_known(scored_on(models, rows), tables)
+            # `certify` refuses them from now on.
+            evidence = replace(
+                evidence, records=evidence.records.using(selected_on), validation="reweight"
+            )
         else:
-            engine = self.evidence_.engine or self.selection_.engine
-            if groups is not None:
-                models = in_groups(models, Rows.read(groups=groups))
-                engine = None
+            evidence = replace(evidence, engine=evidence.engine or self.selection_.engine)
             given = models.rows
-            problem = new._stated(given)
-        new._select(problem, given, models, records, self.evidence_.identity, engine).warn()
+            if groups is not None:
+                whole = Rows.read(groups=groups)
+                if len(whole) != given.n_given:
+                    raise ValueError(
+                        f"groups has {len(whole)} entries, but the selection data are "
+                        f"{given.words}, from a table of {given.n_given} rows: give one group for "
+                        "each of these rows"
+                    )
+                part = whole.part(np.isin(whole.given_numbers, given.given_numbers)).occurring()
+                given = replace(given, groups=part.groups, names=part.names)
+                models = replace(models, rows=given)
+            problem = new._problem(given)
+        new._select(problem, given, models, evidence).warn()
         return new
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
@@ -466,9 +460,9 @@ class TunedClassifier(AnsweringClassifier):
         Parameters
         ----------
         a : rate, largest, gap or ratio, optional
-            The limited rate. By default that of the first limit that is none from below, and without one the
-            overall error.
-        b : rate or largest, optional
+            The limited rate. By default that of the first limit that is none from below and not on the
+            minimised rate; without one the overall error.
+        b : rate, largest, gap or ratio, optional
             The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
             the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
             and ``a`` is minimised.
@@ -479,8 +473,8 @@ class TunedClassifier(AnsweringClassifier):
         Returns
         -------
         Curve
-            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
-            both rates on other rows.
+            On the selection data, within the classifier's limits on other rates. Its ``at(level)`` gives the
+            classifier within a limit, ``predicted(X, y)`` both rates on other rows.
 
         Raises
         ------
@@ -490,27 +484,29 @@ class TunedClassifier(AnsweringClassifier):
         """
         return Curve.of(self, a, b, n_points)
 
-    def _by(self, selection: Selection, certificate: Certificate | None = None) -> Self:
-        """Return a copy with another selection of the same candidates, and the limits that it states."""
+    def _by(
+        self,
+        selection: Selection,
+        certificate: Certificate | None = None,
+        records: Records | None = None,
+    ) -> Self:
+        """Return a copy with another selection of the same candidates, and the limits that it states.
+
+        By default it has the same records.
+        """
         new = copy.copy(self)
         new.limits = list(selection.problem.limits)
-        records = self.records_
-        if certificate:
-            records = records.using(*(attempt.rows for attempt in certificate.attempts))
-        new.evidence_ = Evidence(selection, records, certificate, self.evidence_.identity)
+        new.evidence_ = replace(
+            self.evidence_,
+            selection=selection,
+            certificate=certificate,
+            records=records or self.records_,
+        )
         return new
 
-
-def in_groups(models: Models, given: Rows) -> Models:
-    """Return models on the same selection data in other groups: those of all rows in their table."""
-    rows = models.rows
-    if len(given) != rows.n_given:
-        raise ValueError(
-            f"groups has {len(given)} entries, but the selection data are {rows.words}, "
-            f"from a table of {rows.n_given} rows: give one group for each of these rows"
-        )
-    of_rows = given.part(np.isin(given.given_numbers, rows.given_numbers)).occurring()
-    return replace(models, rows=replace(rows, groups=of_rows.groups, names=of_rows.names))
+    def _know(self, *tables: Seen) -> None:
+        """Record tables of rows that have had a part in the choice of this rule: they are fresh no more."""
+        self.evidence_ = replace(self.evidence_, records=self.records_.using(*tables))
 
 
 def noticing_known(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:

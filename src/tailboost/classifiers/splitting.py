@@ -72,10 +72,10 @@ class Split:
         turn = stratified_turns(hash_rows(units, seed), stratum, rows.weight)
         n_distinct = int(turn.max()) + 1
         if isinstance(cv, str):  # "auto"
-            least = np.bincount(stratum).min()  # rows of a class in a group
+            held_out = np.bincount(stratum) * HELD_OUT  # rows of each class in a group
             if n_distinct <= FIVE_FOLDS_UP_TO:
                 cv = N_FOLDS
-            elif n_distinct <= CROSS_FIT_UP_TO or least * HELD_OUT < LEAST_HELD_OUT:
+            elif n_distinct <= CROSS_FIT_UP_TO or held_out.min() < LEAST_HELD_OUT:
                 cv = FEW_FOLDS
             else:
                 cv = HELD_OUT
@@ -155,5 +155,9 @@ class Split:
             if rows.clusters is not None:
                 whole += f" of {len(np.unique(rows.clusters)):,} clusters"
             words = f"out-of-fold probabilities of {share}{whole} ({len(fitted)} folds)"
-        parts = [fold[is_held_out] == j for j in range(len(fitted))]
-        return cls(scheme, replace(held_out, words=words, refit=True), parts, fitted)
+        return cls(
+            scheme,
+            replace(held_out, words=words, refit=True),
+            [fold[is_held_out] == j for j in range(len(fitted))],
+            fitted,
+        )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-import numpy as np
-
 from tailboost.core import Column, Table, TableChangedWarning, frozen_value, text, warn_user
 
 # Number of categories up to which later tables are compared. A column of more has names or free text.
@@ -106,8 +104,8 @@ class Columns:
                 f"the table differs from the one fitted on: {'; '.join(changes)}",
                 TableChangedWarning,
             )
-        objects = [name for name in frame.columns[self.numbers] if frame[name].dtype == object]
-        return frame.astype(dict.fromkeys(objects, np.float64))
+        names = frame.columns[self.numbers]
+        return frame.astype({name: float for name in names if frame[name].dtype == object})
 
 
 def _kind(column: Column) -> str:

@@ -1,6 +1,6 @@
-"""What is known of a selected rule: its selection, the rows that were used, and its certificate."""
+"""All that a fit, a selection or a file leaves of a classifier: its rule, and what the rule rests on."""
 
-from tailboost.core import Document, frozen_object
+from tailboost.core import Document, Names, frozen_object
 from tailboost.guarantees.certificates import Certificate
 from tailboost.rows import Records
 from tailboost.selection.door import Decision
@@ -19,23 +19,29 @@ class Evidence:
 
     Attributes
     ----------
-    selection : Selection, StoredSelection or None
-        The rule among its candidates, or that of a file; None after a fit in which no rule keeps the limits.
     records : Records
         The rows that were used, and the attempts to calibrate.
+    selection : Selection, StoredSelection or None
+        The rule among its candidates, or that of a file; None after a fit in which no rule keeps the limits.
     certificate : Certificate or None
         The certificate of this rule. No other rule can have it.
     identity : Identity
         That of the fitted models at the selection.
     engine : Engine or None
         The candidates, if none of them is selected.
+    combinations : tuple of tuple
+        The combinations of several columns of groups that occur in the given rows.
+    validation : str or float
+        The selection data, as ``validation_`` of `RobustMixtureClassifier`.
     """
 
-    selection: Selection | StoredSelection | None
     records: Records
+    selection: Selection | StoredSelection | None = None
     certificate: Certificate | None = None
     identity: Identity = NOTHING
     engine: Engine | None = None
+    combinations: tuple[Names, ...] = ()
+    validation: str | float = "frozen"
 
     @property
     def models(self) -> Models:

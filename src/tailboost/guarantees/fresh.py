@@ -4,7 +4,7 @@
 There rows are compared with all that are known to the model (`Compared`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Self
@@ -233,6 +233,7 @@ class Fresh:
         equal_rows: EqualRows = "copies",
         training_rows: Table = None,
         cost_range: CostRange = None,
+        outputs: Callable[[], LogProbabilities] | None = None,
     ) -> Self:
         """Return rows with the answers of a model, compared with all rows that are known to it.
 
@@ -246,6 +247,8 @@ class Fresh:
             The rates to count.
         equal_rows, training_rows, cost_range
             As in `tailboost.certify`.
+        outputs : callable, optional
+            Returns the outputs of the models for these rows, if they are known: no model scores rows twice.
 
         Raises
         ------
@@ -264,6 +267,8 @@ class Fresh:
             # A column without a name has that of the only column of the fit.
             rows = replace(rows, names=replace(rows.names, titles=tuple(rule.groups)))
         scored = decided.score(rows.X, rows.columns or None)
+        if outputs:
+            scored = replace(scored, outputs=outputs)
         classes = decided.classes
         if classes is None:
             _, classes = given_answers(scored.answers(), rows.classes)

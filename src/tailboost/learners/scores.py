@@ -43,6 +43,16 @@ MOST_KNOTS = 1001
 class OfAnyTable(Classifier):
     """A classifier that takes any table as it is; one that trains models has tags of its own."""
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
+            setattr(tags.input_tags, name, True)
+        return tags
+
+
+class OfProbabilities(OfAnyTable):
+    """A classifier that answers the most probable label."""
+
     classes_: Labels
 
     @abstractmethod
@@ -53,12 +63,6 @@ class OfAnyTable(Classifier):
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        for name in ("allow_nan", "categorical", "string", "three_d_array", "sparse"):
-            setattr(tags.input_tags, name, True)
-        return tags
-
 
 def _as_list(names: Any) -> list[Any]:
     """Return one name or several ones as a list, with plain Python numbers and text."""
@@ -66,7 +70,7 @@ def _as_list(names: Any) -> list[Any]:
 
 
 @parameters
-class Scores(OfAnyTable):
+class Scores(OfProbabilities):
     """Scores of an absent model, as columns of the table.
 
     `tailboost.tune`, `tailboost.RobustMixtureClassifier`, `certify`, `calibrate` and `Monitor` take a table
@@ -307,7 +311,7 @@ class Scores(OfAnyTable):
 
 
 @parameters
-class GivenModel(OfAnyTable):
+class GivenModel(OfProbabilities):
     """A function of the table, or an object with ``predict_proba``, as a fitted classifier.
 
     Parameters

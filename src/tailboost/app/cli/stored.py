@@ -129,7 +129,7 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
             write_output(path, json.dumps(documents, default=Attempt.to_dict))
     if refusal:
         raise refusal
-    rule.evidence_ = replace(rule.evidence_, records=rule.records_.using(*records.used))
+    rule._know(*records.used)
     return rule
 
 
