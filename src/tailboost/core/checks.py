@@ -47,7 +47,9 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
     ``weights`` is an array of n numbers, one number for all rows, or None for 1. Messages call them ``name``.
     """
-    checked = finite(1.0 if weights is None else weights, name)
+    if weights is None:
+        weights = 1.0
+    checked = finite(weights, name)
     if checked.shape not in ((), (n,)):
         raise ValueError(f"{name}.shape == {checked.shape}, expected ({n},)")
     if (checked < 0).any() or not checked.any():

@@ -41,7 +41,9 @@ def as_array(values: Any) -> Any:
 
     NumPy would turn 1 beside "a" into "1", and True beside 0.5 into 1.0.
     """
-    return values if hasattr(values, "dtype") else np.asarray(values, object)
+    if hasattr(values, "dtype"):
+        return values
+    return np.asarray(values, object)
 
 
 def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array, Ints, Mask]:
@@ -54,9 +56,9 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
     its shape may be (n, 1), for which scikit-learn warns. Raise ValueError for another shape than (n,).
     """
     # Of a million rows categories and text of pandas take .02 seconds, objects .1.
-    dtype: Any = getattr(column, "dtype", None)
-    if str(dtype) in ("category", "str", "string"):
-        if str(dtype) == "category" and dtype.categories.inferred_type == "interval":
+    kind = str(getattr(column, "dtype", ""))
+    if kind in ("category", "str", "string"):
+        if kind == "category" and column.dtype.categories.inferred_type == "interval":
             column = getattr(column, "cat", column).rename_categories(str)
         number_of_row, values = column.factorize(use_na_sentinel=False)
         entries, number_of_value, missing = read_column(np.asarray(values), name, target=target)
@@ -86,14 +88,14 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
         ]
         distinct = dict.fromkeys(given)
     number_of = {entry: j for j, entry in enumerate(distinct)}
-    lacks_value = [
-        target and not each.strip()
-        if isinstance(each, str)
-        else is_missing(each) or each in (np.inf, -np.inf)
-        for each in number_of
-    ]
     number_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)
-    return np.fromiter(number_of, object), number_of_row, np.array(lacks_value, bool)
+    missing = np.zeros(len(number_of), bool)
+    for entry, j in number_of.items():
+        if isinstance(entry, str):
+            missing[j] = target and not entry.strip()
+        else:
+            missing[j] = is_missing(entry) or entry in (np.inf, -np.inf)
+    return np.fromiter(number_of, object), number_of_row, missing
 
 
 def coded(
@@ -132,8 +134,9 @@ def coded(
             entries = np.array(given, object if min(given) < 0 else np.uint64)
     if entries.dtype.kind not in "biufU":
         raise ValueError(
-            f"{name} must hold text, or numbers of 64 bits, such as years for dates, and not both: "
-            f"got {sorted({type(each).__name__ for each in entries})}. Complex data not supported"
+            f"{name} must hold text, or numbers of 64 bits, such as years for dates, and not "
+            f"both: got {sorted({type(each).__name__ for each in entries})}. "
+            "Complex data not supported"
         )
     names, number_of_entry = distinct_and_numbers(entries)
     return names, number_of_entry[number_of_row]
@@ -178,7 +181,8 @@ def positions(
     unknown = sorted(set(entries) - number_of.keys(), key=str)
     if unknown:
         raise ValueError(
-            f"{name} holds {fault}: {unknown[:5]!s:.300}; {did_you_mean(unknown[0], known_values)}"
+            f"{name} holds {fault}: {unknown[:5]!s:.300}; "
+            f"{did_you_mean(unknown[0], known_values)}"
             f"known are {joined([*map(repr, known_values)], NAMES_SHOWN):.1000}"
         )
     return np.fromiter(map(number_of.__getitem__, entries), np.intp)

@@ -41,8 +41,9 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
             copied = occurring[k::k].sum()
             if copied > by_chance:
                 raise LeakageError(
-                    f"X: {copied:,} of {len(part):,} different rows{' of a label' * (part is not counts)} "
-                    f"occur {k} times, or a multiple of {k}, which is no chance. {CURE_OF_COPIES}"
+                    f"X: {copied:,} of {len(part):,} different rows"
+                    f"{' of a label' * (part is not counts)} occur {k} times, or a multiple "
+                    f"of {k}, which is no chance. {CURE_OF_COPIES}"
                 )
     fewest = NOT_RARE * np.bincount(y).max()
     repeating = [

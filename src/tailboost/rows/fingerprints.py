@@ -68,8 +68,8 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     sums = np.zeros(n_rows, np.uint64)
     if hasattr(X, "tocsr"):
         entries = X.tocoo()  # one for each row and column
-        words = _mix(_words(entries.data, kept_bits)) * factors[entries.col]
-        np.add.at(sums, entries.row, words)
+        words = _mix(_words(entries.data, kept_bits))
+        np.add.at(sums, entries.row, words * factors[entries.col])
     else:
         table: Any = getattr(X, "iloc", X)
         for j, factor in enumerate(factors):

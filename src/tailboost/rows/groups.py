@@ -160,7 +160,7 @@ class GroupNames:
             check_length(column, words, n, table)
             cure = f"drop their rows, or make them a group: write {MISSING_GROUP!r} there"
             names, numbers[j] = coded(column, words, cure)
-            dtype = as_array(column).dtype
+            dtype: Any = getattr(column, "dtype", None)
             if getattr(dtype, "ordered", False):
                 order = dtype.categories.astype(str).get_indexer(names.astype(str)).argsort()
                 names = names[order]
@@ -173,9 +173,8 @@ class GroupNames:
         """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
         if self.titles == (None,):
             return self.values[0]
-        pairs: list[Names] = []
-        for title, values in zip(self.titles, self.values, strict=True):
-            pairs += product([title], values.tolist())
+        columns = zip(self.titles, self.values, strict=True)
+        pairs = [(title, value) for title, values in columns for value in values.tolist()]
         return np.fromiter(pairs, object)  # np.array would make a table of two columns
 
     def numbers_in(self, known: Self, numbers: Ints, argument: str) -> Ints:
@@ -196,10 +195,10 @@ class GroupNames:
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
             given = titles.index(title)
             own = as_known(self.values[given].tolist(), values.tolist())
-            number_of = positions(
+            places = positions(
                 own, values, column_words(argument, title), "groups not seen in fit"
             )
-            among_known[:, j] = number_of[numbers[:, given]]
+            among_known[:, j] = places[numbers[:, given]]
         return among_known
 
     def extended_by(
@@ -226,8 +225,7 @@ class GroupNames:
                 groups |= known
                 columns_of_fit.append([*of_fit].index(title))
             values.append(np.array([*groups], object))
-            number_of = positions(names, values[j], "groups")
-            among_both[:, j] = number_of[numbers[:, j]]
+            among_both[:, j] = positions(names, values[j], "groups")[numbers[:, j]]
         if not values or len(columns_of_fit) < len(values):
             combinations = ()
         elif len(values) == 1:

@@ -70,11 +70,8 @@ def given_answers(answers: Column, classes: Labels) -> tuple[Labels, Labels]:
         P = check_probabilities(answers, "model", classes=classes)
         return classes[P.argmax(axis=1)], classes
     labels = label_column(answers, "model")
-    if (
-        labels.dtype.kind == "f"
-        and classes.dtype.kind in "biuf"
-        and ((labels != np.floor(labels)) & ~np.isin(labels, classes)).any()
-    ):
+    are_numbers = labels.dtype.kind == "f" and classes.dtype.kind in "biuf"
+    if are_numbers and (labels % 1 != 0)[~np.isin(labels, classes)].any():
         raise ValueError(
             "model holds numbers that are not labels of y. If they are probabilities, give "
             "labels, or probabilities of shape (n, K) with a column for each label"

@@ -244,15 +244,13 @@ class Rows:
 
         Costs are checked. Raise ValueError for labels and groups that are not among those of the fit.
         """
-        y = positions(self.classes, classes, f"y{suffix}")[self.y]
-        groups = self.names.numbers_in(names, self.groups, f"groups{suffix}")
         return replace(
             self,
-            y=y,
+            y=positions(self.classes, classes, f"y{suffix}")[self.y],
             classes=classes,
-            groups=groups,
+            groups=self.names.numbers_in(names, self.groups, f"groups{suffix}"),
             names=names,
-            costs=check_costs(self.costs, len(y), classes, f"costs{suffix}"),
+            costs=check_costs(self.costs, len(self), classes, f"costs{suffix}"),
             words=words,
         )
 
@@ -264,7 +262,7 @@ class Rows:
         of_content: Any = self.weight
         if self.row_hashes is not None:
             contents = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
-            _, content = np.unique(contents, return_inverse=True)
+            content = np.unique_inverse(contents).inverse_indices
             of_content = np.bincount(content, self.weight)[content]
         return effective_sizes(stratum, self.weight, of_content, n_strata).round(SIZE_DECIMALS)
 
