@@ -417,6 +417,8 @@ def test_too_few_rows_no_model_and_models_of_one_name(model, data):
     for models in (scores, [("a", model), ("a", model)]):
         refused(lambda: tb.tune(models, table, y), "unique")  # noqa: B023
         refused(lambda: tb.calibrate(models, table, y, limits=limits), "unique")  # noqa: B023
+    for models, says in (([], "must"), ({"a": object()}, "'a'"), ({1: model}, "a name.* 1")):
+        refused(lambda: tb.tune(models, table, y), f"^models.*{says}", (TypeError, ValueError))  # noqa: B023
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

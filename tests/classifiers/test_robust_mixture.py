@@ -12,6 +12,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_val_predict, cross_val_score
@@ -327,9 +328,6 @@ def test_rows_that_were_fitted_on_are_noticed():
         on_test = mix.reweight(X[TEST], Y[TEST])
     assert "to reweight" in on_test.rates_.words
     assert [mix.validation_, on_test.validation_, on_test.reweight().validation_] == ["cv", *["reweight"] * 2]
-
-
-def test_a_held_out_fraction():
     mix = RobustMixtureClassifier(models(), cv=0.3, random_state=0).fit(X, Y)
     assert mix.validation_ == 0.3
     assert "held-out" in mix.rates_.words
@@ -713,15 +711,12 @@ class TestFrozenAlone:
             refused(partial(by, mix, X[1::2], Y[1::2]), "selected", tb.LeakageError)
 
     def test_not_fitted(self):
-        assert self.mix().validation_ == "frozen"
+        all_, cv = self.mix(), self.mix(cv=5)
+        assert [all_.validation_, cv.validation_, "training" in cv.rates_.words] == ["frozen", "cv", False]
+        assert [each.high for each in cv.rates_.lines] == [each.high for each in all_.rates_.lines]
         mix = RobustMixtureClassifier([("bayes", FrozenEstimator(GaussianNB()))])
         refused(lambda: mix.fit(X, Y), "GaussianNB")
-
-
-def test_an_estimator_that_cannot_be_fitted_is_named():
-    rows = pytest.importorskip("pandas").DataFrame({"text": ["a", "b"] * 10})
-    models = [("bayes", GaussianNB()), ("forest", RandomForestClassifier())]
-    refused(lambda: RobustMixtureClassifier(models).fit(rows, np.arange(20) % 2), "GaussianNB")
+        refused(lambda: mix.ledger_, "not fitted", NotFittedError)
 
 
 @pytest.mark.slow
@@ -745,7 +740,7 @@ def test_the_default_models_take_text_and_categories(tmp_path, weighted):
         np.testing.assert_array_equal(again, mix.predict(strange))
 
 
-def test_a_model_that_is_no_classifier_of_scikit_learn_is_named():
+def test_a_model_that_cannot_be_fitted_or_is_no_classifier_of_scikit_learn_is_named():
     class Duck:
         def fit(self, X, y):
             return self
@@ -755,6 +750,9 @@ def test_a_model_that_is_no_classifier_of_scikit_learn_is_named():
 
     X, y = np.arange(20.0)[:, None], np.arange(20) % 2
     refused(lambda: tb.RobustMixtureClassifier([("quack", Duck())]).fit(X, y), "classifier", TypeError)
+    rows = pytest.importorskip("pandas").DataFrame({"text": ["a", "b"] * 10})
+    models = [("bayes", GaussianNB()), ("forest", RandomForestClassifier())]
+    refused(lambda: RobustMixtureClassifier(models).fit(rows, y), "GaussianNB")
 
 
 def test_a_pipeline_may_begin_with_a_step_that_is_left_out():

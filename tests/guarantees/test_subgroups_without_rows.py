@@ -31,6 +31,7 @@ def tuned(n=3000, by=None):
 def test_combinations_of_the_fit_are_subgroups(tmp_path):
     mix, X, y, groups = tuned()
     assert set(mix.evidence_.combinations) == {(g, s) for g in "abc" for s in "fm"}
+    assert mix.reweight(X, y, limits=[]).evidence_.combinations == ()
     tb.save_model(mix, tmp_path / "m.model")
     keep = ~((groups.g == "c") & (groups.s == "m")).to_numpy()
     for model in (mix, tb.load_model(tmp_path / "m.model")):

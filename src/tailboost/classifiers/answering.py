@@ -118,14 +118,9 @@ class AnsweringClassifier(OfAnyTable):
         return self.evidence_
 
     @property
-    def _models(self) -> Models:
-        """The models, also without a rule."""
-        return self._evidence.models
-
-    @property
     def _group_names(self) -> GroupNames:
         """The groups of the selection data by column."""
-        rows = self._models.rows
+        rows = self._evidence.models.rows
         # Of a rule of a file, earlier versions kept them beside the models.
         names: GroupNames = vars(self)["_group_names"] if rows is None else rows.names
         return names
@@ -133,7 +128,7 @@ class AnsweringClassifier(OfAnyTable):
     @property
     def classes_(self) -> Array:
         """The labels."""
-        rows = self._models.rows
+        rows = self._evidence.models.rows
         return vars(self)["classes_"] if rows is None else rows.classes
 
     @property
@@ -182,7 +177,7 @@ class AnsweringClassifier(OfAnyTable):
     @property
     def scores_(self) -> Scores | None:
         """The columns of scores, if the rule reads these alone; None for models, and for several `Scores`."""
-        columns = self._models.columns_read
+        columns = self._evidence.models.columns_read
         if len(columns) == 1:
             return columns[0]
         return None
@@ -190,7 +185,7 @@ class AnsweringClassifier(OfAnyTable):
     @property
     def named_estimators_(self) -> Bunch:
         """The fitted models by name."""
-        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
+        return Bunch(**dict(zip(self._evidence.models.names, self.estimators_, strict=False)))
 
     @property
     def used_models_(self) -> list[str]:
@@ -456,7 +451,7 @@ class AnsweringClassifier(OfAnyTable):
 
         Given probabilities of the models become an array of shape (n, M, K).
         """
-        models = self._models
+        models = self._evidence.models
         if models.columns_read:  # each of its own column
             return models, X
         if isinstance(X, Mapping):
@@ -503,7 +498,7 @@ class AnsweringClassifier(OfAnyTable):
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""
         columns = group_columns(groups, "groups", X)
-        if not self._models.columns_read:
+        if not self._evidence.models.columns_read:
             return columns
         if not columns:
             titles = self._group_names.titles
@@ -547,7 +542,12 @@ class AnsweringClassifier(OfAnyTable):
         # A rule on scores, if certified or of a file, answers as its SQL does.
         selected = self._selected
         is_as_sql = self.evidence_.certificate or isinstance(selected, StoredSelection)
-        if deferred is None and is_as_sql and self._models.columns_read and selected.defers:
+        if (
+            deferred is None
+            and is_as_sql
+            and self._evidence.models.columns_read
+            and selected.defers
+        ):
             deferred = HUMAN_REVIEW
         if deferred is None:
             n_deferred = np.count_nonzero(is_deferred)
