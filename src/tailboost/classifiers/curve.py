@@ -151,7 +151,7 @@ class Curve:
             tuple(points),
             limited,
             objective,
-            ", within ".join([engine.words, *map(str, others)]),
+            ", within ".join(map(str, (engine.words, *others))),
             next(bounds, None),
             unlimited,
         )
@@ -267,7 +267,7 @@ class Curve:
         """Return headings, cells and a sentence on the rows; many points are thinned evenly."""
         heads = [str(self.limited), str(self.objective)]
         shown = np.linspace(0, len(self) - 1, min(len(self), POINTS_SHOWN)).round().astype(int)
-        rows = [[f"{number:.4f}" for number in point] for point in self.values.T[shown]]
+        rows = [[*map("{:.4f}".format, point)] for point in self.values.T[shown]]
         words = f"{len(shown)} of {len(self)} points, on {self.measured_on}; fresh rows differ."
         return heads, rows, words
 

@@ -145,9 +145,9 @@ class Batch:
     def all_certifying(self) -> Parts | None:
         """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
 
-        Then thresholds on the score are all that the rows select.
+        Then thresholds on the score are all that the rows select; of several models they select an average.
         """
-        if len(self.rows.classes) > 2 or len(self.classifier.models) > 1:
+        if len(self.classifier.models) > 1:
             return None
         classifier = self.selected(self.rows, self.loosest)
         table = CountTable.selecting(classifier.selection_)
