@@ -249,7 +249,7 @@ def _fits_on_table(
     learner: TableClassifier,
     reader: TableReader,
     training: Rows,
-    fitted: Sequence[Mask | None],
+    masks: Sequence[Mask | None],
     seed: int,
 ) -> list[Fit]:
     """Return the fits of a learner of tailboost on the rows of masks (None: all).
@@ -261,7 +261,7 @@ def _fits_on_table(
     n_classes = len(training.classes)
     session = learner.open_session(training.X, training.y, n_classes, reader=reader)
     columns = np.arange(n_classes)
-    return [(session.fit(training.weight, seed, rows), columns) for rows in fitted]
+    return [(session.fit(training.weight, seed, rows), columns) for rows in masks]
 
 
 def scored_on(models: Models, rows: Rows) -> Models:
