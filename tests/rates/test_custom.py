@@ -24,15 +24,12 @@ def test_it_is_measured_as_it_is_said():
         assert value == pytest.approx((ANSWERS[ill] == "well").mean())
 
 
-@pytest.mark.parametrize(
-    ("pairs", "same"),
-    [
-        (([("ill", "unsure"), ("ill", "well")], [("ill", None)]), rates.miss("ill")),
-        (([("ill", "ill")], [(None, "ill")]), rates.precision("ill")),
-        (([("unsure", "ill"), ("well", "ill")], [("unsure", None), ("well", None)]), rates.fpr("ill")),
-        (([(None, "human review")],), rates.deferred()), (([(None, "well")],), rates.selected("well")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("pairs", "same"), [
+    (([("ill", "unsure"), ("ill", "well")], [("ill", None)]), rates.miss("ill")),
+    (([("ill", "ill")], [(None, "ill")]), rates.precision("ill")),
+    (([("unsure", "ill"), ("well", "ill")], [("unsure", None), ("well", None)]), rates.fpr("ill")),
+    (([(None, "human review")],), rates.deferred()), (([(None, "well")],), rates.selected("well")),
+])  # fmt: skip
 def test_a_known_rate_in_pairs_is_the_known_rate(pairs, same):
     mine = rates.custom("mine", *pairs)
     given = {"deferred": DEFERRED, "groups": {"site": SITE}}
@@ -69,21 +66,18 @@ def test_a_rate_of_fixed_rows_is_minimised():
     assert (mine.predict(X) == known.predict(X)).all()
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: rates.custom("", [(1, 0)]), "name"),
-        (lambda: rates.custom("mine", [(1, 0)], among=[(0, None)]), "among"),
-        (lambda: rates.custom("mine", [(1, None)], among=[(1, 0), (1, 1)]), "among"),
-        (lambda: rates.custom("mine", []), "pair"), (lambda: rates.custom("mine", "10"), "pairs"),
-        (lambda: rates.custom("mine", [1, 0]), "pairs"), (lambda: rates.custom("mine", [([1], 0)]), "number"),
-        (lambda: rates.custom("mine", ["ab"]), "pairs"), (lambda: rates.custom("mine", [{1, 0}]), "pairs"),
-        (lambda: rates.measure(rates.custom("mine", [("?", "well")]), Y, ANSWERS), "called"),
-        (lambda: rates.measure(rates.custom("mine", [("human review", "well")]), Y, ANSWERS), "called"),
-        (lambda: rates.representation("ill", by=None), "example"),
-        (lambda: rates.gap(rates.representation("ill", by="site")) <= 0.1, "depends"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: rates.custom("", [(1, 0)]), "name"),
+    (lambda: rates.custom("mine", [(1, 0)], among=[(0, None)]), "among"),
+    (lambda: rates.custom("mine", [(1, None)], among=[(1, 0), (1, 1)]), "among"),
+    (lambda: rates.custom("mine", []), "pair"), (lambda: rates.custom("mine", "10"), "pairs"),
+    (lambda: rates.custom("mine", [1, 0]), "pairs"), (lambda: rates.custom("mine", [([1], 0)]), "number"),
+    (lambda: rates.custom("mine", ["ab"]), "pairs"), (lambda: rates.custom("mine", [{1, 0}]), "pairs"),
+    (lambda: rates.measure(rates.custom("mine", [("?", "well")]), Y, ANSWERS), "called"),
+    (lambda: rates.measure(rates.custom("mine", [("human review", "well")]), Y, ANSWERS), "called"),
+    (lambda: rates.representation("ill", by=None), "example"),
+    (lambda: rates.gap(rates.representation("ill", by="site")) <= 0.1, "depends"),
+])  # fmt: skip
 def test_what_is_no_rate_is_refused(call, words):
     with pytest.raises((TypeError, ValueError), match=words):
         call()

@@ -13,14 +13,11 @@ Y, ANSWERS = rng.random(300) < 0.3, rng.random(300) < 0.4
 Y, ANSWERS = Y.astype(int), np.where(rng.random(300) < 0.6, Y, ANSWERS).astype(int)
 
 
-@pytest.mark.parametrize(
-    ("rate", "value"),
-    [
-        (rates.f_score(1), f1_score(Y, ANSWERS)), (rates.f_score(1, beta=2), fbeta_score(Y, ANSWERS, beta=2)),
-        (rates.f_score(0, beta=0.5), fbeta_score(Y, ANSWERS, beta=0.5, pos_label=0)),
-        (rates.jaccard(1), jaccard_score(Y, ANSWERS)), (rates.npv(1), np.mean(Y[ANSWERS == 0] == 0)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rate", "value"), [
+    (rates.f_score(1), f1_score(Y, ANSWERS)), (rates.f_score(1, beta=2), fbeta_score(Y, ANSWERS, beta=2)),
+    (rates.f_score(0, beta=0.5), fbeta_score(Y, ANSWERS, beta=0.5, pos_label=0)),
+    (rates.jaccard(1), jaccard_score(Y, ANSWERS)), (rates.npv(1), np.mean(Y[ANSWERS == 0] == 0)),
+])  # fmt: skip
 def test_values_are_those_of_scikit_learn(rate, value):
     assert rates.measure(rate, Y, ANSWERS)[None] == pytest.approx(value, abs=1e-12)
 

@@ -197,14 +197,11 @@ def as_rows(y, a, groups):
     return list(zip(y.tolist(), a.tolist(), groups["g"].tolist(), y.tolist(), np.ones(len(y)), strict=True))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=[pytest.mark.slow] * (kind in IN_PART))  # bounds by betting take seconds
-        for kind in ROW
-        if kind not in OF_DEFERRAL
-    ],
-)
+@pytest.mark.parametrize("kind", [
+    pytest.param(kind, marks=[pytest.mark.slow] * (kind in IN_PART))  # bounds by betting take seconds
+    for kind in ROW
+    if kind not in OF_DEFERRAL
+])  # fmt: skip
 @pytest.mark.parametrize("by", [None, "g"])
 def test_a_certified_rule_passes_the_test_of_its_rows(kind, by, free):
     """All procedures of `calibrate`: ranks, sequences of thresholds, bets on F scores and costs."""
@@ -297,6 +294,11 @@ def test_a_rate_that_means_nothing_is_refused_whoever_makes_it():
         refused(lambda: rates.Rate(kind, level=level, loss=loss), words)  # noqa: B023
     for beta in (-1, 0, np.nan, True):
         refused(lambda: rates.Rate("f_score", 1, beta=beta), "beta")  # noqa: B023
+    for label in (np.inf, -np.inf, np.nan):  # no row has it, and no text says it
+        for call in (rates.miss, rates.error, lambda x: rates.custom("c", [(x, 0)])):
+            refused(lambda: call(label), "must be text or a number", TypeError)  # noqa: B023
+    refused(lambda: rates.Rate("error", counted=((1, 2),)), "custom")
+    refused(lambda: rates.Rate("error", 1), "has none")
 
 
 def test_a_class_may_be_called_as_the_answer_to_deferred_rows():

@@ -15,15 +15,12 @@ ANSWERS = np.where(rng.random(400) < 0.7, Y, 1 - Y)
 (TN, FP), (FN, TP) = confusion_matrix(Y, ANSWERS)
 
 
-@pytest.mark.parametrize(
-    ("rate", "value"),
-    [
-        (rates.recall(1), recall_score(Y, ANSWERS)), (rates.sensitivity(1), TP / (TP + FN)),
-        (rates.tpr(1), TP / (TP + FN)), (rates.fnr(1), FN / (TP + FN)),
-        (rates.specificity(1), TN / (TN + FP)), (rates.tnr(1), TN / (TN + FP)),
-        (rates.fpr(1), FP / (TN + FP)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rate", "value"), [
+    (rates.recall(1), recall_score(Y, ANSWERS)), (rates.sensitivity(1), TP / (TP + FN)),
+    (rates.tpr(1), TP / (TP + FN)), (rates.fnr(1), FN / (TP + FN)),
+    (rates.specificity(1), TN / (TN + FP)), (rates.tnr(1), TN / (TN + FP)),
+    (rates.fpr(1), FP / (TN + FP)),
+])  # fmt: skip
 def test_values_are_those_of_the_confusion_matrix(rate, value):
     assert rates.measure(rate, Y, ANSWERS)[None] == pytest.approx(value, abs=1e-12)
     assert rates.parse(repr(rate)) == rate

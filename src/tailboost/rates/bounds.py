@@ -204,9 +204,8 @@ def pair_p_value(
     p1 = np.minimum((gap + p2) / factor, 1.0)
     mean = n2 * p2
     width = DEVIATIONS * np.sqrt(mean * (1.0 - p2)) + 8.0
-    least = max((mean - width).min(), 0.0)
-    most = min((mean + width).max(), n2)
-    counts = np.arange(int(least), int(most) + 1.0)
+    least = int(max((mean - width).min(), 0.0))
+    counts = np.arange(least, int(min((mean + width).max(), n2)) + 1.0)
 
     # By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding, so
     # that the observed counts are in the region.

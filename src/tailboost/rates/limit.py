@@ -117,7 +117,9 @@ class Expression(Derived):
         if self.form == GAP:
             return largest - smallest
         if self.form == RATIO:
-            return 1.0 if largest == 0 else smallest / largest
+            if largest == 0:
+                return 1.0
+            return smallest / largest
         if self.sense == "≥":
             return smallest
         return largest
@@ -145,16 +147,16 @@ class Statistic(Expression, Limitable):
     def __le__(self, bound: Stated) -> Limit:
         if self.form != GAP:
             raise ValueError(
-                f"{self!r} has no upper bound: limit each rate, {self.rate!r} <= {bound!r}, or a "
-                "ratio from below"
+                f"{self!r} has no upper bound: limit each rate, {self.rate!r} <= {bound!r}, "
+                "or a ratio from below"
             )
         return self.within(bound)
 
     def __ge__(self, bound: Stated) -> Limit:
         if self.form != RATIO:
             raise ValueError(
-                f"{self!r} has no lower bound: limit each rate, {self.rate!r} >= {bound!r}, or a "
-                "gap from above"
+                f"{self!r} has no lower bound: limit each rate, {self.rate!r} >= {bound!r}, "
+                "or a gap from above"
             )
         return self.within(bound)
 
@@ -168,7 +170,9 @@ class Statistic(Expression, Limitable):
         return f"{'largest ' * self.worst}{self.rate}"
 
     def __repr__(self) -> str:
-        return f"{self.rate!r}" if self.form == EACH else f"{self.form}({self.rate!r})"
+        if self.form == EACH:
+            return f"{self.rate!r}"
+        return f"{self.form}({self.rate!r})"
 
 
 @frozen_value
@@ -214,7 +218,7 @@ class Limit(Expression):
         # outside of their 95 % interval, of gaps of selection rates 3 %.
         if compares and rate.is_ratio:
             raise ValueError(
-                f"{form}({rate!r}): the denominator depends on the answers: limit each subgroup instead"
+                f"{form}({rate!r}): the denominator depends on the answers: limit each rate"
             )
         if compares and rate.by is None:
             raise ValueError(
@@ -224,27 +228,31 @@ class Limit(Expression):
         of_costs = rate.quantity == "cost"
         low = -ALL_COSTS if of_costs and not compares else 0.0
         high = ALL_COSTS if of_costs and form != RATIO else 1.0
-        # The bound as a number, or the bounds by subgroup.
-        by_name = isinstance(bound, Mapping) and bool(bound) and not compares
+
+        if compares or not isinstance(bound, Mapping) or not bound:
+            bound = {None: bound}
         in_percent = False
         numbers = {}
-        for name, given in (bound if by_name else {None: bound}).items():
+        for name, given in bound.items():
             number = given
             if f"{given}".endswith("%"):
-                in_percent = True
+                in_percent = not of_costs
                 with suppress(ValueError):  # a number, or the next check names the text
                     number = float(given[:-1]) / 100
             if isinstance(number, bool) or not isinstance(number, Real):
                 raise TypeError(
-                    f"{rate!r}: a bound must be a number or a text such as '30%', and of each rate "
-                    f"also a dict of them by subgroup, got {given!r}"
+                    f"{rate!r}: a bound must be a number or a text such as '30%', and of each "
+                    f"rate also a dict of them by subgroup, got {given!r}"
                 )
             if not low <= float(number) <= high:
                 raise ValueError(
                     f"{rate!r}: the bound must be from {low:g} to {high:g}, got {given!r}"
                 )
             numbers[plain(name)] = float(number)
-        return cls(form, rate, tuple(numbers.items()) if by_name else numbers[None], in_percent)
+        if numbers.keys() == {None}:
+            return cls(form, rate, numbers[None], in_percent)
+        # In one order, so that limits are equal in whatever order their bounds are stated.
+        return cls(form, rate, tuple(sorted(numbers.items(), key=repr)), in_percent)
 
     @property
     def bound_of(self) -> dict[Name, float]:
@@ -362,7 +370,7 @@ class Limit(Expression):
     # -- words -------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        others = " for the others" if len(self.bound_of) > 1 else ""
+        others = " for the others" * (len(self.bound_of) > 1)
         words = [
             f"{stated_words(value, in_percent=self.in_percent)}{others if name is None else f' for {name}'}"
             for name, value in self.bound_of.items()
@@ -371,13 +379,15 @@ class Limit(Expression):
 
     def __repr__(self) -> str:
         """Return the limit as a text for `parse`, in percent if stated so, and this is exact."""
-        by_name = isinstance(self.bound, tuple)
         bounds = []
         for name, value in self.bound_of.items():
-            percent = f"{100.0 * value:.15g}"
-            is_exact = self.in_percent and float(percent) / 100 == value
-            words = f"{percent}%" if is_exact else f"{value!r}"
-            bounds.append(f"{name!r}: {words}" if by_name else words)
-        bound = f"{{{', '.join(bounds)}}}" if by_name else bounds[0]
-        family = f"{self.form}({self.rate!r})" if self.compares else f"{self.rate!r}"
-        return f"{family} {'<=' if self.sense == '≤' else '>='} {bound}"
+            text = f"{100.0 * value:.15g}%"
+            if not self.in_percent or float(text[:-1]) / 100 != value:
+                text = f"{value!r}"
+            bounds.append(f"{name!r}: {text}")
+        if isinstance(self.bound, tuple):
+            text = f"{{{', '.join(bounds)}}}"
+        family = f"{self.rate!r}"
+        if self.compares:
+            family = f"{self.form}({family})"
+        return f"{family} { {'≤': '<=', '≥': '>='}[self.sense] } {text}"

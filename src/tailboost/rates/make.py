@@ -201,7 +201,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
         )
     if (values < np.diag(values).clip(max=0.0)[:, None]).any():
         raise ValueError(
-            "cost: a wrong answer earns more than the right one; if the numbers are gains, change their sign"
+            "cost: a wrong answer earns more than the right one; of gains, change the sign"
         )
     return Rate("cost", None, by, tuple(map(tuple, values.tolist())), labels)
 
@@ -401,7 +401,7 @@ def custom(
     for label, answer in pairs:
         if set(wider).isdisjoint(product((label, None), (answer, None))):
             raise ValueError(
-                f"{name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
+                f"{name!r}: the pair {(label, answer)!r} is counted, but in no pair of among"
             )
     return Rate("custom", by=by, counted=pairs, among=wider, name=name)
 
@@ -411,8 +411,8 @@ def _checked_pairs(pairs: Iterable[Pair]) -> Pairs:
     table = np.array([*pairs] if isinstance(pairs, Iterable) else pairs, object)
     if table.shape[1:] != (2,):  # text and sets are no pairs
         raise TypeError(
-            "counted and among must be lists of pairs (true label, answer) of text or numbers, such "
-            f"as [('ill', 'well')], got {pairs!r}; functions are not supported"
+            "counted and among must be lists of pairs (true label, answer) of text or numbers, "
+            f"such as [('ill', 'well')], got {pairs!r}; functions are not supported"
         )
     return tuple((checked_label(label), checked_label(answer)) for label, answer in table)
 

@@ -51,22 +51,22 @@ def _pairs(text: str) -> Pairs:
 # is the label of the rate, or of the row, O another label, R human review and * each of them. The last two
 # rates are means of the losses of rows in the worst population.
 TABLE = """
-error           ≤  LO     **     error
-miss            ≤  LO     L*     miss rate of {rate.label!r}
-false_alarm     ≤  OL     O*     false alarm rate of {rate.label!r}
-recall          ≥  LL,LR  L*     recall of {rate.label!r}
-specificity     ≥  OO,OR  O*     specificity for {rate.label!r}
-selected        ·  *L     **     selection rate of {rate.label!r}
-cost            ·  **     **     mean cost
-deferred        ≤  *R     **     share deferred
-precision       ≥  LL     *L     precision of {rate.label!r}
-npv             ≥  OO     *O     negative predictive value of {rate.label!r}
-jaccard         ≥  LL     L*,*L  Jaccard index of {rate.label!r}
-f_score         ≥  LL     L*,*L  F score of {rate.label!r}, β = {rate.beta:g}
-representation  ·  *L     *L     share of the rows answered {rate.label!r}
-answered_error  ≤  LO     LL,LO  error among answered rows
-tail            ≤  ·      ·      expected {rate.loss.kind} of the worst {percent:g} % of rows
-shift           ≤  ·      ·      expected {rate.loss.kind} within a KL divergence of {rate.level:g}
+error          ≤ LO    **    error
+miss           ≤ LO    L*    miss rate of {rate.label!r}
+false_alarm    ≤ OL    O*    false alarm rate of {rate.label!r}
+recall         ≥ LL,LR L*    recall of {rate.label!r}
+specificity    ≥ OO,OR O*    specificity for {rate.label!r}
+selected       · *L    **    selection rate of {rate.label!r}
+cost           · **    **    mean cost
+deferred       ≤ *R    **    share deferred
+precision      ≥ LL    *L    precision of {rate.label!r}
+npv            ≥ OO    *O    negative predictive value of {rate.label!r}
+jaccard        ≥ LL    L*,*L Jaccard index of {rate.label!r}
+f_score        ≥ LL    L*,*L F score of {rate.label!r}, β = {rate.beta:g}
+representation · *L    *L    share of the rows answered {rate.label!r}
+answered_error ≤ LO    LL,LO error among answered rows
+tail           ≤ ·     ·     expected {rate.loss.kind} of the worst {percent:g} % of rows
+shift          ≤ ·     ·     expected {rate.loss.kind} within a KL divergence of {rate.level:g}
 """
 
 
@@ -81,10 +81,8 @@ class Kind:
 
 
 KINDS = {
-    kind: Kind(better.strip("·"), _pairs(counted), _pairs(among), name)
-    for kind, better, counted, among, name in (
-        line.split(None, 4) for line in TABLE.strip().splitlines()
-    )
+    kind: Kind(better.strip("·"), _pairs(counted), _pairs(among), " ".join(name))
+    for kind, better, counted, among, *name in map(str.split, TABLE.strip().splitlines())
 }
 
 
@@ -146,8 +144,14 @@ class Rate(Limitable, Derived):
         if self.kind not in kinds:
             raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
         kind = kinds[self.kind]
-        if self.label is None and self.kind in KINDS and "label" in kind.name:
-            raise ValueError(f"{self.kind} needs a label; one called None is written 'None'")
+        if self.counted not in ((), kind.counted):
+            raise ValueError(
+                f"{self.kind} states what it counts; custom(...) counts other pairs"
+            )
+        if self.kind in KINDS and (self.label is None) == ("label" in kind.name):
+            raise ValueError(
+                f"{self.kind} needs a label ('None' for one called None), or has none"
+            )
         if self.complement and kind.better != "≥":
             raise ValueError(f"{self!r} is not understood, but 1 - recall(1), of a gain")
         names = self.labels
@@ -167,7 +171,9 @@ class Rate(Limitable, Derived):
             label is not None and answer not in (None, HUMAN_REVIEW, label)
             for label, answer in kind.counted
         )
-        better = "≤" if self.complement or counts_faults else kind.better
+        better = kind.better
+        if self.complement or counts_faults:
+            better = "≤"
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
         vars(self).update(vars(kind), better=better, label=checked_label(self.label), by=by)
 
@@ -184,14 +190,10 @@ class Rate(Limitable, Derived):
         else:
             check_number(self.level, "kl", POSITIVE)
         loss = self.loss
-        if (
-            self.by
-            or not isinstance(loss, Rate)
-            or loss.by
-            or loss.kind not in ("error", "cost")
-        ):
+        is_mean = isinstance(loss, Rate) and loss.kind in ("error", "cost") and not loss.by
+        if self.by or not is_mean:
             raise ValueError(
-                "a tail or shift takes error() or cost() of all rows, without by=, for all large groups"
+                "a tail or shift takes error() or cost() without by=, for all large groups"
             )
 
     def __le__(self, bound: Stated) -> Limit:
@@ -222,18 +224,17 @@ class Rate(Limitable, Derived):
         """
         matrix = (self.loss or self).matrix
         answers = {answer for _, answer in self.among} - {None}
+        is_gain = self.better == "≥" or self.complement
+        defers = HUMAN_REVIEW in [answer for _, answer in self.counted] and not is_gain
         if matrix:  # the last column is the cost of deferral
             defers = len(matrix[0]) > len(matrix)
-        else:
-            is_gain = self.better == "≥" or self.complement
-            defers = HUMAN_REVIEW in [answer for _, answer in self.counted] and not is_gain
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
             "deferral": defers,
             "mask": defers or HUMAN_REVIEW in answers or len(answers) > 1,
         }
-        return tuple(name for name in is_needed if is_needed[name])
+        return tuple(filter(is_needed.get, is_needed))
 
     @cached_property
     def quantity(self) -> str:
@@ -273,8 +274,8 @@ class Rate(Limitable, Derived):
         """Raise ValueError for a tail or shift, where a rate of counted answers is needed."""
         if self.loss:
             raise ValueError(
-                f"{self!r} is bounded by tailboost.certify alone, because no count of answers shows "
-                f"its rows; here take {self.loss!r}, also by group"
+                f"{self!r} is bounded by tailboost.certify alone, because no count of answers "
+                f"shows its rows; here take {self.loss!r}, also by group"
             )
 
     def numerator_and_denominator(self, strata: Strata) -> tuple[Floats, Floats]:
@@ -321,7 +322,8 @@ class Rate(Limitable, Derived):
                 )
             if self.labels:
                 order = np.argsort([number_of(label, strata) for label in self.labels])
-                costs = costs[order][:, [*order, *range(K, costs.shape[1])]]
+                costs = costs[order]
+                costs[:, :K] = costs[:, order]
             top = strata.costs_of_actions(costs)
         if self.complement:
             top = bottom - top
@@ -341,8 +343,6 @@ class Rate(Limitable, Derived):
         bottom = (is_inside | (self.kind == "representation")) * denominator[strata.y]
         # All rows that some answer brings into the denominator.
         mass = (bottom.max(axis=2) > 0) @ strata.mass
-        none = np.zeros_like(top)
-        halves = [top, none]  # of weights and of costs, as in `Counts.sums`
         low = 0.0
         high = 1.0
         if self.matrix:
@@ -351,13 +351,13 @@ class Rate(Limitable, Derived):
         elif "costs" in self.needs:
             if strata.mean_costs is None:
                 raise ValueError(
-                    f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate "
-                    "and the command line lack, or the costs of labels, as in cost([[0, 1], [3, 0]])"
+                    f"{self!r} needs the costs of the rows: give costs= (costs_val=), which "
+                    "calibrate and the command line lack, or those of labels: cost([[0, 1], [3, 0]])"
                 )
-            halves = [none, top]
             low, high = strata.cost_range
-        if strata.mean_costs is not None:
-            top = np.hstack(halves)
+        if strata.mean_costs is not None:  # the second half counts costs, as in `Counts.sums`
+            none = np.zeros_like(top)
+            top = np.hstack([none, top] if "costs" in self.needs else [top, none])
             bottom = np.hstack([bottom, none])
         # The scale is a divisor, also if all costs are 0.
         return Terms([*subgroups], top, bottom, mass, low, high, max(TINY, -low, high))
@@ -369,6 +369,8 @@ class Rate(Limitable, Derived):
         (n, A); then values are expected.
         """
         terms = self.terms(answered.strata)
+        if shares is None:
+            shares = np.eye(answered.strata.n_actions)[answered.actions]
         samples = []
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
             among = bottom[answered.stratum, answered.actions]
@@ -376,10 +378,7 @@ class Rate(Limitable, Derived):
             values = top[answered.stratum[rows]]  # by answer
             if "costs" in self.needs:
                 values = answered.costs[rows]
-            if shares is None:
-                values = values[np.arange(len(rows)), answered.actions[rows]]
-            else:
-                values = (values * shares[rows]).sum(axis=1)
+            values = (values * shares[rows]).sum(axis=1)
             samples.append(Sample(name, rows, values, terms.low, terms.high, among[rows]))
         return samples
 
@@ -411,7 +410,11 @@ class Rate(Limitable, Derived):
 def checked_label(label: object) -> Any:
     """Return a label, or a name in `by`, as text or a number, or None; raise TypeError for another type."""
     label = plain(label)
-    if not isinstance(label, str | int | float | None):
+    if not isinstance(label, str | int | float | None) or f"{label!r}" in (
+        "inf",
+        "-inf",
+        "nan",
+    ):
         raise TypeError(f"a label, and a name in by=, must be text or a number, got {label!r}")
     return label
 

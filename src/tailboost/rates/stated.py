@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tailboost.core import By, Column, Groups, Name, Names, Stated, Table, did_you_mean
+from tailboost.core import Column, Groups, Name, Stated, Table, did_you_mean
 from tailboost.rates import make
 from tailboost.rates.limit import COMPARISONS, EACH, LARGEST, Limit, Statistic
 from tailboost.rates.rate import KINDS, Rate
@@ -33,18 +33,18 @@ _IN_PYTHON = {
     "class": "'class'",
     "human review": "'human review'",
 }
-_EXAMPLE = "write for example 'miss(1, by=sex) <= 30%'; names that have other signs need quotes"
+_EXAMPLE = (
+    "write for example 'miss(1, by=sex) <= 30%' or 'recall(1) >= .8'; other signs need quotes"
+)
 
 
-def _cost(matrix: Table = None, by: By = None, labels: Names | None = None) -> Rate:
-    """Return `cost` of a matrix with labels of its rows, as printed."""
-    return replace(make.cost(matrix, by), labels=labels)
-
-
-# The functions for rates, limits and objectives in texts.
+# The functions for rates, limits and objectives in texts. Of a matrix, a text may name the labels.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: vars(make)[name] for name in (*KINDS, *make.ALIASES, "custom", LARGEST, *COMPARISONS)
-} | {"cost": _cost}
+}
+FUNCTIONS["cost"] = lambda matrix=None, by=None, labels=None: replace(
+    make.cost(matrix, by), labels=labels
+)
 
 
 def parse(text: str) -> Rate | Statistic | Limit:
@@ -115,9 +115,11 @@ def _value(node: Any) -> Any:
             named = {each.arg or "**": _value(each.value) for each in keywords}
             return FUNCTIONS[name](*map(_value, given), **named)
         case ast.BinOp(ast.Constant(1 as one), ast.Sub(), ast.Call() as call) if (
-            one is not True and isinstance(gain := _value(call), Rate)
+            one is not True
         ):
-            return replace(gain, complement=True)
+            gain = _value(call)
+            if isinstance(gain, Rate):
+                return replace(gain, complement=True)
         case ast.Compare(
             ast.Call() | ast.BinOp(op=ast.Sub()), [ast.LtE() | ast.GtE() as sign], [right]
         ):
@@ -126,23 +128,16 @@ def _value(node: Any) -> Any:
             limit = limited >= bound if isinstance(sign, ast.GtE) else limited <= bound
             bounds = bound.values() if isinstance(bound, dict) else [bound]
             # Who writes 1, and not 1.0, may mean one percent.
-            if (
-                limit.sense == "≤"
-                and limit.rate.quantity != "cost"
-                and "1" in map(repr, bounds)
-            ):
+            is_cost = limit.rate.quantity == "cost"
+            if limit.sense == "≤" and not is_cost and "1" in map(repr, bounds):
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            return replace(limit, in_percent=ast.Mult in map(type, ast.walk(right)))
-        case ast.Compare(ops=[ast.Lt() | ast.Gt() | ast.Eq()]):
-            raise ValueError("the sign of a limit is <= or >=")
-        case ast.BinOp(ast.Name(), _, ast.Name()):
-            raise ValueError(f"the name {ast.unparse(node).replace(' ', '')!r} needs quotes")
-        case _:
-            raise ValueError(
-                f"{ast.unparse(node)!r} is not understood; "
-                f"{did_you_mean(ast.unparse(node).partition('(')[0], FUNCTIONS)}"
-                f"the rates are called {', '.join(FUNCTIONS)}"
-            )
+            has_percent = ast.Mult in map(type, ast.walk(right))
+            return replace(limit, in_percent=has_percent and not is_cost)
+    text = ast.unparse(node)
+    raise ValueError(
+        f"{text!r} is not understood; {did_you_mean(text.partition('(')[0], FUNCTIONS)}"
+        f"the rates are called {', '.join(FUNCTIONS)}"
+    )
 
 
 def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[Any]:
@@ -153,15 +148,16 @@ def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[An
     TypeError, ValueError
         If there is no list, as in the ``example`` of the message, or a text cannot be read.
     """
-    entries = [stated] if isinstance(stated, (str, Rate, Statistic, Limit)) else stated
-    if not isinstance(entries, (list, tuple)):  # others have no order, or are read once
+    if isinstance(stated, (str, Rate, Statistic, Limit)):
+        stated = [stated]
+    if not isinstance(stated, (list, tuple)):  # others have no order, or are read once
         raise TypeError(f"{stated!r:.120} is no list; write for example {example}")
-    read = [parse(each) if isinstance(each, str) else each for each in entries]
+    read = [parse(each) if isinstance(each, str) else each for each in stated]
     return [Statistic(EACH, each) if isinstance(each, Rate) else each for each in read]
 
 
 def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...]:
-    """Return limits as a tuple, all in percent if one is; texts are read by `parse`.
+    """Return limits as a tuple, those on shares in percent if one is; texts are read by `parse`.
 
     Parameters
     ----------
@@ -189,7 +185,7 @@ def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...
                 )
     in_percent = any(limit.in_percent for limit in checked)
     return tuple(
-        replace(limit, in_percent=in_percent and limit.rate.quantity != "cost")
+        replace(limit, in_percent=in_percent) if limit.rate.quantity == "share" else limit
         for limit in checked
     )
 
@@ -213,14 +209,18 @@ def as_objective(objective: Stated) -> Statistic:
     rate = objective.rate
     rate.refuse_uncounted()
     is_gain = rate.better == "≥"
-    can_be_lowered = not is_gain if objective.worst else rate.by is None
-    if not can_be_lowered or (rate.is_ratio and rate.kind not in LOWERED_RATIOS):
+    may_rise = rate.by is not None
+    if objective.worst:
+        may_rise = is_gain
+    if may_rise or (rate.is_ratio and rate.kind not in LOWERED_RATIOS):
         raise ValueError(
             f"{objective!r} is no objective, which must be a rate of all rows, or the "
             "largest(...) of a family, whose small values are better also where few rows have "
             "an answer; limit this rate instead"
         )
-    return Statistic(EACH, replace(rate, complement=True)) if is_gain else objective
+    if is_gain:
+        return Statistic(EACH, replace(rate, complement=True))
+    return objective
 
 
 def measure(
@@ -274,7 +274,7 @@ def measure(
     """
     if not isinstance(rate, Rate):
         raise TypeError(
-            f"rate must be one rate, such as rates.miss(1), got {rate!r}; rates.parse makes one of text"
+            f"rate must be one rate, as rates.miss(1), got {rate!r}; rates.parse makes it of text"
         )
     rows = Counts.answered(y_true, answers, groups, deferred, costs, sample_weight, labels)
     terms = rate.terms(rows.strata)

@@ -22,7 +22,7 @@ GROUP = "group"
 CELL = "cell"
 
 
-def subgroups_of(strata: Strata, by: Name) -> dict[Name, Mask]:
+def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
     """Return the mask of the strata of each of the m subgroups of ``by``, shape (S,), by name.
 
     Of several columns, the name of a group has the column and the value: two columns may have the same
@@ -37,38 +37,41 @@ def subgroups_of(strata: Strata, by: Name) -> dict[Name, Mask]:
     if by in (GROUP, CELL):
         if not columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        groups = {
-            group if len(columns) == 1 else (title, group): in_group
-            for title, in_groups in columns.items()
-            for group, in_group in in_groups.items()
-        }
+        groups: dict[Name, Mask] = {}
+        for title, of_column in columns.items():
+            groups |= {(title, group): in_group for group, in_group in of_column.items()}
+        if len(columns) == 1:
+            groups = of_column
         if by == GROUP:
             return groups
         return {
             (label, group): in_group & in_class
-            for group, in_group in groups.items()
-            for label, in_class in classes.items()
+            for (group, in_group), (label, in_class) in product(groups.items(), classes.items())
         }
 
     # None is everything, also beside a column without a name, whose title is None.
-    all_rows = np.ones_like(strata.y, bool)
-    members: dict[Name, Any] = {**columns, CLASS: classes, EVERYTHING: {EVERYTHING: all_rows}}
-    for name in by if isinstance(by, tuple) else [by]:
+    members: dict[Name, Any] = {
+        **columns,
+        CLASS: classes,
+        EVERYTHING: {EVERYTHING: strata.y >= 0},
+    }
+    names = by if isinstance(by, tuple) else (by,)
+    for name in names:
         if name not in members:
             raise ValueError(
                 f"by={name!r}: groups= has no column of this name; there are "
-                f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects the rule"
+                f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects "
+                "the rule"
             )
-    if not isinstance(by, tuple):
+    if names != by:
         return members[by]
-    names = (EVERYTHING, CLASS, *strata.columns)
-    places = [names.index(name) for name in by]
-    known = {
-        tuple((EVERYTHING, label, *groups)[place] for place in places)
-        for groups, label in product(strata.known, strata.classes)
-    }
+    known = set()
+    for groups_known, label in product(strata.known, strata.classes):
+        of_groups = dict(zip(strata.columns, groups_known, strict=True))
+        value_of = of_groups | {CLASS: label, EVERYTHING: EVERYTHING}
+        known.add(tuple(map(value_of.get, names)))
     crossed: dict[Name, Mask] = {}
-    for subgroup in product(*(members[name].items() for name in by)):
+    for subgroup in product(*(members[name].items() for name in names)):
         values, masks = zip(*subgroup, strict=True)
         mask = np.logical_and.reduce(masks)
         if mask @ strata.mass > 0.0 or values in known:
@@ -84,9 +87,15 @@ def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Nam
     if by == CELL:
         _, subgroup = subgroup
     if by in (GROUP, CELL):
-        title = titles[0] if titles else None  # a certificate may be made without columns
-        return [subgroup if isinstance(subgroup, tuple) else (title, subgroup)]
-    pairs = zip(by, subgroup, strict=True) if isinstance(by, tuple) else [(by, subgroup)]
+        if isinstance(subgroup, tuple):
+            return [subgroup]
+        return [
+            (next(iter(titles), None), subgroup)
+        ]  # a certificate may be made without columns
+    if not isinstance(by, tuple):
+        by = (by,)
+        subgroup = (subgroup,)
+    pairs = zip(by, subgroup, strict=True)
     return [pair for pair in pairs if pair[0] not in (CLASS, EVERYTHING)]
 
 

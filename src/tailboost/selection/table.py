@@ -219,7 +219,7 @@ class RateTable:
             rate = statistic.rate
             counted = counted_rate(rate, strata, counts, spread(rate))
             bounds = np.full(len(counted.names), np.nan)
-            limit = "", "", in_percent and rate.quantity != "cost"
+            limit = "", "", in_percent and rate.quantity == "share"
             comparison = []
             if isinstance(statistic, Limit):
                 limit = str(statistic), statistic.sense, statistic.in_percent
