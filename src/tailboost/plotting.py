@@ -8,16 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.classifiers import TunedClassifier
-from tailboost.core import (
-    Axes,
-    Column,
-    Groups,
-    LimitLine,
-    Model,
-    Stated,
-    Table,
-    check_indexes,
-)
+from tailboost.core import Axes, Column, Groups, LimitLine, Model, Stated, Table, check_indexes
 from tailboost.rates import Counts, checked_limits
 from tailboost.rows import Rows
 from tailboost.selection.door import answering, final_model, transformed

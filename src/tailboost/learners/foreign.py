@@ -63,8 +63,9 @@ def open_session(
         Seed of draws before the first fit.
     """
     n_classes = len(classes)
-    numbers = {label: k for k, label in enumerate(classes.tolist())}
-    estimator = in_class_numbers(estimator, numbers)
+    estimator = in_class_numbers(
+        estimator, {label: k for k, label in enumerate(classes.tolist())}
+    )
     if isinstance(estimator, Learner):
         estimator = clone(estimator)
         set_seeds(estimator, seed)
@@ -120,9 +121,9 @@ class SklearnSession(ForeignSession):
         params = {}
         if self.weight_name is None:
             # As many draws as the rows count, by weight.
-            draws = np.random.default_rng(seed)
             n_draws = max(1, round(self.sample_weight.sum()))
-            index = np.sort(draws.choice(len(y), n_draws, p=weight / weight.sum()))
+            draws = np.random.default_rng(seed).choice(len(y), n_draws, p=weight / weight.sum())
+            index = np.sort(draws)
             X = _safe_indexing(X, index)
             y = y[index]
             weight = weight[index]
@@ -387,11 +388,10 @@ def set_seeds(estimator: Model, seed: int, *, also_stated: bool = True) -> None:
     params = estimator.get_params()
     names = sorted(name for name in params if name.split("__")[-1] == "random_state")
     # scikit-learn takes seeds below 2³¹.
-    words = np.random.SeedSequence(seed).generate_state(len(names)) >> 1
-    seeds = zip(names, words.tolist(), strict=True)
-    estimator.set_params(
-        **{name: word for name, word in seeds if also_stated or params[name] is None}
-    )
+    seeds = np.random.SeedSequence(seed).generate_state(len(names)) >> 1
+    for name, own in zip(names, seeds.tolist(), strict=True):
+        if also_stated or params[name] is None:
+            estimator.set_params(**{name: own})
 
 
 def weight_parameter(estimator: Model) -> str | None:

@@ -145,11 +145,10 @@ class TreeSession(OpenSession):
             weight = np.ones(len(weight))
         factor = 2.0 ** round(np.log2(len(weight) / weight.sum()))
         data.set_weight((factor * weight).astype(np.float32))
-        penalties = {
+        return self.params | {
             "min_child_weight": min(factor * self.learner.min_child_weight, MOST_PENALTY),
             "reg_lambda": min(factor * self.learner.l2_regularization, MOST_PENALTY),
-        }
-        return self.params | penalties, data
+        }, data
 
     def _model(self, booster: Any) -> FittedTrees:
         """Return the trees of a booster as a fitted model."""
@@ -369,7 +368,7 @@ class HistTreeClassifier(_XGBoostTrees):
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""
         check_is_fitted(self)
-        return int(self.model_.get_n_leaves())
+        return self.model_.get_n_leaves()
 
     def _booster_params(self, n_classes: int) -> dict[str, Any]:
         """Return XGBoost's parameters for one tree with splits that minimise the Gini impurity.

@@ -184,9 +184,13 @@ class StumpSession(OpenSession):
                 if own.min() < best.cost_ - TIE:
                     number = int((own <= own.min() + TIE).argmax())
                     above = int(excess[start + number] >= -TIE)
-                    threshold = column.threshold(number)
-                    cost = float(own[number])
-                    best = FittedStump(self.reader, column.number, threshold, above, cost)
+                    best = FittedStump(
+                        self.reader,
+                        column.number,
+                        column.threshold(number),
+                        above,
+                        float(own[number]),
+                    )
                 start += column.n_thresholds
         return best
 

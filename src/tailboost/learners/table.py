@@ -251,13 +251,7 @@ def check_table(frame: Table) -> None:
         raise ValueError(f"X has no rows or no columns: its shape is {frame.shape}")
 
 
-def checked_rows(
-    estimator: Any,
-    X: Table,
-    *,
-    reset: bool,
-    as_it_is: bool = False,
-) -> Any:
+def checked_rows(estimator: Any, X: Table, *, reset: bool, as_it_is: bool = False) -> Any:
     """Return a table as the tags of an estimator allow it, a data frame as such.
 
     ``reset`` sets the columns, as in a fit. Later the same columns get their order in the fit. With
@@ -439,7 +433,7 @@ class ProbabilityClassifier(SessionClassifier):
     def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
-        return np.asarray(self.model_.predict_proba(self._checked(X)))
+        return self.model_.predict_proba(self._checked(X))
 
 
 class TableClassifier(ProbabilityClassifier):
@@ -490,10 +484,9 @@ class TableNumbers(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Table, y: Column = None) -> Self:
         """Learn the categories, the means and the standard deviations."""
-        reader = TableReader().fit(X)
-        table = reader.transform(X)
+        self.reader_ = TableReader().fit(X)
+        table = self.reader_.transform(X)
         self.scaler_ = StandardScaler(with_mean=not sp.issparse(table)).fit(table)
-        self.reader_ = reader
         return self
 
     def transform(self, X: Table) -> Any:

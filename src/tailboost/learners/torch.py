@@ -283,8 +283,9 @@ class TorchSession(OpenSession):
                 f"milestones={learner.milestones!r}: fractions of steps in [0, 1) are needed, got {wrong}"
             )
         X = self.X
-        is_pixels = X.ndim > 2 and X.dtype == np.uint8
-        self.feed = RowPreparation(X.shape[1:], is_pixels, learner.device)
+        self.feed = RowPreparation(
+            X.shape[1:], X.ndim > 2 and X.dtype == np.uint8, learner.device
+        )
         self.X = self.feed.transform(X)
         self.architecture = Architecture(
             learner.module, tuple(self.feed.batch(self.X[:1]).shape[1:]), self.n_classes

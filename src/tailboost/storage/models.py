@@ -227,8 +227,9 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
 
 def _digest_of(archive: zipfile.ZipFile, record: Document) -> str:
     """Return the digest of a model file: of the checksums of its parts, and of what its record states."""
-    parts = {part.filename: part.CRC for part in archive.infolist()}
-    parts.pop(RECORD_FILE, None)
+    parts = {
+        part.filename: part.CRC for part in archive.infolist() if part.filename != RECORD_FILE
+    }
     return digest(json.dumps([parts, record["versions"], record["notes"]]).encode())
 
 

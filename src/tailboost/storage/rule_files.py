@@ -55,8 +55,8 @@ def _of_format_7(old: Document) -> Document:
         "used": old["selected_on"],
         "ledger": attempts,
     }
-    about = old["groups"], old["selected_on"], attempts[: old["attempts"]]
-    if old.get("digest") in (None, digest_of(read, *about)):  # the earliest files have none
+    own = digest_of(read, old["groups"], old["selected_on"], attempts[: old["attempts"]])
+    if old.get("digest") in (None, own):  # the earliest files have none
         document["digest"] = digest_of(document)
     return document
 
@@ -105,8 +105,9 @@ class RuleFile:
 
     def to_dict(self) -> Document:
         """Return the document, as JSON has it, with its digest."""
-        text = json.dumps({"format": FORMAT, **vars(self)}, default=plain)
-        document: Document = json.loads(text)
+        document: Document = json.loads(
+            json.dumps({"format": FORMAT, **vars(self)}, default=plain)
+        )
         return document | {"digest": digest_of(document)}
 
     @classmethod

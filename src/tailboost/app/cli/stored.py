@@ -107,8 +107,7 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
     with held(path, 600):  # as long as another calibration on a table of the folder may take
         entries = _read_ledger(path)
         decided = answering(model)
-        scored = decided.score(rows.features)
-        seen = decided.seen(scored, GivenRows.read(y=rows.labels), "")
+        seen = decided.seen(decided.score(rows.features), GivenRows.read(y=rows.labels), "")
         refuse_repeated(seen, records.used, "copies")
         earlier = *records.ledger.attempts, *_counting(entries.values(), target, seen)
         if earlier:

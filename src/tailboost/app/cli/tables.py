@@ -99,8 +99,7 @@ class Reader(Form):
     ] = None
     encoding: Annotated[str, option("Encoding of CSV files to read, such as cp1252.")] = "utf-8"
     na: Annotated[
-        list[str],
-        several("TEXT", "Text of missing values in CSV files; may be repeated."),
+        list[str], several("TEXT", "Text of missing values in CSV files; may be repeated.")
     ]
     text: Annotated[
         list[str],
@@ -177,11 +176,10 @@ class Reader(Form):
         if path.is_fifo():
             raise ValueError("it is a pipe, and is read repeatedly; write its rows to a file")
         with path.open("rb") as file:
-            begin = file.read(100)
-        if _OTHER_FORMS.match(begin) and path.suffix != ".zip":
-            raise ValueError(
-                "it is a workbook, an archive, JSON or a web page; save its table as CSV"
-            )
+            if _OTHER_FORMS.match(file.read(100)) and path.suffix != ".zip":
+                raise ValueError(
+                    "it is a workbook, an archive, JSON or a web page; save its table as CSV"
+                )
         header = read(header=None, nrows=1, dtype=str).loc[0].dropna()
         for repeated in header[header.duplicated()]:
             raise ValueError(f"two columns are called {repeated!r}")
@@ -289,8 +287,9 @@ class Rows:
         if roles.features:
             return self.columns(roles.features)
         self.columns(roles.drop)
-        others = [roles.target, roles.cluster, *roles.drop]
-        return self.table.drop(columns=others, errors="ignore")
+        return self.table.drop(
+            columns=[roles.target, roles.cluster, *roles.drop], errors="ignore"
+        )
 
     @cached_property
     def labels(self) -> Any:
@@ -321,8 +320,11 @@ class Rows:
     @property
     def unlabelled(self) -> dict[str, Any]:
         """The rows as arguments of the library, without labels."""
-        clusters = self.written(self.roles.cluster)
-        return {"X": self.features, "groups": self.groups, "clusters": clusters}
+        return {
+            "X": self.features,
+            "groups": self.groups,
+            "clusters": self.written(self.roles.cluster),
+        }
 
     @property
     def given(self) -> dict[str, Any]:
