@@ -274,7 +274,6 @@ CURES = {
     "a rule as a model": (lambda: tb.save_model(SCORES.rule_, "rule.model"), "model must be a fitted model"),
     "a rule as a classifier": (lambda: tb.save_rule(SCORES.rule_, "rule.json"), "give the classifier"),
     "a number as a rate": (lambda: SCORES.tradeoff(5), "^5 "),
-    "a dict as by": (lambda: tb.rates.error(by={"g": 1}), "name in by="),
     "a dict in by": (lambda: tb.rates.error(by=["g", {"g": 1}]), "name in by="),
     "a limit as a rate": (lambda: SCORES.tradeoff("miss(1) <= 30%"), "^miss.*is no objective"),
     "a limit as the other rate": (lambda: SCORES.tradeoff("miss(1)", "error <= .3"), "^error.*no objective"),

@@ -181,9 +181,10 @@ def test_intervals_of_pandas_are_their_names_and_dates_are_refused():
     names = ["(30, 45]", "(17, 30]", "(30, 45]", "(17, 30]"]
     assert all(core.label_column(each, "groups").tolist() == names for each in (bands, bands.array))
     decades = pd.cut([44, 9, 101], [0, 9.5, 100, 200])  # not in the order of text
-    of_decades, numbers = GroupNames.of({"age": decades}, "groups", 3, "X")
+    doses = pd.Categorical(np.float32([0.3, 0.1, 0.2]), np.float32([0.3, 0.1, 0.2]), ordered=True)
+    of_decades, numbers = GroupNames.of({"age": decades, "dose": doses}, "groups", 3, "X")
     assert of_decades.values[0].tolist() == ["(0.0, 9.5]", "(9.5, 100.0]", "(100.0, 200.0]"]
-    assert numbers.ravel().tolist() == [1, 0, 2]
+    assert numbers.tolist() == [[1, 0], [0, 1], [2, 2]]
     # Dates have a cure that works.
     days = pd.Series(pd.date_range("2025-06-01", periods=600))
     refused(lambda: core.label_column(days, "groups"), "such")

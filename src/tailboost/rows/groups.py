@@ -162,7 +162,10 @@ class GroupNames:
             names, numbers[j] = coded(column, words, cure)
             dtype: Any = getattr(column, "dtype", None)
             if getattr(dtype, "ordered", False):
-                order = dtype.categories.astype(str).get_indexer(names.astype(str)).argsort()
+                categories = dtype.categories
+                if categories.inferred_type == "interval":  # whose names are text
+                    categories = categories.astype(str)
+                order = categories.get_indexer(names).argsort()
                 names = names[order]
                 numbers[j] = order.argsort()[numbers[j]]
             values.append(names)
@@ -173,8 +176,9 @@ class GroupNames:
         """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
         if self.titles == (None,):
             return self.values[0]
-        columns = zip(self.titles, self.values, strict=True)
-        pairs = [(title, value) for title, values in columns for value in values.tolist()]
+        pairs: list[Names] = []
+        for title, values in zip(self.titles, self.values, strict=True):
+            pairs += product([title], values.tolist())
         return np.fromiter(pairs, object)  # np.array would make a table of two columns
 
     def numbers_in(self, known: Self, numbers: Ints, argument: str) -> Ints:

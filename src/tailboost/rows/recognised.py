@@ -101,9 +101,7 @@ class Seen:
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; 0 without rows to compare."""
         new, old = self.comparable(known)
-        if not new.size:
-            return 0.0
-        return np.isin(new, old).mean()
+        return np.isin(new, old).sum() / max(len(new), 1)
 
     def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
         """Return whether these rows repeat known rows beyond chance.

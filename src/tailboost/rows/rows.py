@@ -177,12 +177,9 @@ class Rows:
     @property
     def columns(self) -> dict[Any, Labels]:
         """The group of each row by column; empty without groups."""
-        names = self.names
         return {
-            title: values[numbers]
-            for title, values, numbers in zip(
-                names.titles, names.values, self.groups.T, strict=True
-            )
+            title: self.names.values[j][self.groups[:, j]]
+            for j, title in enumerate(self.names.titles)
         }
 
     def hashes(self, contents: Hashes) -> Hashes:
