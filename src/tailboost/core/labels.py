@@ -17,8 +17,9 @@ from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, text
 
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA or NaT."""
-    is_nan = isinstance(value, Real) and bool(value != value)
-    return is_nan or type(value).__name__ in ("NoneType", "NAType", "NaTType")
+    if isinstance(value, Real):
+        return bool(value != value)
+    return type(value).__name__ in ("NoneType", "NAType", "NaTType")
 
 
 def plain(value: Any) -> Any:

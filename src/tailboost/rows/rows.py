@@ -271,9 +271,8 @@ def effective_sizes(stratum: Ints, weight: Floats, of_content: Floats, n_strata:
     contents is the sum of weight × of_content over the rows. ``stratum`` has the number of each row's
     stratum, shape (n,).
     """
-    sums = np.bincount(stratum, weight, n_strata)
     squares = np.bincount(stratum, weight * of_content, n_strata)
-    return sums**2 / np.where(squares > 0, squares, 1.0)
+    return np.bincount(stratum, weight, n_strata) ** 2 / np.where(squares > 0, squares, 1.0)
 
 
 @frozen_object
