@@ -403,7 +403,7 @@ def custom(
             raise ValueError(
                 f"{name!r}: the pair {(label, answer)!r} is counted, but in no pair of among"
             )
-    return Rate("custom", by=by, counted=pairs, among=wider, name=name)
+    return Rate("custom", by=by, counted=pairs, among=wider, name=str(name))
 
 
 def _checked_pairs(pairs: Iterable[Pair]) -> Pairs:

@@ -133,9 +133,9 @@ def _value(node: Any) -> Any:
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
             has_percent = ast.Mult in map(type, ast.walk(right))
             return replace(limit, in_percent=has_percent and not is_cost)
-    text = ast.unparse(node)
     raise ValueError(
-        f"{text!r} is not understood; {did_you_mean(text.partition('(')[0], FUNCTIONS)}"
+        f"{ast.unparse(node)!r} is not understood; "
+        f"{did_you_mean(ast.unparse(node).partition('(')[0], FUNCTIONS)}"
         f"the rates are called {', '.join(FUNCTIONS)}"
     )
 
