@@ -114,7 +114,7 @@ class Reader(Form):
 
         if self.thousands == self.decimal:
             raise ValueError(
-                f"--thousands: {self.thousands!r} is also the decimal sign; name that by --decimal"
+                f"--thousands: {self.thousands!r} is also the decimal sign; give --decimal"
             )
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
@@ -238,8 +238,8 @@ class Reader(Form):
             raise ValueError(
                 f"column {name!r} is neither numbers nor categories: {len(values):,} "
                 f"different values in {len(column):,} rows, such as "
-                f"{', '.join(map(repr, words_first[:2]))}; in CSV name its signs by --decimal or "
-                "--thousands and missing numbers by --na; or name its categories by --text, or --drop it"
+                f"{', '.join(map(repr, words_first[:2]))}; in CSV give its signs by --decimal, "
+                "--thousands, missing numbers by --na; or its categories by --text, or --drop it"
             )
 
 
