@@ -82,9 +82,6 @@ def test_certified_limits_are_broken_at_most_as_often_as_it_says(name):
     assert binomtest(false, 150, 0.05, alternative="greater").pvalue > 1e-3
 
 
-# -- tests by brute force ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "limit", ["miss(1, by=g) <= .3", "precision(1) >= .6", "gap(selected(1, by=g)) <= .2"]
 )

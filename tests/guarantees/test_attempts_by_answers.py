@@ -84,9 +84,6 @@ def test_a_limit_is_tested_at_the_level_that_the_attempt_spends():
     assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + 1, n, 0.2)
 
 
-# -- other tests on the same rows --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "others",
     [
@@ -149,9 +146,6 @@ def test_selecting_groups_and_columns_of_scores_are_of_an_attempt():
     failed(rule, (table(FRESH[0], "no", "yes"), FRESH[1]))
     with pytest.raises(tb.LeakageError, match="attempt"):
         tb.calibrate(rule, table(FRESH[0], "yes", "no"), FRESH[1], limits=STRICT)
-
-
-# -- the same call ------------------------------------------------------------------------------------------
 
 
 def changed_order(model):

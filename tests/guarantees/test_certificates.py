@@ -129,9 +129,6 @@ def test_each_end_of_an_interval_fails_with_at_most_half_of_the_rest():
     assert (np.max(failures, axis=0) > 0.04).all()
 
 
-# -- certify -----------------------------------------------------------------------------------------------
-
-
 def test_answers_that_do_not_fit():
     three = {"probabilities": np.full((3, 2), 0.5), "model": [0, 1], "^model": np.zeros((3, 2, 2))}
     for words, answers in three.items():
@@ -183,6 +180,23 @@ def test_rows_needed_are_near_those_of_the_exact_test(missed, n, confidence):
         tb.rows_needed("miss(1) <= 10%", missed / n, shares=0)
 
 
+@pytest.mark.parametrize("limit", ["gap(error(by=g)) <= 5%", "error(by=g) <= 5%"])
+def test_rates_too_near_their_limit_have_no_practical_number_of_rows(limit):
+    for rate, words in ((0.05 - 1e-7, "no practical number"), (0.06, "break")):
+        with pytest.raises(ValueError, match=words):
+            tb.rows_needed(limit, {"a": 0.0, "b": rate})
+
+
+def test_shares_by_limit_are_one_for_each_and_give_a_total_unless_one_is_missing():
+    totals = [
+        tb.rows_needed("miss(1) <= 25%", 0.2, shares=shares).total for shares in (None, [None], [1.0], 1)
+    ]
+    assert totals == [None, None, totals[2], totals[2]]
+    for shares, rates, name in (([0.1, 0.2], 0.2, "shares"), ([0.1], [0.2, 0.1], "rates")):
+        with pytest.raises(ValueError, match=f"^{name}: give one"):
+            tb.rows_needed("miss(1) <= 25%", rates, shares=shares)
+
+
 @pytest.mark.parametrize(
     ("limit", "rate"),
     [("gap(error(by=g)) <= 10%", 0.2), ("ratio(miss(1, by=g)) >= .8", 0.5),
@@ -193,8 +207,8 @@ def test_rows_needed_of_pairs_have_the_power_of_the_test(limit, rate):
     n, rng = needed.rows[0]["a"], np.random.default_rng(0)
 
     def power(n, draws=200):
-        pair, wrong = needed.limits[0].factor_and_gap, rng.binomial(n, rate, (draws, 2)).tolist()
-        return np.mean([all_pairs_pass([(x, n) for x in of], pair, 0.045) for of in wrong])
+        (limit,), wrong = needed.limits, rng.binomial(n, rate, (draws, 2)).tolist()
+        return np.mean([all_pairs_pass([(x, n) for x in of], limit, 0.045) for of in wrong])
 
     assert power(n) > 0.7  # .8 asked
     assert power(int(0.6 * n)) < 0.7

@@ -245,9 +245,9 @@ def test_copies_of_a_person_have_the_rank_of_one_row_and_no_gap_by_ranks():
 
 
 def test_each_pair_of_groups_is_tested():
-    counts, pair = [(50, 500), (50, 500), (150, 500)], (1.0, 0.1)
-    assert not any(all_pairs_pass(order, pair, 0.05) for order in permutations(counts))
-    assert all_pairs_pass(counts[:1] * 3, pair, 0.05)
+    counts, limit = [(50, 500), (50, 500), (150, 500)], tb.rates.parse("gap(error(by=g)) <= .1")
+    assert not any(all_pairs_pass(order, limit, 0.05) for order in permutations(counts))
+    assert all_pairs_pass(counts[:1] * 3, limit, 0.05)
 
 
 def test_votes_on_a_gap_come_in_an_order_without_the_sizes_of_clusters(monkeypatch):

@@ -46,9 +46,6 @@ def test_a_point_of_the_trade_off_is_calibrated():
         tb.certify(point, X[600:1300], y[600:1300])
 
 
-# -- copies ------------------------------------------------------------------------------------------------
-
-
 def noise(n, seed):
     """Rows with random labels: the true error is ½."""
     r = np.random.default_rng(seed)

@@ -91,7 +91,7 @@ def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows
         verdicts = {}  # of each rule of a group
         for test, fresh, has_passed in tried:
             strata, stratum = fresh.answered.strata, fresh.answered.stratum
-            (group,) = np.unique(strata.place(0)[test.strata[0]])
+            (group,) = np.unique(strata.place(0)[test.among[0].any(axis=1)])
             label = test.limit.rate.label
             chosen = (fresh.answered.actions == label) & (strata.place(0)[stratum] == group)
             n_wrong = (strata.y[stratum][chosen] != label).sum()
@@ -122,7 +122,7 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
         with suppress(tb.NotCertifiedError):
             tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits)
         case, rules = cases.pop(), chains.pop()
-        of_ranks = ~(case.fresh.lots < chain.ROWS_FOR_DEFERRAL)
+        of_ranks = ~(case.fresh.lots < 0.3)
         is_ill = (case.fresh.answered.strata.y[case.fresh.answered.stratum] == 1) & of_ranks
 
         def allowed(n, share):

@@ -230,9 +230,6 @@ def test_groups_without_a_bound_are_warned_of(rule):
             monitor.add(**given)
 
 
-# -- validity of the bets ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form", ["gap", "ratio"])
 @pytest.mark.parametrize("sizes", [(2, 3), (1, 4), (3, 3)])
 @pytest.mark.parametrize("low", [0.0, 0.25])

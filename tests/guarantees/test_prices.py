@@ -134,9 +134,6 @@ def test_a_printed_interval_has_the_true_price_in_many_draws(setting, monkeypatc
     assert inside >= 0.93 * printed
 
 
-# -- what limits may cost ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("limit", "errs"), [(0.02, 0.48), (0.3, 0.27)])
 def test_limits_that_cost_ten_points_have_one_warning(limit, errs, recwarn):
     rule = calibrated(0, 3000, 1, [f"miss(1) <= {limit}"])

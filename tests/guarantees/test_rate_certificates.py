@@ -239,9 +239,6 @@ def test_bounds_narrow_with_rows():
     assert all(x > y for x, y in pairwise(widths))
 
 
-# -- calibrate ---------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def scores():
     """A mixture on a biased score for one group, and a source of fresh rows."""

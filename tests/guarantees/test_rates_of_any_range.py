@@ -72,9 +72,6 @@ def test_each_bound_on_a_mean_is_below_it_with_at_most_its_level(kind, n, level)
                 assert probabilities[uppers < mean].sum() <= level + 1e-9
 
 
-# -- certificates, rechecks and monitors, through the public functions ---------------------------------------
-
-
 def answered(n, error, seed):
     """Return labels, answers and groups of n rows per group with the stated probability of an error."""
     rng = np.random.default_rng(seed)

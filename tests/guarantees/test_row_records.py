@@ -71,9 +71,6 @@ def scores(seed, n=N):
     return pd.DataFrame({"u": P["u"], "v": P["v"], "month": month}), y
 
 
-# -- forms of the same rows --------------------------------------------------------------------------------
-
-
 def polars(table):
     return import_module("polars").from_pandas(table)
 
@@ -117,9 +114,6 @@ OF_CLASSES = OF_DICTS | {
     "columns in another order": lambda P: {k: pd.DataFrame(p)[[2, 0, 1]] for k, p in P.items()}
 }
 OF_SCORES = OF_FRAMES | {"the score in a dict": lambda X: {"u": X["u"].to_numpy()}}
-
-
-# -- kinds of models: how they are selected, and the forms of their rows -------------------------------------
 
 
 def tuned(model):
@@ -211,9 +205,6 @@ def own(kind):
     return copy.deepcopy(base(kind))
 
 
-# -- first uses: each returns a rule with the rows in its records --------------------------------------------
-
-
 def by_selection(kind, X, y):
     return KINDS[kind][1](X, y)
 
@@ -239,9 +230,6 @@ def by_attempt(kind, X, y):
 
 def by_certified(kind, X, y):
     return calibrate(kind, own(kind), X, y, EASY)
-
-
-# -- second uses ---------------------------------------------------------------------------------------------
 
 
 def calibrate(kind, rule, X, y, limits=None):
@@ -290,9 +278,6 @@ def test_a_second_use_is_refused_and_fresh_rows_are_not(path, kind, form, second
     X_fresh, y_fresh = KINDS[kind][0](4)
     with suppress(tb.NotCertifiedError):  # the rows were tested
         SECOND[second](kind, copy.deepcopy(rule), as_given(X_fresh), y_fresh[taken.get(form, slice(None))])
-
-
-# -- honest users ------------------------------------------------------------------------------------------
 
 
 def coarse(seed, n):

@@ -84,9 +84,6 @@ def test_a_group_without_positives_in_the_selection_gets_a_rank_of_the_fresh_row
     assert (found.predict(X[g == "b"], groups=g[g == "b"]) == answer).all() == (allowed < 0)
 
 
-# -- without rows nothing is known -------------------------------------------------------------------------
-
-
 def test_bounds_without_rows_are_those_that_hold_for_every_rate():
     assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1.0
     assert [float(end) for end in clopper_pearson_interval(0.0, 0.0)] == [0.0, 1.0]
@@ -110,3 +107,17 @@ def test_without_rows_no_level_gives_a_bound(delta):
     assert clopper_pearson_upper(0, 0, delta) == 1.0
     assert clopper_pearson_upper(0, 1, delta) == pytest.approx(1 - delta)  # P(no error of one) = 1 − rate
     assert {rates.bounds.pair_p_value((0, 0), rows, gap=delta) for rows in ((0, 7), (7, 0))} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [("miss(0)", [None]), ("error(by=class)", [0]), ("error(by=cell)", [(0, "a"), (0, "b")]),
+     ("error(by=['class', 'g'])", [(0, "a"), (0, "b")]), ("false_alarm(1, by=group)", ["a", "b"])],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+def test_a_rule_that_answers_one_label_keeps_its_limits_in_each_subgroup_of_this_label(limit, kept):
+    X, y, g = np.random.default_rng(0).random((440, 1)), np.arange(440) % 2, np.arange(440) // 2 % 2
+    g = np.array(["a", "b"])[g]
+    rule = tb.tune(tb.Scores(0, 1), X[40:], y[40:], groups={"g": g[40:]}, limits=["miss(0) <= 0%"])
+    bounds = tb.certify(rule, X[:40], y[:40], groups={"g": g[:40]}, limits=[f"{limit} <= 5%"]).bounds
+    assert [bound.subgroup for bound in bounds if bound.method == "one answer"] == kept

@@ -44,9 +44,6 @@ def worst_shift(values, base, kl):
     return float(q @ values)
 
 
-# -- theorems ------------------------------------------------------------------------------------------------
-
-
 def test_every_group_of_the_fraction_is_below_the_tail_and_one_reaches_it():
     losses = np.random.default_rng(0).random(9)
     for size in (1, 3, 6, 9):
@@ -171,9 +168,6 @@ def test_certificates_of_clusters_and_of_labels_are_rarely_wrong():
         found = tb.certify(answers, None, y, clusters=cluster, rates=[rates.tail(0.3), rates.shift(0.05)])
         below += any(b.upper < truth for b, truth in zip(found.bounds, truths, strict=True))
     assert below <= binom.isf(1e-3, 2000, 0.05)
-
-
-# -- certificates --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -279,8 +279,8 @@ def recorded(
     )
     # A copy of the ledger: nothing is spent yet.
     level = Ledger(ledger.attempts).record(attempt, earlier)[-1].error
-    if case:
-        level = ranks.level_of_each(case, level) or level
+    if case and not case.division.tests:
+        level *= case.division.of_stop
     limits = selection.problem.limits
     lacking = few_rows.lacking(limits, fresh, level)
     if not lacking:

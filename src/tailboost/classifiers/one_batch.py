@@ -17,8 +17,7 @@ from tailboost.core import (
     frozen_object,
     listed,
 )
-from tailboost.guarantees.exact_tests import n_answers_for_ranks
-from tailboost.guarantees.one_score import CountTable
+from tailboost.guarantees.one_score import CountTable, Division
 from tailboost.learners.table import check_classes
 from tailboost.rates import AbsentError, Limit
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
@@ -102,11 +101,13 @@ class Batch:
         rows.refuse_many_numbers(columns)
 
         # 1. The share of the selecting rows, unless all rows certify.
+        groups = {title: [""] for title in rows.names.titles}  # no number of them matters
+        division = Division.planned(self.limits, (*rows.classes.tolist(),), groups)
         if selection_share is not None:
             share = selection_share
-        elif not n_answers_for_ranks(self.limits, rows.classes):
+        elif not division.shares:
             share = FOR_TESTS
-        elif any("mask" in limit.rate.needs for limit in self.limits):
+        elif division.tests:
             share = BESIDE_REVIEW
         else:
             parts = self.all_certifying()
@@ -150,8 +151,8 @@ class Batch:
         if len(self.classifier.models) > 1:
             return None
         classifier = self.selected(self.rows, self.loosest)
-        table = CountTable.selecting(classifier.selection_)
-        if table is None or not all(test.has_ranks for test in table.tests):
+        table = CountTable.of(classifier.selection_)
+        if table is None or Division.of(table.tests, defers=table.defers).tests:
             return None
         return Parts(
             classifier,

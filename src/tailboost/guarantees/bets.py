@@ -126,25 +126,24 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
     of the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
     the difference of the rates. Rows without a pair are not kept for later batches: their values are known
     by then, and may have chosen these batches. ``samples`` are in random order. There are no bets against a
-    bound that no row can break, as that on a rate with one possible value.
+    bound on a rate that no row can break, or on rates with one possible value.
     """
     if samples[0].high <= samples[0].low:
         return []
     if bound.subgroups:
         return [_bet_apart(bound, *pair) for pair in permutations(samples, 2)]
     (sample,) = samples
-    bets = []
+    tested = []
     if bound.sense != "≥":
-        bets.append(_bet_above(bound.upper, sample))
+        tested.append((bound.upper, sample))
     if bound.sense != "≤":  # an upper bound on the complement
-        bets.append(_bet_above(sample.low + sample.high - bound.lower, sample.mirrored))
-    return [(t, numbers) for t, numbers in bets if t < 1.0]
-
-
-def _bet_above(bound: float, sample: Sample) -> Bet:
-    """Return a bet that a rate exceeds an upper bound."""
-    t = (bound - sample.low) / (sample.high - sample.low)
-    return t, sample.scaled(t)
+        tested.append((sample.low + sample.high - bound.lower, sample.mirrored))
+    bets = []
+    for upper, above in tested:
+        t = (upper - sample.low) / (sample.high - sample.low)
+        if t < 1.0:
+            bets.append((t, above.scaled(t)))
+    return bets
 
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:

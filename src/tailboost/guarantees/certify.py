@@ -104,7 +104,7 @@ def certify(
     X, y : array-like of shape (n, d), (n,)
         Fresh rows and their labels: independent draws from the population of interest.
     limits : list of Limit or str, optional
-        Limits on rates, each bounded on its side. By default the limits of the model's fit.
+        Limits on rates, each bounded on its side. Without rates by default the limits of the model's fit.
     rates : list of Rate or str, optional
         Further rates, bounded on both sides in each subgroup; a `rates.tail` or `rates.shift` from
         above. Without rates and limits errors are bounded from above: of all rows, and by class, group and

@@ -46,23 +46,16 @@ The page "How it works" shows why the same rows cannot do both.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress, product
 
 import numpy as np
 
 from tailboost.core import Ints
-from tailboost.guarantees.exact_tests import LimitTests, most_reached
+from tailboost.guarantees.exact_tests import LimitedShare, most_reached
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused
-from tailboost.guarantees.ranks import AT_RANKS, n_stops, refused, shares_of, stops_of
-from tailboost.selection.thresholds import DEFERRED
+from tailboost.guarantees.ranks import AT_RANKS, refused, stops_of
 
 METHOD = "ranks and a test"
 ALONG = "The other limits were tested along a chain of rules fixed before these rows were used."
-# Parts of the level for tests of rules without deferral, and for those of deferral.
-PART_FOR_TESTS = 0.2
-PART_FOR_DEFERRAL = 0.5
-# The fraction of the fresh rows that test deferral.
-ROWS_FOR_DEFERRAL = 0.3
 # At this level a test only asks that the rate of the rows is about within the limit.
 LEVEL_OF_ESTIMATE = 0.5
 
@@ -72,60 +65,34 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     None for other limits.
     """
+    division = case.division
+    if not division.shares:
+        return None
     selecting = case.selecting
-    defers = selecting.defers
-    tests = case.certifying.tests
-    if any(test.limit.compares or not test.shares for test in tests):
-        return None
-    # With deferral the limits on it have tests, without it those that have no ranks.
-    has_stop = [
-        test.shares[0].answer != DEFERRED and (defers or test.has_ranks) for test in tests
-    ]
-    with_stops = [*compress(tests, has_stop)]
-    with_tests = [*compress(tests, np.logical_not(has_stop))]
-    if not with_stops or not (defers or are_apart(case, with_tests, with_stops)):
-        return None
     # 1. The free chain.
     free = chain_of(selecting)
-    # 2. Its stops: (a) of the proof. Without tests they have the whole level, and all rows.
-    part = 0.0
+    # 2. Its stops: (a) of the proof.
     words = AT_RANKS
     with_ranks = testing = case.certifying
-    if with_tests:
-        part = PART_FOR_TESTS
+    if division.tests:
         words = f"{AT_RANKS} {ALONG}"
-    if with_tests and defers:
-        part = PART_FOR_DEFERRAL
-        is_testing = case.fresh.lots < ROWS_FOR_DEFERRAL
+    if division.rows_of_tests < 1.0:
+        is_testing = case.fresh.lots < division.rows_of_tests
         with_ranks = case.counted(~is_testing)
         testing = case.counted(is_testing)
-    chain = stopped(free, with_ranks, with_stops, (1.0 - part) * level)
+    chain = stopped(free, with_ranks, division.shares, level * division.of_stop)
     # 3. The tests: (b) of the proof.
-    testing = replace(testing, tests=with_tests)
-    parts = case.certifying.parts
-    n_tested = sum(testing.at(places).tests != [] for places in parts)
-    level_of_test = part * level / max(n_tested, 1)
+    testing = replace(testing, tests=division.tests)
     chosen = np.zeros_like(free[0])
-    for places in parts:
+    for places in division.parts:
         of_part = chain[:, places]
-        passes = testing.at(places).passes(of_part, level_of_test)
+        passes = testing.at(places).passes(of_part, level * division.of_test)
         passes &= case.certifying.at(places).passes(of_part, LEVEL_OF_ESTIMATE)
         if not passes.any():
             return refused(case, level)
         losses = np.where(passes, selecting.at(places).loss(of_part), np.inf)
         chosen[places] = of_part[losses.argmin()]
     return Certified(case.rule(chosen), METHOD, words)
-
-
-def are_apart(
-    case: OneScore, with_tests: Sequence[LimitTests], with_stops: Sequence[LimitTests]
-) -> bool:
-    """Return whether tests are of one answer, and read other rows than stops: a cluster may have both."""
-    tested = shares_of(with_tests)
-    pairs = product(tested, shares_of(with_stops))
-    read_both = any((test.strata & stop.strata).any() for test, stop in pairs)
-    is_apart = not read_both and case.fresh.votes.clusters is None
-    return is_apart and len({share.answer for share in tested}) == 1
 
 
 def chain_of(selecting: CountTable) -> Ints:
@@ -140,26 +107,27 @@ def chain_of(selecting: CountTable) -> Ints:
 
 
 def stopped(
-    free: Ints, table: CountTable, with_stops: Sequence[LimitTests], level: float
+    free: Ints, table: CountTable, shares: Sequence[LimitedShare], level: float
 ) -> Ints:
-    """Return the free chain with the stops of limits at ranks of the rows of a table, (K, m, 2).
+    """Return the free chain with stops at ranks of the rows of a table, (K, m, 2); ``level`` is of each.
 
-    Each stop has an even part of the level. Without deferral there may be no rule within the stops.
+    Without deferral there may be no rule within the stops.
     """
-    alone = shares_of(test for test in with_stops if test.has_ranks)
-    together = shares_of(test for test in with_stops if not test.has_ranks)
-    level_of_stop = level / (n_stops(alone) + len(together))
     answered = table.answered(free)
     chain = free.copy()
-    for share in together:
+    alone = []
+    for share in shares:
+        if len(share.places) == 1:
+            alone.append(share)
+            continue
         rows = answered[:, share.strata].sum(axis=1)  # by step and answer
-        most = most_reached(rows[0].sum(), share.allowed, level_of_stop)
+        most = most_reached(rows[0].sum(), share.allowed, level)
         # Errors grow along the chain from none at its first step, so the steps that pass are its first ones.
         n_passing = (rows[:, share.answer] <= most).sum()
         last = max(n_passing - 1, 0)
         chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]
     below = (table.below[share.strata].sum(axis=0) for share in alone)
-    largest, least = stops_of(alone, below, table.n_places, table.end, level_of_stop).T
+    largest, least = stops_of(alone, below, table.n_places, table.end, level).T
     if not table.defers:
         if (least > largest).any():
             return chain[:0]

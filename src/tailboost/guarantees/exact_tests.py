@@ -10,8 +10,6 @@ is a group with thresholds of its own, or all rows.
 Axes of arrays: K rules, T subgroups of a limit, m places, S strata, 3 answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,11 +21,11 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr, log_ndtr, ndtr, ndtri
 from scipy.stats import binom
 
-from tailboost.core import Floats, Ints, Labels, Mask, frozen_object
+from tailboost.core import Floats, Ints, Mask, frozen_object
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import CELL, CLASS, Counts, Limit, Strata, groups_in
+from tailboost.rates import Limit, Strata, groups_in
 from tailboost.rates.bounds import pair_p_value
-from tailboost.selection.thresholds import DEFERRED, Places
+from tailboost.selection.thresholds import Places
 
 # A test with a predicted probit from this one on is taken to pass, and one of its negative to fail.
 SURE = 9.0
@@ -73,19 +71,33 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
 
 
-def all_pairs_pass(
-    counts: Sequence[Sequence[int]], pair: tuple[float, float], level: float
-) -> bool:
+def all_pairs_pass(counts: Sequence[Sequence[int]], limit: Limit, level: float) -> bool:
     """Return whether the exact tests of a gap or ratio pass for all pairs of subgroups.
 
-    ``counts`` has the counted rows and all rows of each subgroup, ``pair`` is `Limit.factor_and_gap`. All
-    pairs must pass, so each is tested at the whole level.
+    ``counts`` has the counted rows and all rows of each subgroup. All pairs must pass, so each is tested at
+    the whole level.
     """
-    factor, gap = pair
+    factor, gap = limit.factor_and_gap
     return all(
         pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap, level=level) <= level
         for (x1, n1), (x2, n2) in permutations(counts, 2)
     )
+
+
+def no_row_counts(counted: Mask, places: Mask, possible: Floats) -> Mask:
+    """Return in which subgroups of which rules no row can count, whatever its score, shape (K, T).
+
+    Parameters
+    ----------
+    counted : ndarray of bool, shape (T, S, A)
+        The strata and answers that count in each subgroup.
+    places : ndarray of bool, shape (T, m)
+        The places whose thresholds answer each subgroup.
+    possible : ndarray of shape (K, m, A)
+        1 for the answers that a rule can give in each place.
+    """
+    of_places = places[..., None] * counted.any(axis=1, keepdims=True)
+    return _sums(possible, of_places) == 0
 
 
 # -- the tests of a limit ----------------------------------------------------------------------------------
@@ -137,7 +149,7 @@ class LimitTests:
     places: Mask
 
     @staticmethod
-    def of(limit: Limit, strata: Strata, places: Places) -> LimitTests | None:
+    def of(limit: Limit, strata: Strata, places: Places) -> "LimitTests | None":
         """Return the tests of a limit; None for more than two labels, and rows that do not count whole."""
         terms = limit.rate.terms(strata)
         wrong = terms.top
@@ -171,11 +183,6 @@ class LimitTests:
 
     # -- which rows they read --------------------------------------------------------------------------
 
-    @property
-    def strata(self) -> Mask:
-        """The strata with rows that may count, shape (T, S)."""
-        return self.among.max(axis=2) > 0
-
     def at(self, places: Ints) -> Self:
         """Return the tests of the subgroups that some places answer."""
         own = self.places[:, places].any(axis=1)
@@ -191,34 +198,20 @@ class LimitTests:
     def shares(self) -> list[LimitedShare]:
         """The limited subgroups as shares of fixed rows with one answer; empty for another form."""
         answers = self.wrong.any(axis=1)  # (T, 3)
-        is_fixed = (self.among == self.among[..., :1]).all()
-        all_wrong = (self.wrong.max(axis=2) == self.among[..., 0]).all()
+        strata = self.among.max(axis=2) > 0  # (T, S)
+        is_fixed = (self.among == strata[..., None]).all()
+        all_wrong = (self.wrong.any(axis=2) == strata).all()
         if not (is_fixed and all_wrong and (answers.sum(axis=1) == 1).all()):
             return []
         places = [tuple(np.flatnonzero(own).tolist()) for own in self.places]
         number = answers.argmax(axis=1)
-        return list(
-            map(LimitedShare, self.strata, places, number.tolist(), self.allowed.tolist())
-        )
-
-    @cached_property
-    def has_ranks(self) -> bool:
-        """Whether ranks keep the limit: it is on shares at one threshold each, and does not compare them."""
-        at_one_place = {len(share.places) for share in self.shares} == {1}
-        return at_one_place and not self.limit.compares
+        return list(map(LimitedShare, strata, places, number.tolist(), self.allowed.tolist()))
 
     # -- by construction -------------------------------------------------------------------------------
 
     def kept(self, possible: Floats) -> Mask:
-        """Return which tests rules pass by construction, (K, T): no possible answer is wrong.
-
-        `tailboost.guarantees.rate_bounds.kept_by_construction` reads a written rule in place of cuts.
-
-        ``possible`` is 1 for the answers that a rule can give in each place, whatever the score of a row,
-        shape (K, m, 3).
-        """
-        wrong = self.places[..., None] * self.wrong.max(axis=1, keepdims=True)
-        return _sums(possible, wrong) == 0
+        """Return which tests rules pass by construction, (K, T): see `no_row_counts` for ``possible``."""
+        return no_row_counts(self.wrong > 0.0, self.places, possible)
 
     # -- by numbers of rows ----------------------------------------------------------------------------
 
@@ -294,17 +287,16 @@ class PairTests(LimitTests):
 
     def kept(self, possible: Floats) -> Mask:
         """Return which rules pass by construction, (K, 1): all shares are 0, or all are 1."""
-        complements = replace(self, wrong=self.among - self.wrong)
-        are_0 = super().kept(possible).all(axis=1)
-        are_1 = LimitTests.kept(complements, possible).all(axis=1)
-        return np.asarray(are_0 | are_1)[:, None]
+        are_equal = [
+            no_row_counts(counted, self.places, possible).all(axis=1)
+            for counted in (self.wrong > 0.0, self.wrong < self.among)
+        ]
+        return np.any(are_equal, axis=0)[:, None]
 
     def by_numbers(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
         """Return which rules pass the exact tests of all pairs, (K, 1)."""
         counts = np.stack([n_wrong, n_rows], axis=2).astype(np.intp).tolist()
-        return np.array(
-            [[all_pairs_pass(rule, self.limit.factor_and_gap, level)] for rule in counts]
-        )
+        return np.array([[all_pairs_pass(rule, self.limit, level)] for rule in counts])
 
     def predicted(self, n_wrong: Floats, n_rows: Floats, ratio: float, level: float) -> Floats:
         """Return the probit of the probability of the pair with the least room, (K, 1), by normal deviations.
@@ -320,26 +312,6 @@ class PairTests(LimitTests):
         return z.min(axis=(-2, -1))[:, None]
 
 
-def n_answers_for_ranks(limits: Sequence[Limit], classes: Labels) -> int:
-    """Return how many answers limits keep rare among fixed rows, which ranks can do; 0 if one needs a test.
-
-    Limits on deferral have tests, and may be beside others.
-    """
-    # The rates alone decide. So one row of each class, one place and one bound stand for all of them.
-    y = np.arange(len(classes))
-    defers = any("mask" in limit.rate.needs for limit in limits)
-    strata = Counts.stratified(y, [], np.ones(len(y)), classes, defers=defers).strata
-    answers = set()
-    for limit in limits:
-        by = None if {CLASS, CELL}.isdisjoint(limit.rate.by_names) else CLASS
-        overall = replace(limit, rate=replace(limit.rate, by=by), bound=0.5)
-        tests = LimitTests.of(overall, strata, Places(strata.place(None)))
-        if tests is None or not tests.has_ranks:
-            return 0
-        answers |= {share.answer for share in tests.shares}
-    return len(answers - {DEFERRED})
-
-
-def _sums(of_rules: Floats, of_tests: Floats) -> Floats:
+def _sums(of_rules: Floats, of_tests: Floats | Mask) -> Floats:
     """Return the sums of products of (K, …, 3) and (T, …, 3) by rule and test, shape (K, T)."""
     return np.tensordot(of_rules, of_tests, ((1, 2), (1, 2)))

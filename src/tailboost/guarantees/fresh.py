@@ -198,9 +198,7 @@ class Fresh:
 
         Of a tail or shift these are the losses, expected if the model draws its answers.
         """
-        shares = None
-        if rate.loss:
-            shares = self.drawn
+        shares = self.drawn if rate.loss else None
         samples = (rate.loss or rate).samples(self.answered, shares)
         if self.votes.clusters is None:
             return samples

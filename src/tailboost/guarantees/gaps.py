@@ -25,15 +25,12 @@ References
    characteristics", Science Advances 4, 2018.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, norm
 
 from tailboost.core import Floats, Ints, frozen_object
 from tailboost.guarantees.exact_tests import LimitedShare
@@ -112,7 +109,7 @@ class Curve:
     n: int
 
     @classmethod
-    def of(cls, case: OneScore, place: int, share: LimitedShare) -> Curve:
+    def of(cls, case: OneScore, place: int, share: LimitedShare) -> "Curve":
         """Return the curve of a place."""
         family = case.family
         scores = family.rising(family.score[share.strata[family.data.stratum]])
@@ -178,8 +175,9 @@ def options(
 
 # -- the probability that rates at ranks are close --------------------------------------------------------
 
-# Nodes of the quadrature. In 300 random cases of two to five groups, 600 nodes differed by at most 1.5e-5.
-NODES = 120
+# Step of the quadrature in deviations of the largest group. In 300 random cases of two to five groups of
+# 100 to 1,000,000 rows, 8,000 other nodes differed by at most 3e-5.
+STEP = 1.0 / 3.0
 # Subtracted from a probability by quadrature: more than its error.
 QUADRATURE_ERROR = 1e-4
 
@@ -234,15 +232,16 @@ def probability_within(
     if (low == 0).any():  # the smallest L is 0
         inside = beta_cdf(high, n, h(np.zeros(1)))
         return max(0.0, float(inside.prod()) - QUADRATURE_ERROR)
-    # Gauss–Legendre nodes in [−1, 1], with weights of sum 2.
-    nodes, weights = leggauss(NODES)
+    # The deviations of rates are about as 1/√n: the probabilities of the largest group are the steepest.
+    deviates = np.arange(-7.5, 7.5, STEP * np.sqrt(n.min() / n.max()))
+    weights = norm.pdf(deviates)
     total = 0.0
     for i in range(len(n)):  # the group of the smallest L
-        u = beta.ppf((nodes + 1.0) / 2.0, low[i], n[i] + 1.0 - low[i])  # quantiles of L
+        u = beta.ppf(norm.cdf(deviates), low[i], n[i] + 1.0 - low[i])  # quantiles of L
         # F_V(h) − F_L(u) of each other group.
         within = np.maximum(beta_cdf(high, n, h(u)) - beta_cdf(low - 1.0, n, u), 0.0)
         # Given L = u, (V − u)/(1 − u) is a Beta variable too, by the n − least lower scores.
         room = np.clip((h(u) - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
         within[i] = beta_cdf(high[i] - low[i], n[i] - low[i], room)
-        total += float(within.prod(axis=0) @ weights) / 2.0
+        total += float(within.prod(axis=0) @ weights / weights.sum())
     return max(0.0, total - QUADRATURE_ERROR)

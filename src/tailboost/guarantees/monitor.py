@@ -75,11 +75,6 @@ class LaterRows(NamedTuple):
     clusters: Column
     id: Column
 
-    @property
-    def has_label(self) -> Mask:
-        """Which rows have a label, shape (n,)."""
-        return np.array([not is_missing(each) for each in self.y.tolist()])
-
     def part(self, mask: Mask) -> LaterRows:
         """Return the rows of a mask."""
         return LaterRows(**take(self._asdict(), mask))
@@ -301,7 +296,7 @@ class Monitor:
             )
 
         # 2. Those that are tested: each row once, with its first label.
-        has_label = rows.has_label
+        has_label = np.array([not is_missing(label) for label in rows.y.tolist()])
         is_tested = has_label
         ids = self.ids
         seen = self.seen

@@ -9,19 +9,123 @@ Axes of arrays: K rules, m places, S strata, V bins of the score, 3 answers, 2 c
 (K, m, 2), and the rows that rules answer (K, S, 3).
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from typing import Self
 
 import numpy as np
 
-from tailboost.core import Floats, Ints, Mask, frozen_object
-from tailboost.guarantees.exact_tests import LimitTests
+from tailboost.core import Floats, Ints, Mask, Name, Names, frozen_object
+from tailboost.guarantees.exact_tests import LimitedShare, LimitTests
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Strata
-from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE, Problem
+from tailboost.rates import Limit, Strata
+from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE
 from tailboost.selection.selection import Selection
-from tailboost.selection.thresholds import DEFERRED, FIRST, SECOND, Thresholds
+from tailboost.selection.thresholds import DEFERRED, FIRST, SECOND, Places, Thresholds
+
+# -- the division of a level -----------------------------------------------------------------------------
+
+# What all tests have beside stops, of the level and of the fresh rows, by whether rules may defer.
+BESIDE_STOPS = {False: (0.2, 1.0), True: (0.5, 0.3)}
+
+
+@frozen_object
+class Division:
+    """The division of a level among limits on rules on one score.
+
+    Attributes
+    ----------
+    shares : list of LimitedShare
+        The limited shares with stops.
+    tests : list of LimitTests
+        The limits with tests.
+    parts : list of ndarray
+        The places whose rules are tested together: each one alone if each limit is on one place.
+    of_stop, of_test : float
+        The part of the level of each stop, and of all tests of each one of ``parts``.
+    rows_of_tests : float
+        The part of the fresh rows that tests read, and stops do not; 1 if both read all rows.
+    """
+
+    shares: Sequence[LimitedShare] = ()
+    tests: Sequence[LimitTests] = ()
+    parts: Sequence[Ints] = ()
+    of_stop: float = 1.0
+    of_test: float = 1.0
+    rows_of_tests: float = 1.0
+
+    @classmethod
+    def of(
+        cls, limits: Sequence[LimitTests], *, defers: bool, has_clusters: bool = False
+    ) -> Self:
+        """Return the division with stops for all limits that ranks can keep beside the others.
+
+        With deferral the limits on it have tests, without it those that have no ranks. These must be on one
+        answer, and on other rows than the ranks: a cluster may have both. Otherwise all limits have tests.
+        """
+        spanning = [
+            each
+            for each in limits
+            if each.limit.compares or (each.places.sum(axis=1) > 1).any()
+        ]
+        if not all(each.shares and not each.limit.compares for each in limits):
+            tests = limits
+        elif defers:
+            tests = [each for each in limits if each.shares[0].answer == DEFERRED]
+        else:
+            tests = spanning
+        shares = [share for each in limits if each not in tests for share in each.shares]
+        tested = [share for each in tests for share in each.shares]
+        reads_both = any((a.strata & b.strata).any() for a, b in product(tested, shares))
+        answers = {share.answer for share in tested}
+        if tests and not defers and (reads_both or len(answers) > 1 or has_clusters):
+            shares = []
+            tests = limits
+        # Shares of one place and answer have one stop; one of several places has its own.
+        stops = {
+            (share.places, share.answer) if len(share.places) == 1 else share
+            for share in shares
+        }
+        places = np.arange(limits[0].places.shape[1])
+        parts = list(places[:, None])
+        if spanning:
+            parts = [places]
+        n_tested = sum(any(each.places[:, part].any() for each in tests) for part in parts)
+        part, rows = BESIDE_STOPS[defers] if shares and tests else (float(not shares), 1.0)
+        of_stop = (1.0 - part) / max(len(stops), 1)
+        return cls(shares, tests, parts, of_stop, part / max(n_tested, 1), rows)
+
+    @classmethod
+    def planned(
+        cls,
+        limits: Sequence[Limit],
+        classes: Names,
+        groups: Mapping[Name, Iterable[Name]],
+        *,
+        by_group: bool = False,
+    ) -> Self:
+        """Return the division for all combinations of some classes and of groups by column.
+
+        By group, those of the first column have thresholds of their own. More than two classes have none, and
+        each test has the whole level.
+        """
+        values = tuple(map(tuple, groups.values()))
+        combinations = np.array([*product(*(range(len(each)) for each in values))], int)
+        mass = np.ones(len(classes) * len(combinations))
+        defers = any("mask" in limit.rate.needs for limit in limits)
+        strata = Strata(classes, (*groups,), values, combinations, mass, mass, defers)
+        places = Places(strata.place(None))
+        if by_group and groups:
+            places = Places(strata.place(0), len(values[0]), strata.columns[:1])
+        tests = [LimitTests.of(replace(limit, bound=0.5), strata, places) for limit in limits]
+        if None in tests:
+            return cls()
+        return cls.of([*filter(None, tests)], defers=defers)
+
+
+# -- the two tables --------------------------------------------------------------------------------------
 
 
 @frozen_object
@@ -48,17 +152,23 @@ class CountTable:
     place: Ints
     losses: Floats
     chances: Floats
-    tests: list[LimitTests]
+    tests: Sequence[LimitTests]
     defers: bool
 
     @classmethod
     def of(
-        cls, problem: Problem, family: Thresholds, strata: Strata, rows: Floats
+        cls, selection: Selection, fresh: tuple[Strata, Floats] | None = None
     ) -> Self | None:
-        """Return rows by stratum and bin; None without an objective that is a sum of losses, or tests."""
+        """Return rows by stratum and bin, those of a fresh table or the selecting ones.
+
+        None without one score of two labels, an objective that is a sum of losses, or tests.
+        """
+        problem = selection.problem
+        family = selection.thresholds
         rate = problem.objective.rate
-        if problem.objective.worst or rate.is_ratio or rate.by:
+        if family is None or problem.objective.worst or rate.is_ratio or rate.by:
             return None
+        strata, rows = fresh or (family.data.strata, family.weights)
         places = family.places_of(strata)
         tests = [LimitTests.of(limit, strata, places) for limit in problem.limits]
         if None in tests:
@@ -75,14 +185,6 @@ class CountTable:
             family.data.strata.defers,
         )
 
-    @classmethod
-    def selecting(cls, selection: Selection) -> Self | None:
-        """Return the selecting rows; None also without one score of two labels."""
-        family = selection.thresholds
-        if family is None:
-            return None
-        return cls.of(selection.problem, family, family.data.strata, family.weights)
-
     @property
     def n_places(self) -> int:
         """Number m of places."""
@@ -97,15 +199,6 @@ class CountTable:
     def excess(self) -> Floats:
         """The loss of the first label less that of the second, by stratum, shape (S,)."""
         return self.losses[:, FIRST] - self.losses[:, SECOND]
-
-    @property
-    def parts(self) -> list[Ints]:
-        """The places whose rules are tested together: each one alone if each test is on one place."""
-        places = np.arange(self.n_places)
-        for test in self.tests:
-            if test.limit.compares or (test.places.sum(axis=1) > 1).any():
-                return [places]
-        return list(places[:, None])
 
     def at(self, places: Ints) -> Self:
         """Return the rows of some places alone, with the tests that read them."""
@@ -159,10 +252,8 @@ class CountTable:
         """Return the log of the predicted probability of passing all tests on other rows, shape (K,)."""
         answered = self.answered(cuts)
         possible = self.possible(cuts)
-        total = np.zeros(len(cuts))
-        for test in self.tests:
-            total += test.log_powers(answered, possible, ratio, level).sum(axis=1)
-        return total
+        powers = (test.log_powers(answered, possible, ratio, level) for test in self.tests)
+        return sum((each.sum(axis=1) for each in powers), np.zeros(len(cuts)))
 
 
 @frozen_object
@@ -177,6 +268,8 @@ class OneScore:
         The rules on the score, on the selecting rows.
     selecting, certifying : CountTable
         The selecting rows, and the fresh rows with a vote among all.
+    division : Division
+        The division of a level among the limits.
     fresh : Fresh
         The fresh rows.
     scores, bin : ndarray of shape (n,)
@@ -187,6 +280,7 @@ class OneScore:
     family: Thresholds
     selecting: CountTable
     certifying: CountTable
+    division: Division
     fresh: Fresh
     scores: Floats
     bin: Ints
@@ -195,15 +289,20 @@ class OneScore:
     def of(cls, selection: Selection, fresh: Fresh) -> Self | None:
         """Return the rules on the score of a selection; None without one, or without tests."""
         family = selection.thresholds
-        selecting = CountTable.selecting(selection)
+        selecting = CountTable.of(selection)
         if family is None or selecting is None:
             return None
         scores = family.rising(fresh.outputs.score)
         in_bin = family.bins(scores, fresh.outputs.groups)
         rows = _counted(fresh, in_bin, fresh.voters, family.weights.shape[1])
-        certifying = CountTable.of(selection.problem, family, fresh.answered.strata, rows)
+        certifying = CountTable.of(selection, (fresh.answered.strata, rows))
         assert certifying  # the labels and rates are those of the selecting rows
-        return cls(selection, family, selecting, certifying, fresh, scores, in_bin)
+        division = Division.of(
+            certifying.tests,
+            defers=selecting.defers,
+            has_clusters=fresh.votes.clusters is not None,
+        )
+        return cls(selection, family, selecting, certifying, division, fresh, scores, in_bin)
 
     @property
     def ratio(self) -> float:

@@ -10,10 +10,10 @@ from scipy.stats import binom
 
 from tailboost.core import Document, Floats, Ints, Name, Stated, frozen_value
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
-from tailboost.guarantees.chain import PART_FOR_DEFERRAL, PART_FOR_TESTS, ROWS_FOR_DEFERRAL
-from tailboost.guarantees.exact_tests import all_pairs_pass, most_reached, n_answers_for_ranks
+from tailboost.guarantees.exact_tests import all_pairs_pass, most_reached
 from tailboost.guarantees.few_rows import of_subgroup
-from tailboost.rates import Limit, checked_limits, groups_in
+from tailboost.guarantees.one_score import Division
+from tailboost.rates import SIGNS, Limit, checked_limits, groups_in
 from tailboost.rows import SPENT_EACH
 
 # A larger number of rows is not named.
@@ -23,6 +23,8 @@ AHEAD = 4096
 # Draws for the power of pairs, and the growth of a table from one try to the next.
 DRAWS = 100
 GROWTH = 1.1
+# The same for pairs: the power of their tests on so many rows takes minutes.
+MOST_SIMULATED = 500_000
 
 
 @frozen_value
@@ -130,50 +132,45 @@ def rows_needed(
     stated = checked_limits(limits)
     if not stated:
         raise ValueError("limits: there is no limit")
-    level = SPENT_EACH * (1.0 - confidence)
-    if not isinstance(rates, (list, tuple)):
-        rates = [rates]
-    shares_by_limit = shares if isinstance(shares, (list, tuple)) else [shares] * len(stated)
-    if not len(stated) == len(rates) == len(shares_by_limit):
-        raise ValueError(
-            f"rates: give one for each of the {len(stated)} limits, in their order"
-        )
-    expected_by_limit = [
-        Expected.of(*given, by_group=by_group)
-        for given in zip(stated, rates, shares_by_limit, strict=True)
-    ]
-    groups = set().union(*(each.groups for each in expected_by_limit))
+    given = {"rates": rates if isinstance(rates, (list, tuple)) else [rates]}
+    given["shares"] = shares if isinstance(shares, (list, tuple)) else [shares] * len(stated)
+    for name, by_limit in given.items():
+        if len(by_limit) != len(stated):
+            raise ValueError(
+                f"{name}: give one for each of the {len(stated)} limits, in their order"
+            )
+    expected_by_limit = [*map(Expected.of, stated, *given.values())]
     labels = set().union(*(limit.rate.named_labels for limit in stated))
-    classes = np.array([*labels, "one", "another"][: max(2, len(labels))], object)
-    n_answers = n_answers_for_ranks(stated, classes)
-    defers = any(each.on_deferral for each in expected_by_limit)
-    # Of a chain that defers: for each answer in each group, and for subgroups of several groups.
-    n_stops = n_answers * max(1, len(groups)) + sum(
-        len(each.names)
-        for each in expected_by_limit
-        if each.groups != groups and not each.on_deferral
-    )
+    classes = (*labels, "one", "another")[: max(2, len(labels))]
+    groups: dict[Name, dict[Name, None]] = {}
+    for expected in expected_by_limit:
+        for subgroup in expected.names:
+            for column, group in groups_in(subgroup, expected.limit.rate.by, []):
+                groups.setdefault(column, {})[group] = None
+    division = Division.planned(stated, classes, groups, by_group=by_group)
     rows_by_limit = []
     totals = []
     for expected in expected_by_limit:
-        # Parts of the level and of the rows that `calibrate` gives to each test or rank, or less.
-        part = 1.0 / len(groups) if expected.groups else 1.0
-        rows = 1.0
-        if n_answers and expected.on_deferral:
-            part *= PART_FOR_DEFERRAL
-            rows = ROWS_FOR_DEFERRAL
-        elif n_answers and defers:
-            part = (1.0 - PART_FOR_DEFERRAL) / n_stops
-            rows = 1.0 - ROWS_FOR_DEFERRAL
-        elif n_answers:
-            # A chain tests limits on all groups beside ranks of each one.
-            part *= PART_FOR_TESTS if expected.groups != groups else 1.0 / n_answers
-        read = expected._replace(shares=rows * expected.shares)
-        # All certificates together have the power, as if those of the limits were independent.
-        totals.append(rows_of_table(read, part * level, power ** (1.0 / len(stated))))
-        sizes = np.floor(expected.shares * totals[-1] + 1e-9).astype(int).tolist()
+        limit = expected.limit
+        part = division.of_stop
+        rows = 1.0 - division.rows_of_tests or 1.0
+        if limit.rate in [test.limit.rate for test in division.tests]:
+            part = division.of_test
+            rows = division.rows_of_tests
+        rows_for = rows_for_pairs if limit.compares else rows_for_shares
+        total = rows_for(
+            expected._replace(shares=rows * expected.shares),
+            part * SPENT_EACH * (1.0 - confidence),
+            # All certificates together have the power, as if those of the limits were independent.
+            power ** (1.0 / len(stated)),
+        )
+        if total > (MOST_SIMULATED if limit.compares else MOST_ROWS):
+            raise ValueError(f"{limit!r}: no practical number of rows certifies it")
+        totals.append(total)
+        sizes = np.floor(expected.shares * total + 1e-9).astype(int).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
-    return RowsNeeded(stated, rows_by_limit, shares and max(totals), power)
+    of_all = None if None in given["shares"] else max(totals)
+    return RowsNeeded(stated, rows_by_limit, of_all, power)
 
 
 class Expected(NamedTuple):
@@ -189,18 +186,15 @@ class Expected(NamedTuple):
         Their true rates under the certified rule.
     shares : ndarray of shape (m,)
         Their counted rows, as shares of the rows of the table.
-    groups : set
-        Their groups, with the column, that have thresholds of their own.
     """
 
     limit: Limit
     names: list[Name]
     rates: Floats
     shares: Floats
-    groups: set[tuple[Name, Name]]
 
     @classmethod
-    def of(cls, limit: Limit, rate: Stated, share: Stated, *, by_group: bool) -> Self:
+    def of(cls, limit: Limit, rate: Stated, share: Stated) -> Self:
         """Return stated rates and shares by subgroup; raise ValueError for missing or impossible ones."""
         if limit.rate.quantity != "share":
             raise ValueError(
@@ -213,55 +207,24 @@ class Expected(NamedTuple):
         if share is None:
             share = 1.0
         share_by_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
-        rates = [check_number(each, "rates", UNIT) for each in rate_by_name.values()]
+        rates = np.array([check_number(each, "rates", UNIT) for each in rate_by_name.values()])
         shares = [check_number(share_by_name.get(name), "shares", TO_ONE) for name in names]
-        groups = set()
-        if by_group and not limit.compares:
-            for name in names:
-                groups.update(groups_in(name, limit.rate.by, []))
-        return cls(limit, names, np.array(rates), np.array(shares), groups)
-
-    @property
-    def on_deferral(self) -> bool:
-        """Whether the limit is on deferral."""
-        return "mask" in self.limit.rate.needs
+        rooms = SIGNS[limit.sense] * (limit.levels(names) - rates)
+        if limit.compares:
+            rooms = limit.rooms(rates, rates)[~np.eye(len(names), dtype=bool)]
+        if (rooms <= 0).any():
+            raise ValueError(f"rates: they break {limit!r}, so no number of rows certifies it")
+        return cls(limit, names, rates, np.array(shares))
 
 
-def rows_of_table(expected: Expected, level: float, power: float) -> int:
-    """Return the rows of the table with which the tests of all subgroups or pairs of a limit pass.
-
-    Pairs are simulated: this begins where the room of each pair has place
-    for the margin of its test and for the noise of its rates, both by normal deviations.
-    """
-    limit, names, rates, shares, _ = expected
+def rows_for_shares(expected: Expected, level: float, power: float) -> int:
+    """Return the rows of the table with which the tests of all subgroups pass."""
+    limit, names, rates, shares = expected
     allowed = limit.allowed(names)
     errors = rates
     if limit.sense == "≥":
         errors = 1.0 - rates
-    is_tested = ~np.isnan(allowed)
-    rooms = allowed - errors
-    if limit.compares:
-        is_tested = ~np.eye(len(names), dtype=bool)
-        rooms = limit.rooms(rates, rates)
-    if not (rooms[is_tested] > 0).all():
-        raise ValueError(f"rates: they break {limit!r}, so no number of rows certifies it")
-
-    if limit.compares:
-        # Deviations for one row of the table; on n rows these are 1/√n of them.
-        of_row = limit.deviations(rates * (1.0 - rates) / shares)
-        margin = ndtri(power) - ndtri(level)
-        size = 1.0 + (margin * of_row / rooms)[is_tested].max() ** 2
-        passes = 0.0
-        while passes < power:
-            size = np.ceil(size * GROWTH)
-            n = np.floor(shares * size + 1e-9).astype(np.intp)
-            draws = np.random.default_rng(0).binomial(n, rates, (DRAWS, len(n)))
-            counts = np.stack(np.broadcast_arrays(draws, n), axis=2).tolist()
-            passed = [all_pairs_pass(each, limit.factor_and_gap, level) for each in counts]
-            passes = sum(passed) / DRAWS
-        return int(size)
-
-    tests = np.column_stack([shares, allowed, errors])[is_tested].tolist()
+    tests = np.column_stack([shares, allowed, errors])[~np.isnan(allowed)].tolist()
 
     def power_on(sizes: Ints | int) -> Any:
         """Return the probability that all tests pass on tables of some sizes, or on a single one."""
@@ -272,12 +235,36 @@ def rows_of_table(expected: Expected, level: float, power: float) -> int:
         return np.prod(passes, axis=0)
 
     enough = 1 + bisect_left(range(1, MOST_ROWS + 1), power, key=power_on)
-    if enough > MOST_ROWS:
-        raise ValueError(f"{limit!r}: no practical number of rows certifies it")
     # Counts are whole numbers, so the power may fall again above, as often as a test takes one more error.
-    while True:
-        sizes = np.ceil(enough + np.arange(AHEAD) / shares[is_tested].min()).astype(np.intp)
+    while enough <= MOST_ROWS:
+        sizes = np.ceil(enough + np.arange(AHEAD) / min(tests)[0]).astype(np.intp)
         last_too_small = np.flatnonzero(power_on(sizes) < power).max(initial=-1)
         if last_too_small < AHEAD - 1:
             return int(sizes[last_too_small + 1])
         enough = int(sizes[-1])
+    return enough
+
+
+def rows_for_pairs(expected: Expected, level: float, power: float) -> int:
+    """Return the rows of the table with which the tests of all pairs pass, by simulated rates.
+
+    This begins where the room of each pair has place for the margin of its test and for the noise of its
+    rates, both by normal deviations.
+    """
+    limit, _, rates, shares = expected
+    are_others = ~np.eye(len(rates), dtype=bool)
+    # Deviations for one row of the table; on n rows these are 1/√n of them.
+    of_row = limit.deviations(rates * (1.0 - rates) / shares)[are_others]
+    size = (
+        1.0
+        + ((ndtri(power) - ndtri(level)) * of_row / limit.rooms(rates, rates)[are_others]).max()
+        ** 2
+    )
+    n_passed = 0
+    while n_passed < power * DRAWS and size <= MOST_SIMULATED:
+        size = np.ceil(size * GROWTH)
+        n = np.floor(shares * size + 1e-9).astype(np.intp)
+        draws = np.random.default_rng(0).binomial(n, rates, (DRAWS, len(n)))
+        counts = np.stack(np.broadcast_arrays(draws, n), axis=2).tolist()
+        n_passed = sum(all_pairs_pass(each, limit, level) for each in counts)
+    return int(size)

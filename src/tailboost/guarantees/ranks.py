@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Floats, Ints
-from tailboost.guarantees.exact_tests import LimitedShare, LimitTests, most_reached
+from tailboost.guarantees.exact_tests import LimitedShare, most_reached
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.sequence import sequence_of
 from tailboost.selection.thresholds import FIRST
@@ -41,21 +41,13 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     Thresholds are written as decimals that part the selecting and the fresh rows alike.
     """
-    level_of_stop = level_of_each(case, level)
-    if level_of_stop is None:
+    division = case.division
+    if case.selecting.defers or division.tests:
         return None
-    thresholds = cheapest_within(case, level_of_stop)
+    thresholds = cheapest_within(case, level * division.of_stop)
     if thresholds is None:
         return refused(case, level)
     return replace(at_thresholds(case, thresholds), chose=True)
-
-
-def level_of_each(case: OneScore, level: float) -> float | None:
-    """Return the even part of a level for each place and answer; None if a limit needs a test."""
-    tests = case.certifying.tests
-    if case.selecting.defers or not all(test.has_ranks for test in tests):
-        return None
-    return level / n_stops(shares_of(tests))
 
 
 def cheapest_within(case: OneScore, level: float) -> Floats | None:
@@ -68,7 +60,7 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
     # 1. The stops.
     stratum = case.fresh.answered.stratum
     ends = ends_between(case.scores)
-    shares = shares_of(case.certifying.tests)
+    shares = case.division.shares
     votes = case.fresh.votes
     below = (
         n_below(case.scores[votes.among(np.flatnonzero(share.strata[stratum]))], ends)
@@ -90,19 +82,6 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
 
 
 # -- stops ------------------------------------------------------------------------------------------------
-
-
-def shares_of(tests: Iterable[LimitTests]) -> list[LimitedShare]:
-    """Return the limited shares of some limits."""
-    shares = []
-    for test in tests:
-        shares += test.shares
-    return shares
-
-
-def n_stops(shares: Sequence[LimitedShare]) -> int:
-    """Return the number of places and answers of shares, among which a level is divided."""
-    return len({(share.places, share.answer) for share in shares})
 
 
 def stops_of(
@@ -135,17 +114,12 @@ def stops_of(
 
 def ends_between(scores: Floats) -> Floats:
     """Return the thresholds between different scores, from −∞ to ∞, ascending."""
-    ordered = np.sort(scores)
-    above = ordered[1:]
-    return np.r_[-np.inf, above[above > ordered[:-1]], np.inf]
+    return np.r_[-np.inf, np.unique(scores)[1:], np.inf]
 
 
 def n_below(scores: Floats, ends: Floats) -> Ints:
     """Return how many scores are below each end."""
-    # A score is below its first end and all later ones. Often there are fewer scores than ends.
-    first_above = np.searchsorted(ends, np.sort(scores), side="right")
-    counts = np.bincount(first_above, minlength=len(ends) + 1)
-    return counts.cumsum(out=counts)[:-1]
+    return np.searchsorted(np.sort(scores), ends)
 
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:

@@ -8,19 +8,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tailboost.core import Mask
 from tailboost.guarantees.certified_bound import CONSTANT, ESTIMATE, CertifiedBound
-from tailboost.guarantees.exact_tests import all_pairs_pass
+from tailboost.guarantees.exact_tests import all_pairs_pass, no_row_counts
 from tailboost.guarantees.few_rows import may_read_numbers
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tail import UPPER, worst_mean
 from tailboost.rates import (
-    GROUP,
     SIGNS,
     Expression,
     Limit,
     Rate,
     Sample,
     deferred as deferred_rate,
+    groups_in,
+    subgroups_of,
 )
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper
 from tailboost.rows import HUMAN_REVIEW
@@ -84,7 +86,8 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
         of_subgroups = fresh.samples(deferred_rate(by=rate.by))
         deferred = {sample.name: sample.mean for sample in of_subgroups if len(sample.rows)}
     bounds = []
-    for sample, target in zip(samples, targets.tolist(), strict=True):
+    strata = subgroups_of(fresh.answered.strata, rate.by).values()
+    for sample, target, inside in zip(samples, targets.tolist(), strata, strict=True):
         estimate = None
         lower = sample.low
         upper = sample.high
@@ -110,7 +113,7 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
             in_percent=isinstance(stated, Limit) and stated.in_percent,
             deferred=deferred.get(sample.name),
         )
-        if bound.target is not None and kept_by_construction(bound, fresh):
+        if kept_by_construction(bound, inside, fresh):
             bound = bound.at_target(CONSTANT)
         bounds.append(bound)
     if isinstance(stated, Limit) and stated.compares:
@@ -164,7 +167,7 @@ def all_pass(limits: Sequence[Limit], fresh: Fresh, level: float) -> bool:
         samples = fresh.samples(limit.rate)
         if limit.compares and limit.rate.quantity == "share" and fresh.are_apart(samples):
             counts = [(round(sample.values.sum()), len(sample.rows)) for sample in samples]
-            passes = all_pairs_pass(counts, limit.factor_and_gap, level)
+            passes = all_pairs_pass(counts, limit, level)
         else:
             bounds = bounds_of(limit, fresh, level / len(limit.sides))
             passes = all(bound.certified is not False for bound in bounds)
@@ -199,25 +202,24 @@ def joint_bounds(
     return bounds
 
 
-def kept_by_construction(bound: CertifiedBound, fresh: Fresh) -> bool:
-    """Return whether the rule's possible answers in a subgroup cannot break its limit, as `LimitTests.kept`.
+def kept_by_construction(bound: CertifiedBound, inside: Mask, fresh: Fresh) -> bool:
+    """Return whether the rule's possible answers in the strata of a subgroup cannot break its limit.
 
     A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
     precision of this label, because no row counts.
     """
     rate = bound.rate
     selected = fresh.decision.selected
-    if selected is None or rate.loss or rate.kind in ("representation", "cost"):
+    if bound.target is None or selected is None or rate.loss:
         return False
-    column = rate.by
-    group = bound.subgroup
-    # Of any column: pairs of column and group, or groups of a column without a name.
-    if column == GROUP:
-        column, group = group if isinstance(group, tuple) else (None, group)
-    possible = selected.written.actions_in(column, group)
+    if rate.kind in ("representation", "cost"):
+        return False
     strata = fresh.answered.strata
+    actions = selected.written.actions_in(groups_in(bound.subgroup, rate.by, strata.columns))
+    answers = [*strata.classes, HUMAN_REVIEW][: strata.n_actions]
+    possible = np.array([[[answer in actions for answer in answers]]])
     counted, among = rate.numerator_and_denominator(strata)
-    answers = [*strata.classes, HUMAN_REVIEW][: counted.shape[1]]
-    may_count = (among > 0) & np.array([answer in possible for answer in answers])
-    values = counted[may_count] / among[may_count]
-    return bool((SIGNS[bound.sense] * (values - bound.target) <= 0.0).all())
+    beyond = SIGNS[bound.sense] * (counted - bound.target * among)[strata.y] > 0.0
+    if inside.any():  # an empty subgroup may get rows of any stratum
+        beyond = beyond[inside]
+    return bool(no_row_counts(beyond[None], np.ones((1, 1), bool), possible))

@@ -67,23 +67,25 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     The groups of a gap or ratio must have no row in common. A share across groups with thresholds by group
     needs prices by group, which the starts lack.
     """
+    if case.division.shares:  # for `chain`
+        return None
     for limit in case.selection.problem.limits:
         if limit.compares and not case.fresh.are_apart(case.fresh.samples(limit.rate)):
             return None
         if limit.rate.kind == "representation" and case.selecting.n_places > 1:
             return None
     # 1. The sequence of each part.
-    parts = case.selecting.parts
-    tables = [case.selecting.at(places) for places in parts]
-    level_of_each = level / max(sum(table.tests != [] for table in tables), 1)
-    found = [sequence_of(table, case.ratio, level_of_each) for table in tables]
-    sequences, log_powers = zip(*found, strict=True)
-    if min(log_powers) < log_ndtr(WORTHWHILE):
+    parts = case.division.parts
+    level_of_each = level * case.division.of_test
+    found = [
+        sequence_of(case.selecting.at(places), case.ratio, level_of_each) for places in parts
+    ]
+    if min(log_power for _, log_power in found) < log_ndtr(WORTHWHILE):
         return None
     # 2. The tests.
-    likeliest = np.concatenate([sequence[0] for sequence in sequences])
+    likeliest = np.concatenate([sequence[0] for sequence, _ in found])
     cuts = likeliest.copy()
-    for places, sequence in zip(parts, sequences, strict=True):
+    for places, (sequence, _) in zip(parts, found, strict=True):
         passing = list(takewhile(partial(passes, case, places, level_of_each), sequence))
         if not passing:
             return Refused(case.rule(likeliest))
@@ -216,13 +218,12 @@ def rules_within_tighter(
             rule = plain.within(tighter)
             _, *terms = rule.charges.terms  # the objective has no test
             # No rows certify no limit, and rates of 0 no ratio, though they keep it.
-            counted = [
-                each.values(rule.counts) > 0.0
-                if limit.form == RATIO
-                else each.rows(rule.strata, rule.counts)[~np.isnan(limit.levels(each.names))]
+            are_counted = [
+                each.values(rule.counts)[~np.isnan(limit.levels(each.names))]
+                > (0.0 if limit.form == RATIO else -np.inf)
                 for limit, each in zip(rule.limits, terms, strict=True)
             ]
-            if np.concatenate(counted).all():
+            if np.concatenate(are_counted).all():
                 yield rule
     yield plain
 
@@ -232,9 +233,7 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
 
     A refit shifts all subgroups alike, so compared rates have no such noise.
     """
-    spread = rule.engine.spread
-    if limit.compares:
-        spread = 0.0
+    spread = 0.0 if limit.compares else rule.engine.spread
     counted = counted_rate(limit.rate, rule.strata, rule.counts, spread)
     if not limit.compares:
         noise = n_deviations * counted.errors
@@ -243,8 +242,8 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
         return replace(limit, bound=tuple(pair for pair in by_name if not np.isnan(pair[1])))
     of_pairs = limit.deviations(counted.errors**2)
     np.fill_diagonal(of_pairs, 0.0)
-    noise = of_pairs.max()
-    if limit.form == RATIO:  # over the largest rate
-        noise /= max(np.fmax.reduce(counted.values), TINY)
-        return replace(limit, bound=min(limit.bound + float(n_deviations * noise), 1.0))
-    return replace(limit, bound=max(limit.bound - float(n_deviations * noise), 0.0))
+    largest = float(n_deviations * of_pairs.max())
+    if limit.form == RATIO:
+        largest /= max(np.fmax.reduce(counted.values), TINY)
+        return replace(limit, bound=min(limit.bound + largest, 1.0))
+    return replace(limit, bound=max(limit.bound - largest, 0.0))

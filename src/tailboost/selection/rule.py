@@ -86,8 +86,8 @@ class Rule(StoredRule):
         """Whether rows may be deferred."""
         return len(self.action_costs[0][0]) > len(self.classes)
 
-    def actions_in(self, column: Name | None, group: Name | None) -> set[Name]:
-        """Return the actions that a row of a group of a column may get: all, whatever the group."""
+    def actions_in(self, groups: Sequence[tuple[Name, Name]]) -> set[Name]:
+        """Return the actions that rows of some groups may get: all, whatever the groups."""
         return {*self._actions}
 
     @property

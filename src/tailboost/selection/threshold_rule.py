@@ -136,13 +136,14 @@ class ThresholdRule(StoredRule):
         """Whether rows may be deferred. A rule with a class "human review" answers this class instead."""
         return HUMAN_REVIEW in {action for _, action in chain(*self.bands)} - {*self.classes}
 
-    def actions_in(self, column: Name | None, group: Name | None) -> set[Name]:
-        """Return the possible actions of rows in one group of a column, for any score.
+    def actions_in(self, groups: Sequence[tuple[Name, Name]]) -> set[Name]:
+        """Return the possible actions of rows in some groups, pairs (column, group), for any score.
 
-        For a column without influence on the rule, these are all actions of the rule.
+        A column without influence on the rule takes none of its actions away.
         """
         bands = self.bands
-        if self.groups and column == self.group_column and group in self.groups:
+        group = dict(groups).get(self.group_column)
+        if self.groups and group in self.groups:
             bands = [bands[self.groups.index(group)]]
         return {action for _, action in chain(*bands)}
 
