@@ -58,16 +58,11 @@ def test_the_weights_of_the_chi_square_player_are_those_of_a_generic_solver(page
             state = player.update(state, losses)
             total += losses
             found = minimize(
-                lambda w, total=total: -w @ total,
-                p,
-                method="SLSQP",
-                bounds=[(0, 1)] * n,
-                constraints=[
-                    {"type": "eq", "fun": lambda w: w.sum() - 1},
-                    {"type": "ineq", "fun": lambda w, p=p: radius - ((w - p) ** 2 / p).sum()},
-                ],
+                lambda w, total=total: -w @ total, p, method="SLSQP", bounds=[(0, 1)] * n,
+                constraints=[{"type": "eq", "fun": lambda w: w.sum() - 1},
+                {"type": "ineq", "fun": lambda w, p=p: radius - ((w - p) ** 2 / p).sum()}],
                 options={"ftol": 1e-14, "maxiter": 500},
-            )
+            )  # fmt: skip
             w = player.weights(state)
             assert w.sum() == pytest.approx(1)
             assert ((w - p) ** 2 / p).sum() <= radius + 1e-5

@@ -161,12 +161,10 @@ def test_tune_takes_fitted_models():
 
 def test_it_is_cloned_pickled_saved_and_set(tmp_path):
     mix = RobustMixtureClassifier(
-        [("lr", LogisticRegression())],
-        objective=rates.largest(rates.miss("yes", by=("sex",))),
+        [("lr", LogisticRegression())], objective=rates.largest(rates.miss("yes", by=("sex",))),
         limits=[rates.error(by="class") <= {"yes": 0.4, None: 0.5}, rates.cost([[0, 1], [5, 0]]) <= 2],
-        cv=2,
-        random_state=0,
-    )
+        cv=2, random_state=0,
+    )  # fmt: skip
     assert clone(mix).get_params()["limits"] == mix.limits
     mix.fit(X, Y, groups=GROUPS)
     answers = mix.predict(X)

@@ -107,12 +107,10 @@ def done(clf, trained, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [
-            *said(clf, X),
-            said(tb.tune(clf, X, y), trained),
-            said(clf.reweight(X, y), trained),
+            *said(clf, X), said(tb.tune(clf, X, y), trained), said(clf.reweight(X, y), trained),
             np.asarray(clf.tradeoff().predicted(X, y)).tolist(),
             [bound.upper for bound in tb.certify(clf, X, y).bounds],
-        ]
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["array", "matrix"])

@@ -158,14 +158,11 @@ CHANGED = {(column, "missing") for column in ("number", "whole", "code", "word",
 
 def table(rng, n=150):
     frame = pd.DataFrame(
-        {
-            "number": rng.integers(0, 40, n) / 4,
-            "whole": rng.integers(0, 40, n),
-            "code": pd.Categorical(rng.choice([10, 20, 30], n)),
-            "word": rng.choice(["red", "green", "blue"], n).astype(object),
-            "kind": pd.Categorical(rng.choice(["u", "v"], n)),
-        }
-    )
+        {"number": rng.integers(0, 40, n) / 4, "whole": rng.integers(0, 40, n),
+        "code": pd.Categorical(rng.choice([10, 20, 30], n)),
+        "word": rng.choice(["red", "green", "blue"], n).astype(object),
+        "kind": pd.Categorical(rng.choice(["u", "v"], n))}
+    )  # fmt: skip
     signal = frame.number / 5 + frame.whole / 20 + (frame.code == 20) + (frame.word == "red")
     signal += (frame.kind == "v") + 0.5 * rng.normal(size=n)
     return frame, (signal > signal.median()).astype(int).to_numpy()

@@ -1,16 +1,21 @@
 """Certificates refuse rows of the fit, recognised by fingerprints."""
 
 import warnings
+from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
 from conftest import refused
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import tailboost as tb
 from tailboost import rates
@@ -172,3 +177,34 @@ def test_scores_that_are_dense_for_one_label_are_no_copies():
     score = np.where(y == 1, 0.3 + rng.integers(4000, size=1500) / 10_000, dense)
     rule = tb.calibrate(tb.Scores(0, 1), score[:, None], y, limits=["error() <= 60%"])
     assert rule.certificate_.certified
+
+
+class Answering:
+    def __init__(self, model):
+        self.predict = model.predict
+        self.predict_proba = model.predict_proba
+
+
+def answers_of(X, model):
+    return model.predict_proba(X)
+
+
+@pytest.mark.parametrize("place", ["a method", "a part", "an object", "some columns", "other columns"])
+def test_rows_that_a_part_of_a_step_may_know_are_not_called_compared(place):
+    forest = RandomForestClassifier(20, random_state=0).fit(X[:600], y[:600])
+    columns = [0, 1, 2] if place == "some columns" else [2, 1, 0]
+    inside = FrozenEstimator(tb.RobustMixtureClassifier(PAIRS).fit(X[:600][:, columns], y[:600]))
+    on_columns = ColumnTransformer([("m", FunctionTransformer(inside.predict_proba), columns)])
+    step = {
+        "a method": FunctionTransformer(forest.predict_proba),
+        "a part": FunctionTransformer(partial(answers_of, model=forest)),
+        "an object": FunctionTransformer(answers_of, kw_args={"model": Answering(forest)}),
+    }.get(place, on_columns)
+    for first, is_compared in ((step, False), (StandardScaler(), True)):
+        mix = tb.RobustMixtureClassifier(
+            [("all", make_pipeline(first, LogisticRegression()))], random_state=0
+        )
+        mix.fit(X[600:1200], y[600:1200])
+        with nullcontext() if is_compared else pytest.warns(UserWarning, match="training_rows"):
+            certificate = tb.certify(mix, X[:600], y[:600])
+        assert certificate.compared == is_compared == ("(not checked)" not in certificate.title)

@@ -35,11 +35,9 @@ def models() -> dict[str, tuple[Any, Any]]:
     """Return every learner and every classifier, unfitted, with labels."""
     found: dict[str, tuple[Any, Any]] = {
         "HistTree": (HistTreeClassifier(max_depth=2), BINARY),
-        "HistTree, 3 classes": (HistTreeClassifier(max_depth=2), THREE),
-        "HistBoost": (TREES, BINARY),
-        "HistBoost, 3 classes": (TREES, THREE),
-        "Stump": (StumpClassifier(), BINARY),
-    }
+        "HistTree, 3 classes": (HistTreeClassifier(max_depth=2), THREE), "HistBoost": (TREES, BINARY),
+        "HistBoost, 3 classes": (TREES, THREE), "Stump": (StumpClassifier(), BINARY),
+    }  # fmt: skip
     for name in sorted(name for name in tb.__all__ if name.endswith("BoostClassifier")):
         clf = getattr(tb, name)(random_state=0)
         few = {k: v for k, v in {"n_estimators": 3}.items() if k in clf.get_params()}

@@ -190,3 +190,48 @@ def test_parameters_set_later_are_read_by_the_next_selection_alone(by_group, tmp
         known.append((path.read_text(), *told, str(tb.calibrate(clf, fresh, labels, groups=named))))
         assert (clf.reweight().rule_.groups is not None) == bool(clf.by_group)
     assert known == known[:1] * len(known)
+
+
+@pytest.mark.filterwarnings("ignore:the rule answers")
+@pytest.mark.parametrize(
+    ("limits", "printed"),
+    [
+        ([], "P(1) >= 0.5: 1; else 0"), (["miss(1) <= 0%"], "every row: 1"),
+        (["miss(1) <= 0%", "false_alarm(1) <= 20%", "deferred() <= 90%"], "1; else human review"),
+        (["miss(1) <= 20%", "false_alarm(1) <= 0%", "deferred() <= 90%"], "human review; else 0"),
+    ],
+)  # fmt: skip
+def test_a_rule_on_an_average_answers_at_its_thresholds_as_predict(limits, printed):
+    # No selecting row has the log-odds 0, the shortest threshold between those of .4 and .6.
+    p = np.repeat([0.2, 0.4, 0.6, 0.8], 400)
+    y = (np.arange(1600) % 10 < np.repeat([1, 4, 6, 9], 400)).astype(int)
+    models = {"a": tb.Scores("p", 1), "b": tb.Scores("q", 1)}
+    clf = tb.tune(models, pd.DataFrame({"p": p, "q": p}), y, limits=limits)
+    new = np.array([0.0, 1e-4, 0.25, 0.5, 0.75, 1 - 1e-4, 1.0])
+    marked = {"deferred": REVIEW} if len(limits) > 1 else {}
+    answers = clf.predict(pd.DataFrame({"p": new, "q": new}), **marked).tolist()
+    assert clf.rule_.predict(dict.fromkeys("ab", np.column_stack([1 - new, new]))).tolist() == answers
+    assert str(clf.rule_).endswith(printed)
+
+
+@pytest.mark.parametrize(
+    ("names", "other"),
+    [
+        ([1, 2], ["1", "1.0", 1.0, True, "1,0", np.float32(1)]), ([True, False], ["TRUE", 1, "1", 1.0]),
+        (["1", "2"], [1, 1.0, "1.0", True]), (["1", "1.0"], [1]), ([1e17, 2.0], ["100000000000000000"]),
+        (["None", "b"], [None, "none"]), (["missing", "b"], [None, np.nan, "missing"]), (None, ["None"]),
+    ],
+)  # fmt: skip
+def test_the_python_of_a_rule_reads_names_of_groups_as_the_rule(names, other):
+    bands = [[(None, 0), (0.25, 1)], [(None, 0), (0.75, 1)]][: len(names or [0])]
+    rule = tb.ThresholdRule("s", [0, 1], names, bands, "probability", label=1)
+    space = {}
+    exec(rule.to_python(), space)
+    for name in [*(names or []), *other]:
+        try:
+            expected = rule.predict([0.5], np.array([name], object))[0]
+        except ValueError:
+            with pytest.raises(ValueError, match="unknown"):
+                space["decide"](0.5, name)
+        else:
+            assert space["decide"](0.5, name) == expected, name

@@ -51,6 +51,13 @@ def test_equal_or_mixed_names_are_refused(documents, name, kind):
     refused(lambda: cls.from_dict(json.loads(text) | {field: value}), "different")
 
 
+def test_a_rule_without_groups_reads_no_column_of_groups(documents):
+    document = json.loads(documents["scores"][1])
+    blind = document | {"groups": None, "bands": document["bands"][:1], "group_column": None}
+    assert tb.ThresholdRule.from_dict(blind).group_column is None
+    refused(lambda: tb.ThresholdRule.from_dict(blind | {"group_column": "g"}), "no name")
+
+
 @pytest.mark.parametrize("action", [True, 1.0, "1", None])
 def test_an_action_has_the_type_of_the_labels(documents, action):
     document = json.loads(documents["scores"][1])

@@ -131,6 +131,7 @@ def test_a_column_that_a_user_names_needs_its_label():
     grades = tb.tune(tb.Scores("grade", "ill", kind="number"), table, y).rule_
     assert grades.to_sql() == grades.to_sql("grade")  # its user stated it
     refused(lambda: grades.to_sql("other"), "state the label")
+    refused(lambda: grades.to_sql(["p", "q"], label="ill"), "reads one")
     assert '"other"' in grades.to_sql("other", label="ill")
     refused(lambda: grades.to_sql("other", label="well"), "'ill'")
 

@@ -210,7 +210,9 @@ def test_names_are_data_in_every_export(name):
     assert answers == ["ok", name, None, None]
 
 
-@pytest.mark.parametrize("name", ["f(): pass\nimport os\ndef g", "class", "", "a b", "float", "isinstance"])
+@pytest.mark.parametrize(
+    "name", ["f(): pass\nimport os\ndef g", "class", "", "a b", "float", "ﬂoat", "isinstance"]
+)
 def test_a_function_has_a_plain_name(name):
     refused(lambda: rule("probability", [0.5]).to_python(name), "function")
 

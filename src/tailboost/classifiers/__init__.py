@@ -5,7 +5,3 @@ from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.classifiers.selected_models import TunedClassifier, tune
 
 __all__ = ["RobustMixtureClassifier", "TunedClassifier", "calibrate", "tune"]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -114,6 +114,7 @@ class Compared:
             tables = known.records.tables
             if tables:
                 hashes = known.hashes(rows.X, scored)
+                complete = complete and not known.is_part
                 # Rows of scores are known with their labels, other rows without them.
                 for labels in {(), tuple(known.score_labels)}:
                     shared.append(

@@ -412,10 +412,8 @@ class SessionClassifier(Classifier):
         return "classes_" in vars(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # In files of version 0.1 a classifier has its model's attributes, or the model is its "peer_".
-        if state.get("peer_") is not None:
-            state["model_"] = state.pop("peer_")
-        elif "table_" in state:
+        # In files of version 0.1 a classifier has its model's attributes.
+        if "table_" in state:
             names = {field.name for field in fields(self._fitted)} & state.keys()
             state["model_"] = self._fitted(**{name: state[name] for name in names})
             del state["table_"]
@@ -478,10 +476,6 @@ class TableNumbers(TransformerMixin, BaseEstimator):
     Absent entries of a sparse matrix are 0.
     """
 
-    linear = (
-        True  # not of trees of scikit-learn in files of version 0.1, which read the numbers
-    )
-
     def fit(self, X: Table, y: Column = None) -> Self:
         """Learn the categories, the means and the standard deviations."""
         self.reader_ = TableReader().fit(X)
@@ -492,8 +486,6 @@ class TableNumbers(TransformerMixin, BaseEstimator):
     def transform(self, X: Table) -> Any:
         """Return the numbers of a table, shape (n, columns and indicators)."""
         table = without_missing(self.reader_.transform(X))
-        if not self.linear:
-            return table
         scaled = self.scaler_.transform(table)
         if sp.issparse(table):
             scaled.data = scaled.data.clip(-CLIPPED_AT, CLIPPED_AT)

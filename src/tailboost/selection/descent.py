@@ -12,7 +12,7 @@ NO_NUMBERS: Any = np.zeros(0)
 
 
 class Reached(NamedTuple):
-    """A candidate on the way of a descent; one by weights of classes with its answers to the n rows."""
+    """A candidate on the way of a descent. One by weights of classes has its answers to the n rows."""
 
     candidate: Array
     costs: Sequence[Floats] = ()  # expected costs of each action, shape (n,) each
@@ -21,11 +21,14 @@ class Reached(NamedTuple):
 
 
 class Line(NamedTuple):
-    """T candidates. From each to the next one few of the W × A confusion counts change."""
+    """T candidates. From each to the next one few of the W × A confusion counts change.
+
+    Of the changes only sums from one candidate to another one count, so the first row may be any.
+    """
 
     to: Callable[[int], Reached]  # returns a candidate by its number
     here: int  # number of the candidate that was reached
     rows: Ints | slice  # the w rows of the counts (W, A) that may change
     changes: (
         Floats | csr_array
-    )  # shape (T, w × A): of these, from the one before to each candidate
+    )  # shape (T, w × A): of these, to each candidate from the one before

@@ -57,7 +57,9 @@ def refuse_falling(data: Counts, table: LogProbabilities, among: Ints | slice) -
             lower = np.searchsorted(first, second, side="right")
             total += n * float(lower.mean()) / len(first)
             n_pairs += n
-    share = total / n_pairs if n_pairs else 1.0
+    if not n_pairs:
+        return 1.0
+    share = total / n_pairs
     evidence = (0.5 - share) * n_pairs**0.5
     if evidence < DOUBTFUL:
         return share

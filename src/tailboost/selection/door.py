@@ -168,12 +168,16 @@ class Known:
         The steps of pipelines before it, which turn rows that are given to the outer model into its own.
     score : callable, optional
         Returns these as `Scored`; None for the outer model itself.
+    is_part : bool
+        Whether it is a part of a transformer, which may give it some columns alone, or others. Then rows that
+        are not among its own say nothing.
     """
 
     records: Records
     score_labels: Sequence[Any] = ()
     steps: Sequence[Model] = ()
     score: Callable[..., Scored] | None = None
+    is_part: bool = False
 
     def hashes(self, X: Table, scored: Scored) -> Hashes:
         """Return the hashes of given rows, which the outer model has scored, as this model reads them.
@@ -269,10 +273,12 @@ def answering(model: Model) -> Decided:
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
     classes = getattr(model, "classes_", None)
+    if classes is not None:
+        classes = label_column(classes, "classes_")
     # The training rows are not known, those of models inside may be.
     own = Known(Records(), score_labels=model.label_list if isinstance(model, Scores) else ())
     return Decided(
-        None if classes is None else label_column(classes, "classes_"),
+        classes,
         NO_RULE,
         (),
         (own, *known_within(model)),
@@ -285,8 +291,8 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
     """Return the rows that are known to each classifier of tailboost inside a model, at any depth.
 
     An unfitted classifier knows none. Those inside a fitted one are as complete as its own. A frozen model of
-    another library has records without rows, because its training rows are unknown. ``around`` are the models
-    that hold this one.
+    another library has records without rows, because its training rows are unknown, and so has a model that
+    keeps a fit in a parameter. ``around`` are the models that hold this one.
     """
     final, steps = final_model(model)
     inside = (*around, final)
@@ -304,9 +310,15 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
                 for each in decided.known
             ]
     elif not any(final is each for each in around):  # a model may hold itself
-        known = [Known(Records())] * isinstance(model, FrozenEstimator)
+        parameters = []
+        if hasattr(final, "get_params"):
+            parameters = [*final.get_params(deep=False).values()]
+        if isinstance(model, FrozenEstimator) or _keeps_fit(parameters):
+            known = [Known(Records())]
+        is_part = hasattr(final, "transform") and not hasattr(final, "predict")
         for part in _parts(final):
-            known += known_within(part, inside)
+            for each in known_within(part, inside):
+                known.append(replace(each, is_part=is_part or each.is_part))
     return _with_steps(known, steps, inside)
 
 
@@ -326,6 +338,24 @@ def _with_steps(
         ]
         known = [*behind, *known_within(step, around)]
     return known
+
+
+def _keeps_fit(value: Any, in_copy: bool = False) -> bool:
+    """Whether a clone keeps a fit in a parameter: in what can answer, and is copied, not reset.
+
+    A clone resets estimators, also in lists, and copies other objects with all that is ``in_copy``. A
+    classifier of tailboost knows its rows.
+    """
+    if isinstance(value, partial):
+        return _keeps_fit([value.func, *value.args, *value.keywords.values()], True)
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, (list, tuple)):
+        return any(_keeps_fit(each, in_copy) for each in value)
+    final, _ = final_model(value)
+    if isinstance(final, (Answers, type)) or (hasattr(value, "get_params") and not in_copy):
+        return False
+    return hasattr(final, "predict")
 
 
 def _parts(model: Any) -> list[Any]:
@@ -360,7 +390,9 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
                 warnings.simplefilter("ignore", kind)
             labels = np.asarray(model.predict(X))
         check_answers(labels, X, f"predict of {type(model).__name__}")
-        return labels[:, 0] if labels.shape[1:] == (1,) else labels  # CatBoost: shape (n, 1)
+        if labels.shape[1:] == (1,):  # as of CatBoost
+            return labels[:, 0]
+        return labels
 
     @cache
     def shares() -> Floats | None:

@@ -45,10 +45,10 @@ NOTHING = Identity()
 def identity_of(models: Model) -> Identity:
     """Return the content of fitted models in memory: the same until somebody changes them, as by a fit.
 
-    It is that of a pickle, where arrays count by their values, and empty dicts do not: so copies have the
-    same. Values that are computed when they are first read, and the states of random draws, do not count. A
-    function may read anything, such as another model, so it counts by its name, and so does what has no
-    pickle, such as a client of a server.
+    It is that of a pickle, where arrays count by their values, an attribute that is a set by its sorted
+    entries, and one that is an empty dict does not: so copies have the same. Values that are computed when
+    they are first read, and the states of random draws, do not count. A function may read anything, such as
+    another model, so it counts by its name, and so does what has no pickle, such as a client of a server.
     """
     for fast in True, False:  # in fast mode nothing is shared, as copies share other parts
         writer = _Writer()
@@ -72,16 +72,16 @@ class _Writer(pickle.Pickler):
         self.sums.append(crc32(part))
 
     def reducer_override(self, value: Any) -> Any:
-        """Return a value as a pickle writes it: as a call of `_part` with its content, which nobody makes.
+        """Return a value as a pickle writes it: as a call of `_part` with its content.
 
-        No pickle is read. Functions, classes and random draws count by their name alone.
+        Nobody makes the call, because no pickle is read. Functions, classes and random draws count by their
+        name alone.
         """
         if value is _part:
             return NotImplemented  # as pickle writes a function
         kind = type(value)
-        if isinstance(
-            value, np.ndarray
-        ):  # its memory may have another order, and gaps between fields
+        if isinstance(value, np.ndarray):
+            # Its memory may have another order, and gaps between fields.
             values = value.astype(_without_gaps(value.dtype), copy=False)
             content = values.tolist() if value.dtype.hasobject else values.tobytes()
             return _part, (value.dtype.str, value.shape, content)
@@ -103,7 +103,9 @@ class _Writer(pickle.Pickler):
         make, given, state, *entries = (*reduced, None)[:5]
         if isinstance(state, dict):
             state = {
-                attribute: part
+                attribute: sorted(part, key=repr)
+                if isinstance(part, (set, frozenset))
+                else part
                 for attribute, part in state.items()
                 if not isinstance(getattr(kind, str(attribute), None), cached_property)
                 and (not isinstance(part, dict) or part)

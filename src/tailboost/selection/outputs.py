@@ -151,7 +151,9 @@ class Models:
         """The labels of these columns, or those of given probabilities; otherwise none."""
         if self.columns_read:
             return self.columns_read[0].label_list
-        return [] if self.fitted else self.rows.classes.tolist()
+        if self.fitted:
+            return []
+        return self.rows.classes.tolist()
 
     @property
     def score_column(self) -> Scores | None:
@@ -163,7 +165,9 @@ class Models:
             return None
         if self.columns_read:
             (scores,) = self.columns_read
-            return scores if len(scores.column_list) == 1 else None
+            if len(scores.column_list) > 1:
+                return None
+            return scores
         return Scores(f"{self.names[0]}_{self.rows.classes[1]}")
 
     @property

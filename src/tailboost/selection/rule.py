@@ -36,9 +36,9 @@ PRINTED = 100_001
 LEAST_POWER = 1e-200
 NO_FORM = (
     "the rule has no such form: it weighs several models or labels, reads several percentages, "
-    "logits or scores that may be missing, or estimates groups (infer_groups), as predict of the "
-    "classifier does. Store predict_proba as a column, and "
-    "select thresholds on it: tb.tune(tb.Scores(column, label), table[[column]], …)"
+    "logits or scores that may be missing, or estimates groups (infer_groups), as predict of "
+    "the classifier does. Store predict_proba as a column, and select thresholds on it: "
+    "tb.tune(tb.Scores(column, label), table[[column]], …)"
 )
 
 
@@ -216,7 +216,8 @@ class Rule(StoredRule):
             raise ValueError(NO_FORM)
         ((model, power),) = self.weights.items()
         if columns is None:
-            label = label or self.classes
+            if label is None:
+                label = self.classes
             columns = [f"{model}_{each}" for each in label]
         by_label = dict(zip(np.ravel(label).tolist(), columns, strict=False))
         sizes = {np.size(label), np.size(columns), len({*columns}), len(self.classes)}
@@ -228,7 +229,8 @@ class Rule(StoredRule):
         P = [sql_column(by_label[each], table) for each in self.classes]
         slack = len(P) * ROUNDED
         are_valid = [f"{p} BETWEEN {-ROUNDED!r} AND {1 + ROUNDED!r}" for p in P]
-        valid = f"{' AND '.join(are_valid)} AND {' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}"
+        are_valid.append(f"{' + '.join(P)} BETWEEN {1 - slack!r} AND {1 + slack!r}")
+        valid = " AND ".join(are_valid)
         # No power of a probability is below the least number, which is an error in some databases.
         least = max(self.least_probability, LEAST_POWER ** (1.0 / max(power, 1.0)))
         masses = [f"CASE WHEN {p} > {least!r} THEN {p} ELSE {least!r} END" for p in P]
@@ -266,7 +268,7 @@ class Rule(StoredRule):
     def _words(self, costs: Floats, action: str) -> str:
         """Return in words how action costs of one group, shape (K, actions), decide."""
         if len(self.classes) == 2:
-            p = np.linspace(0.0, 1.0, PRINTED)
+            p = np.linspace(0.0, 1.0, PRINTED).clip(1e-16, 1.0 - 1e-16)  # no model is certain
             cheapest = (np.column_stack([1.0 - p, p]) @ costs).argmin(axis=1)
             starts = np.flatnonzero(np.diff(cheapest, prepend=-1))
             band = [(float(f"{p[i]:.4g}"), self._actions[cheapest[i]]) for i in starts]

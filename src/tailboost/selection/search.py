@@ -7,7 +7,6 @@ from the best rules follows. Rules within the limits come before all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -32,11 +31,11 @@ from tailboost.selection.thresholds import ROUNDING, Thresholds
 from tailboost.selection.weights import ClassWeights
 
 Family = Thresholds | ClassWeights
-"""All rules of one form on selection data. A search chooses among these candidates, which are arrays.
+"""All rules of one form on selection data. A search chooses among these candidates: arrays.
 
-A candidate is the cuts of `Thresholds` or the action costs of `ClassWeights`. A family has the `best` one for
-action costs, the `counts` of one, and for descents `moves`, of which each has a `line` of candidates through
-the one that is `reached`.
+A candidate is the cuts of `Thresholds` or the action costs of `ClassWeights`. A family has the
+`best` one for action costs, the `counts` of one, and for descents `moves`, of which each has a
+`line` of candidates through the one that is `reached`.
 """
 
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
@@ -224,8 +223,9 @@ class Charges(Derived):
     def extremes(self, sums: Floats, some: Mask | slice) -> Floats:
         """Return the largest and minus the least excess of each statement, shape (number, 2, …).
 
-        An excess is that of a rate over its level, NaN without rows or a level. ``sums`` are the numerators
-        and denominators of ``some`` of the R rates, shape (…, 2, r).
+        The larger ones of those of some rates and those of others are then those of all. An excess is that of
+        a rate over its level, NaN without rows or a level. ``sums`` are the numerators and denominators of
+        ``some`` of the R rates, shape (…, 2, r).
         """
         counted, among = np.moveaxis(sums, -2, 0)
         excess = counted / np.where(among > 0, among, np.nan) - self.levels[some]
@@ -340,16 +340,23 @@ class Program:
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
-        # Of each statement its rows, with their free coefficients and bounds.
-        rows = [[(rate, -1.0, 0.0) for rate in above_level] if objective.worst else []]
-        rows += map(Limit.inequalities, charges.limits, limited)
-        matrix, free, bound = zip(*chain(*rows), strict=True) if any(rows) else [()] * 3
-        self.cost = np.ravel(TIE_PRICE * charges.errors if objective.worst else above_level[0])
-        self.matrix = np.reshape(matrix, (len(bound), len(self.cost)))
-        self.bound = np.array(bound)
-        self.statement_of_row = np.repeat(range(len(rows)), [*map(len, rows)])
-        # One free variable serves all rows of a statement.
-        self.free = np.array(free)[:, None] * np.eye(len(rows))[self.statement_of_row]
+        self.cost = above_level[0].ravel()
+        # Of each row its statement, the coefficients of counts and of a free variable, and the bound.
+        rows = []
+        if objective.worst:
+            self.cost = TIE_PRICE * charges.errors.ravel()
+            rows = [(0, rate, -1.0, 0.0) for rate in above_level]
+        for number, (limit, terms) in enumerate(zip(charges.limits, limited, strict=True), 1):
+            rows += [(number, *row) for row in limit.inequalities(terms)]
+        self.matrix = np.empty((len(rows), len(self.cost)))
+        self.bound = np.empty(len(rows))
+        self.statement_of_row = np.empty(len(rows), int)
+        self.free = np.zeros((len(rows), len(charges.terms)))
+        for j, (number, coefficients, free, bound) in enumerate(rows):
+            self.matrix[j] = np.ravel(coefficients)
+            self.bound[j] = bound
+            self.statement_of_row[j] = number
+            self.free[j, number] = free  # one free variable serves all rows of a statement
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
@@ -468,8 +475,9 @@ def within_budget(pool: Pool, charges: Charges, error_budget: float) -> Charges:
 def select(pool: Pool, charges: Charges) -> int:
     """Return the number of the best candidate within limits, after a search that adds others to the pool.
 
-    That of least expected cost is selected without a search if it keeps all limits, and for a largest rate
-    the best first one within limits on the overall error.
+    That of least expected cost is selected without a search if it keeps all limits, unless the objective is a
+    ratio or has costs of rows. For a largest rate it is the best one of the pool within limits on the overall
+    error.
     """
     objective = charges.objective
     program = Program(charges)
@@ -480,12 +488,12 @@ def select(pool: Pool, charges: Charges) -> int:
         # −.0005 ± .0020, by group by +.010 ± .012 (11 tables).
         on_error = [each for each in charges.limits if each.rate == OVERALL_ERROR.rate]
         number = replace(charges, limits=on_error).best(pool.counts)
-        is_best = True
+        needs_search = False
     else:
         number = pool.add(pool.family.best(program.action_costs(np.zeros(len(program.bound)))))
         # The best rule for a ratio depends on its level; the stratum does not tell the cost of a row.
-        is_best = not (objective.rate.is_ratio or "costs" in objective.rate.needs)
-    if is_best and charges.keeps(pool.counts[number]):
+        needs_search = objective.rate.is_ratio or "costs" in objective.rate.needs
+    if not needs_search and charges.keeps(pool.counts[number]):
         return number
     grow(pool, program)
     for start in np.argsort(charges.of(pool.counts), kind="stable")[:STARTS].tolist():

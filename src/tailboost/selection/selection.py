@@ -56,7 +56,7 @@ MOST_EQUAL = 0.95
 FEW_ROWS = 10
 
 GroupsRead = tuple[list[Name] | None, Name]
-"""The groups of a group-aware rule and the name of their column; None and None for a group-blind rule."""
+"""The groups of a group-aware rule and the name of their column; None twice for a group-blind one."""
 
 
 def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
@@ -181,7 +181,7 @@ class Engine:
         return self.models.selection_outputs(self.family.data, self.family.group_column)
 
     def digest_beside(self, table: LogProbabilities) -> str:
-        """Return the digest of all that rules are selected by, and of the outputs for rows that they answer.
+        """Return a digest for an attempt: of all that rules are selected by, and of outputs they answer.
 
         The order of the rows has no effect, nor has that of the answered ones.
         """
@@ -213,7 +213,7 @@ class Engine:
         covers = (
             {titles[j] for j in problem.columns(titles)} <= set(strata.columns)
             and ("deferral" in problem.needs) == strata.defers
-            and ("costs" in problem.needs) <= (strata.mean_costs is not None)
+            and ("costs" not in problem.needs or strata.mean_costs is not None)
             and problem.infer_groups == self.problem.infer_groups
         )
         if covers:
@@ -248,7 +248,7 @@ class Engine:
     def selected(
         self, pool: Pool, number: int, problem: Problem, limits: Sequence[Limit]
     ) -> Selection:
-        """Return a candidate of a pool as the selection for a problem: of cuts their thresholds."""
+        """Return a candidate of a pool as the selection for a problem; its rule has thresholds for cuts."""
         return Selection(
             self,
             problem,
@@ -469,7 +469,9 @@ class Selection:
         family = self.engine.family
         if self.problem.error_budget is not None or family.data.costs is not None:
             return None
-        return replace(family, most=FEW) if isinstance(family, Thresholds) else None
+        if isinstance(family, ClassWeights):
+            return None
+        return replace(family, most=FEW)
 
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds at ranks (m, A − 1), which may break limits."""

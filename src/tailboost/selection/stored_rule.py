@@ -35,7 +35,6 @@ class StoredRule(ABC):
     Its kinds are data classes. A document has their fields.
     """
 
-    #: Of each kind, as `dataclasses.fields` reads them.
     #: A rule alone has no certificate.
     certificate_: ClassVar[None] = None
     #: The format of documents, and the steps from earlier ones. Format 1 is not read any more.
@@ -187,6 +186,8 @@ def range_words(score: str, band: Sequence[tuple[Any, Any]]) -> str:
 
 def sql_column(name: Any, table: str | None) -> str:
     """Return a column as SQL, of a table or its alias if one is named; a dot ends the name of a schema."""
+    if np.ndim(name):
+        raise ValueError(f"SQL: {name!r} is several columns, and the rule reads one")
     names = [] if table is None else table.split(".")
     return ".".join(_quoted(part, '"') for part in [*names, str(name)])
 

@@ -73,7 +73,7 @@ def counted_rate(rate: Rate, strata: Strata, counts: Floats, spread: float) -> C
     spread : float
         Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models answer.
         The overall error and the overall cost do not vary. The arms of Clopper–Pearson intervals are
-        lengthened by it in quadrature. NaN if no interval is right; so is none of a mean of given costs.
+        lengthened by it in quadrature. NaN if no interval is right. Means of given costs have none.
     """
     # A rate is a share of the range between the smallest and the largest value of a row. Without rows any
     # share will do: the result is NaN.
@@ -219,14 +219,21 @@ class RateTable:
             rate = statistic.rate
             counted = counted_rate(rate, strata, counts, spread(rate))
             bounds = np.full(len(counted.names), np.nan)
-            limit = "", "", in_percent and rate.quantity == "share"
+            limit = sense = ""
+            percent = in_percent and rate.quantity == "share"
             comparison = []
             if isinstance(statistic, Limit):
-                limit = str(statistic), statistic.sense, statistic.in_percent
+                limit = str(statistic)
+                sense = statistic.sense
+                percent = statistic.in_percent
                 if statistic.compares:
-                    value = low = high = np.nan
-                    if np.isfinite(counted.values).all():  # of all subgroups
-                        value = statistic.value(counted.values)
+                    value = statistic.value(counted.values)
+                    low = high = np.nan
+                    # The subgroups with rows may break a limit, and alone they do not keep it.
+                    if np.isnan(counted.values).any() and statistic.keeps(
+                        value, statistic.bound
+                    ):
+                        value = np.nan
                     if np.isfinite(counted.low).all():
                         low, high = statistic.interval(counted.low, counted.high)
                     comparison = [(statistic.form, value, low, high, np.nan, statistic.bound)]
@@ -237,7 +244,19 @@ class RateTable:
             for subgroup, value, low, high, n, bound in [*subgroups, *comparison]:
                 met = statistic.keeps(value, bound)
                 lines.append(
-                    RateLine(str(rate), subgroup, value, low, high, n, bound, met, *limit)
+                    RateLine(
+                        str(rate),
+                        subgroup,
+                        value,
+                        low,
+                        high,
+                        n,
+                        bound,
+                        met,
+                        limit,
+                        sense,
+                        percent,
+                    )
                 )
         return cls(tuple(lines), words)
 
@@ -258,7 +277,7 @@ class RateTable:
         }
 
     def limit_lines(self) -> list[LimitLine]:
-        """Return the limits of `predict` with their verdicts, for drawings and short tables."""
+        """Return the lines with a bound and their verdicts, for drawings and short tables."""
         lines = []
         for line in self.lines:
             if np.isnan(line.bound):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from itertools import chain, pairwise
 from keyword import iskeyword
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+from unicodedata import normalize
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from tailboost.core import (
     least_type,
     listed,
     one_row,
+    reading,
     score_kind,
 )
 from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP
@@ -36,7 +38,10 @@ from tailboost.selection.stored_rule import StoredRule, range_words, sql_column
 Band = list[tuple[float | None, Name]]
 """The ranges of a group from the lowest: lower end, None for −∞, and action."""
 Range = tuple[float, float, Name]
-"""The least and the largest score of a range, and its action. The first range with a score decides."""
+"""The least and the largest score of a range, and its action.
+
+The first range with a score decides.
+"""
 
 
 #: A function of a score and a group, without imports.
@@ -58,6 +63,18 @@ def {name}(score, group=None):
     if score is None or not {kind.accepted_from!r} <= score <= {kind.accepted_to!r}:
         raise ValueError(f'the score {{score!r}} is none of the {kind.plural}')
     ranges = {ranges!r}
+
+    def written(name):  # 1, 1.0, True, '1', '1.0' and 'TRUE' are one name
+        if isinstance(name, float) and name.is_integer():
+            name = int(name)
+        text = str(name)
+        if text[-2:] in ('.0', ',0') and text[:-2].removeprefix('-').isdecimal():
+            text = text[:-2]
+        return {{'true': '1', 'false': '0'}}.get(text.lower(), text)
+
+    known = {{written(name): name for name in ranges if name is not None}}
+    if group is not None and len(known) == len(ranges):
+        group = known.get(written(group), group)
     if group not in ranges:
         raise ValueError(f'group {{group!r}} is unknown')
     for least, most, action in ranges[group]:
@@ -68,8 +85,10 @@ def {name}(score, group=None):
 
 def _high_labels(bands: Sequence[Band], classes: Sequence[Name]) -> list[Name]:
     """Return the highest label of each group that is answered above the lowest range."""
-    higher = [[action for _, action in band[1:] if action in classes] for band in bands]
-    return [labels[-1] for labels in higher if labels]
+    highest = []
+    for band in bands:
+        highest += [action for _, action in band[1:] if action in classes][-1:]
+    return highest
 
 
 def _with_label(document: Document) -> Document:
@@ -77,7 +96,7 @@ def _with_label(document: Document) -> Document:
     labels = _high_labels(document["bands"], document["classes"])
     if document["model"] is not None:
         labels = document["classes"][1:]
-    return {**document, "format": 3, "label": labels[0] if labels else None}
+    return {**document, "format": 3, "label": next(iter(labels), None)}
 
 
 @frozen_value
@@ -120,9 +139,12 @@ class ThresholdRule(StoredRule):
     FORMAT: ClassVar[int] = 3
     STEPS: ClassVar[Steps] = {2: _with_label}
 
-    def __post_init__(self) -> None:
-        # JSON has lists for pairs.
-        vars(self)["bands"] = [[*map(tuple, band)] for band in self.bands]
+    @classmethod
+    def from_dict(cls, document: Document) -> Self:
+        """Return the rule of a document from `to_dict`; raises ValueError if it describes none."""
+        with reading("rule"):  # JSON has lists for pairs
+            bands = [[*map(tuple, band)] for band in document["bands"]]
+        return super().from_dict({**document, "bands": bands})
 
     @property
     def identity(self) -> Document:
@@ -242,13 +264,14 @@ class ThresholdRule(StoredRule):
             isinstance(self.model, str | None),
             isinstance(self.group_column, str | int | float | None),
             len(self.bands) == len(self.groups or [None]),
+            self.groups is not None or self.group_column is None,
             actions <= labels | {repr(HUMAN_REVIEW)},
             self.label is None or high <= {repr(self.label)} <= labels,
         ]
         if not all(is_valid):
             raise ValueError(
-                "a column or model is no name, bands are not one for each group, an action is neither a "
-                "label nor human review, or label is not that of high scores"
+                "a column or model is no name, bands are not one for each group, an action is "
+                "neither a label nor human review, or label is not that of high scores"
             )
 
     def _ranges(self, label: Name | None) -> tuple[dict[Name, list[Range]], float | None]:
@@ -292,9 +315,11 @@ class ThresholdRule(StoredRule):
         """Return the action as an SQL expression; NULL for rows refused by `predict`.
 
         These are rows without score, with a score outside the range of `kind`, or of an unknown group. A
-        group of NULL is the group 'missing' if the rule has one. A score of NULL is the score ``missing`` if
-        the rule has one; NaN is no NULL, and is refused. `predict` rounds integers above 2⁵³ and decimals of
-        many digits to floats, and a database compares them exactly: cast such columns to DOUBLE PRECISION.
+        database compares groups as they are: a column of numbers or truth values has no group '1', which is a
+        text, and has NULL. A group of NULL is the group 'missing' if the rule has one. A score of NULL is the
+        score ``missing`` if the rule has one; NaN is no NULL, and is refused. `predict` rounds integers above
+        2⁵³ and decimals of many digits to floats, and a database compares them exactly: cast such columns to
+        DOUBLE PRECISION.
 
         Parameters
         ----------
@@ -330,10 +355,11 @@ class ThresholdRule(StoredRule):
         score = sql_column(column, table)
         if missing is not None:
             score = f"COALESCE({score}, {missing!r})"
-        conditions = {
-            name: [(f"{score} BETWEEN {least!r} AND {most!r}", to) for least, most, to in each]
-            for name, each in ranges.items()
-        }
+        conditions = {}
+        for name, of_group in ranges.items():
+            conditions[name] = [
+                (f"{score} BETWEEN {least!r} AND {most!r}", to) for least, most, to in of_group
+            ]
         return self._sql_case(conditions, group, table)
 
     def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:
@@ -349,6 +375,7 @@ class ThresholdRule(StoredRule):
         label : label, optional
             The label whose score it gets, as in `to_sql`; a model's rule needs it.
         """
+        name = normalize("NFKC", name)  # as Python reads names
         if not name.isidentifier() or iskeyword(name) or name in dir(builtins):
             raise ValueError(f"name={name!r} is no name of a function, or one of Python's own")
         if label is None and self.model is None:

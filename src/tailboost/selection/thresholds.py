@@ -31,6 +31,8 @@ LEAST_SHARE = 1e-9
 FIRST, SECOND, DEFERRED = range(3)
 # Distances of two cuts that are moved together from where they are.
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
+# Log-odds this little below a threshold are at it in a rule by costs: more than rounding errors.
+TIE = 1e-12
 # Smaller differences of sums are rounding.
 ROUNDING = 1e-13
 
@@ -166,7 +168,7 @@ class Thresholds:
         return chances, expected
 
     def rising(self, scores: Floats) -> Floats:
-        """Return the rising scores of scores, and back; a large table that rises is not copied."""
+        """Return the rising scores of scores, or scores of rising ones; a large table is not copied."""
         if self.sign > 0:
             return scores
         return -scores
@@ -222,9 +224,9 @@ class Thresholds:
     def moves(self, *, compares: bool) -> list[list[Side]]:
         """Return the moves of a descent: the cuts that move on each line.
 
-        Two cuts of a place move together, too. Beside a limit that ``compares`` places so do those of
-        neighbouring ones: within two gaps of 5 % the error is .082 ± .007 larger if each cut moves alone (24
-        tables).
+        Two cuts of a place move together, too; in a ring of two cuts they do so twice. Beside a limit that
+        ``compares`` places so do those of neighbouring ones: within two gaps of 5 % the error is .082 ± .007
+        larger if each cut moves alone (24 tables).
         """
         sides = list(np.ndindex(self.n_places, self.data.strata.n_actions - 1))
         together = [
@@ -252,6 +254,7 @@ class Thresholds:
                 near = np.searchsorted(cuts, own[place, side]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
             taken.append(cuts)
+        # Each combination of the taken cuts, that of the reached candidate among them.
         moved = np.tile(own, (*map(len, taken), 1, 1))
         for (place, side), cuts in zip(move, np.ix_(*taken), strict=True):
             moved[..., place, side] = cuts
@@ -293,8 +296,12 @@ class Thresholds:
         return self.decimals(self.edges[cuts])
 
     def costs(self, thresholds: Floats) -> Floats:
-        """Return thresholds on the log-odds as costs of actions by place and class, shape (m, 2, A)."""
-        at = np.stack([expit(thresholds), -expit(-thresholds)], axis=1)
+        """Return thresholds on the log-odds as costs of actions by place and class, shape (m, 2, A).
+
+        Of equal costs the first action is taken, so at a threshold those of the later one are less.
+        """
+        lowered = thresholds - TIE
+        at = np.stack([expit(lowered), -expit(-lowered)], axis=1)
         return np.concatenate([-at[..., :1], at[..., -1:], np.zeros_like(at[..., 1:])], axis=2)
 
     def bins(self, scores: Floats, place: Ints) -> Ints:

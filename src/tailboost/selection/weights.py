@@ -28,7 +28,7 @@ from tailboost.rows import hash_rows, stratified_turns
 from tailboost.selection.descent import Line, Reached
 from tailboost.selection.outputs import LogProbabilities
 
-# About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
+# The most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
 # the error plus the excess of limits is .0033 higher, at twice the time (64 selections of three classes).
 MOST = 250
 # The least growth of an action's cost at which a row leaves the action. At 0 two costs may be equal, and then
@@ -135,7 +135,8 @@ class ClassWeights:
     def line(self, reached: Reached, move: tuple[int, Floats, Floats]) -> Line:
         """Return the candidates with other costs of one action in some strata.
 
-        A row changes its action once as the cost grows: from this action to the best other one.
+        A row changes its action once as the cost grows: from this action to the best other one. By how much
+        the cost of a candidate is larger, or smaller, than that of the reached one is its raise.
         """
         action, in_strata, growth = move
         cost = reached.costs[action]
@@ -244,7 +245,7 @@ class ClassWeights:
             self,
             probabilities=joint(table, outside),
             by_features=by_features,
-            models=fitted(fold < GROUP_FOLDS),
+            models=fitted(np.ones(len(fold), bool)),
         )
 
     def predict(self, table: LogProbabilities) -> Floats32:
@@ -275,5 +276,5 @@ def joint(table: LogProbabilities, groups: Floats) -> Floats32:
     """Return p(s | x) by p(combination | x, y), both of shape (S, n)."""
     by_class = softmax(table.pooled, axis=1).T[:, None]
     n_classes, _, n_rows = by_class.shape
-    product = by_class * groups.reshape(n_classes, len(groups) // n_classes, n_rows)
-    return product.reshape(groups.shape).astype(np.float32)
+    of_strata = by_class * groups.reshape(n_classes, len(groups) // n_classes, n_rows)
+    return of_strata.reshape(groups.shape).astype(np.float32)
