@@ -46,9 +46,6 @@ def test_hashes_of_many_texts_differ():
     np.testing.assert_array_equal(hash_rows(words[:1000].astype(str)), hash_rows(words[:1000]))
 
 
-# -- rows known again --------------------------------------------------------------------------------------
-
-
 def known_share(rows, changed):
     return Seen.of(hash_rows(changed, rounded=True)).share_in(Seen.of(hash_rows(rows, rounded=True)))
 

@@ -46,9 +46,6 @@ def data(name, seed=0, n=120):
     return noisy(seed, n=n, K=2 if name in BINARY else 3)
 
 
-# -- rows ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_weight_2_is_the_row_twice_and_weight_0_none(name):
     X, y = data(name)
@@ -205,9 +202,6 @@ def test_rows_drawn_of_one_class_give_its_constant(cls):
         session = open_session(cls(), X, y, np.arange(2), np.ones(60))
     model = session.fit(np.where(y == 1, 1.0, 1e-12), 0)
     np.testing.assert_array_equal(session.predict(model), 1)
-
-
-# -- mixtures --------------------------------------------------------------------------------------------
 
 
 def fitted(name="adalpboost", K=3, **params):
@@ -389,9 +383,6 @@ def test_rounds_that_repeat_the_last_one_are_its_votes(name):
     for ours, theirs in zip(whole.bounds_, paper.bounds_, strict=True):
         assert ours.bound == pytest.approx(theirs.bound)
         assert ours.achieved == pytest.approx(theirs.achieved)
-
-
-# -- certificates ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", OURS)

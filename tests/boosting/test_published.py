@@ -91,9 +91,6 @@ def losses_of(clf, X, y):
     return np.array([member.predict(X) != y for member in clf.estimators_]).astype(float)
 
 
-# -- Zhai et al. 2021 ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("alpha", "eta"), [(0.1, 1.0), (0.35, 0.5)])
 def test_adalpboost_is_algorithm_2(alpha, eta, noted):
     X, y = noisy(0, n=90, K=3)
@@ -185,9 +182,6 @@ def test_average_boost_is_hedge_and_the_mean_of_all_rounds(noted):
         V = max(V, w @ (answers != y))
     np.testing.assert_allclose(clf.predict_distribution(X), shares, atol=1e-12)
     assert total.max() / T <= V + math.sqrt(math.log(n) / (2 * T))  # Theorem 5
-
-
-# -- Shivaswamy and Jebara 2011 --------------------------------------------------------------------------
 
 
 def variance_cost(f, y, lam):
@@ -331,9 +325,6 @@ def test_ebboost_is_algorithm_3_over_all_stumps(lam):
     np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=1e-9)
 
 
-# -- Saito et al. 2024 -----------------------------------------------------------------------------------
-
-
 def rare(seed, K=5):
     """Return rows of classes of unequal size."""
     X, y = noisy(seed, n=300, K=K)
@@ -429,9 +420,6 @@ def test_oco_boost_is_hedge_over_rows_and_the_vote(gamma, depth, noted):
         np.testing.assert_array_equal(clf.predict(X), y)
 
 
-# -- Blanchet et al. 2019 --------------------------------------------------------------------------------
-
-
 def worst_case(losses, delta):
     """Return the weights of the largest mean loss within KL ≤ δ of equal weights: Lemma 2, by its root."""
     n = len(losses)
@@ -480,9 +468,6 @@ def test_the_radius_of_dro_boost_is_that_of_empirical_likelihood():
     assert clf.radius_ == pytest.approx(chi2.ppf(0.95, 30) / (2 * len(y)))
 
 
-# -- group DRO -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("combine", ["average", "mixture"])
 def test_group_dro_boost_is_hedge_over_groups(combine):
     X, y = noisy(11, n=120, K=3)
@@ -519,9 +504,6 @@ def test_every_function_gives_further_parameters_to_its_classifier():
         required = [p for p in parameters if p.default is p.empty and p.kind != p.VAR_KEYWORD]
         given = {p.name: {"estimator": TREE}.get(p.name, 0.3) for p in required}
         assert function(**given, random_state=7).random_state == 7
-
-
-# -- bounds ----------------------------------------------------------------------------------------------
 
 
 def bound_with(clf, formula):

@@ -87,9 +87,6 @@ def test_defaults(estimator, check):
     check(estimator)
 
 
-# -- the flagship ------------------------------------------------------------------------------------------
-
-
 class Tuned(ClassifierMixin, BaseEstimator):
     """A logistic model with a rule selected by `tune`; all answers are answers of the tuned model."""
 

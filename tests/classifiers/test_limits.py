@@ -34,9 +34,6 @@ def test_a_limit_is_kept_to_less_than_a_row(limit):
     assert (most - 0.001) * n < count <= most * n
 
 
-# -- useless rules ------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 def test_a_rule_that_selects_nobody_in_any_group_has_undefined_precisions():
     rng = np.random.default_rng(0)
@@ -58,9 +55,6 @@ def test_an_objective_about_one_label_alone_is_called_useless():
         warnings.simplefilter("error", tb.UselessRuleWarning)
         tb.tune(model, new, labels, objective=tb.rates.miss(1), limits=["false_alarm(1) <= 30%"])
         tb.tune(model, new, labels, objective="error")
-
-
-# -- what is no list of limits ------------------------------------------------------------------
 
 
 class Asked(GaussianNB):

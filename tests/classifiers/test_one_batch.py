@@ -132,9 +132,6 @@ def test_the_best_of_equal_thresholds_is_rarely_certified():
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
-# -- the parts ---------------------------------------------------------------------------------------------
-
-
 def numbers(n, seed):
     """Return the numbers of n different rows for another hash in each draw."""
     return random_numbers(hash_rows(np.arange(float(n))[:, None], seed=seed))
@@ -253,9 +250,6 @@ def test_clusters_stay_together():
     assert (np.isin(homes, list(kept)).sum()) == len(certifying.X)
     assert abs(len(kept) - 0.7 * len(set(homes))) <= 4 * np.sqrt(0.21 * len(set(homes)))
     tb.calibrate(scores, T, y, limits=["precision(1) >= .6"], groups=g, clusters=homes)
-
-
-# -- models ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -441,9 +435,6 @@ def test_an_answer_that_breaks_the_limits_is_no_comparison():
         warnings.filterwarnings("ignore", ".*without limits")
         tb.calibrate(LogisticRegression().fit(X, y), *Population().draw(1_500, np.random.default_rng(1))[:2],
                      limits=["miss(1) <= .02"])  # fmt: skip
-
-
-# -- the rows as given -------------------------------------------------------------------------------------
 
 
 def made_table(n=800):

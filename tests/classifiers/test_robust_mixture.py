@@ -467,9 +467,6 @@ def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
 
 
-# -- group-aware rules -------------------------------------------------------------------------------------
-
-
 def biased(seed, n=1200, groups=3):
     """Return one model's probabilities of class 1, off by an amount of each group, with labels and groups."""
     rng = np.random.default_rng(seed)

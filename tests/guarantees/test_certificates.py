@@ -20,8 +20,6 @@ from tailboost.rates.bounds import (
 )
 from tailboost.rows import Rows
 
-# -- numbers -----------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(("errors", "n"), [(0, 5), (3, 30), (29, 30), (30, 30), (120, 1000)])
 def test_clopper_pearson_is_scipys(errors, n):

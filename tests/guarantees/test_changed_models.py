@@ -258,6 +258,8 @@ def test_the_identity_is_that_of_the_content():
     changes = [{"a": np.arange(6.0)[::-1]}, {"a": np.arange(6.0).reshape(2, 3)}, {"t": ("x", 2)}, {"s": {3}}]
     changes += [{"o": np.array([None, "c"])}, {"w": np.zeros(2, "f4")}, {"z": 1}]
     assert len({made(**changed) for changed in changes}) == len(changes)
+    left = {*range(1000)} - {*range(2, 1000)} | {512}  # in another order than a copy
+    assert made(s=left) == made(s={512, 1, 0}) != made(s={1, 0})
     assert made(f=len, g=np.tanh, r=np.random.default_rng(0)).unknown == ()
     assert made(f=made, lock=threading.Lock()).unknown == (made.__qualname__, "lock")
     deep = []

@@ -152,8 +152,6 @@ def test_a_models_own_limits_are_certified_by_default(fitted):
     refused(lambda: cert.recheck(X, y, groups=groups), "certificate", tb.LeakageError)
 
 
-# -- coverage -----------------------------------------------------------------------------------
-
 SETTINGS = {"equal": ((0.3, 0.3), 0.5), "small group": ((0.05, 0.2), 0.05), "far apart": ((0.02, 0.98), 0.3)}
 
 
@@ -306,8 +304,6 @@ def test_calibrated_limits_are_broken_at_most_as_often_as_it_says(scores):
     assert found > 10
     assert broken / times <= 0.2 + 2 * np.sqrt(0.2 * 0.8 / times)
 
-
-# -- deferred rows ----------------------------------------------------------------------------------------
 
 WIDTHS = {"f": 0.1, "m": 0.05}
 

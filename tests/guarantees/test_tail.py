@@ -109,8 +109,6 @@ def test_bounds_are_above_the_rows_and_rise_with_losses_fraction_and_confidence(
         assert shift <= shift_upper(np.minimum(losses + 0.1, 1), kl) + 1e-9
 
 
-# -- how often they are wrong --------------------------------------------------------------------------------
-
 #: Values, their probabilities, rows, α and the divergence.
 POPULATIONS = {
     "few values": ([0.0, 0.2, 0.6, 1.0], [0.7, 0.15, 0.1, 0.05], 300, 0.1, 0.05),

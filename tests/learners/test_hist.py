@@ -98,9 +98,6 @@ def test_a_leaf_answers_the_weighted_majority():
     np.testing.assert_allclose(shares, [[0.6, 0.4, 0.0]], atol=1e-6)
 
 
-# -- cuts ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "column",
     [
@@ -143,9 +140,6 @@ def test_one_row_per_class(cls, K):
     np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
     if cls is HistTreeClassifier:
         np.testing.assert_array_equal(clf.predict(X), y)
-
-
-# -- sessions ------------------------------------------------------------------------------------------
 
 
 def sessions(K, missing=False, seed=0):
@@ -211,9 +205,6 @@ def test_members_share_one_prepared_table(monkeypatch):
     assert len(calls) == 1
     for answer, member in zip(answers, members, strict=True):
         np.testing.assert_array_equal(answer, member.predict(X))
-
-
-# -- categories, sparse, backends ----------------------------------------------------------------------
 
 
 def test_categories_are_sets_not_orders():

@@ -191,9 +191,6 @@ def test_scores_that_selected_or_certified_are_refused_and_others_are_not():
     assert tb.certify(point, *rows(2, 2000)).n_rows == 2000
 
 
-# -- chance, and copies within a table ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("share", [0.0, 0.0005, 0.002, 0.05])
 def test_a_handful_of_training_rows_is_chance_where_no_row_repeats(share):
     trained, fresh = np.random.default_rng(0).normal(size=(2, 4000, 3))

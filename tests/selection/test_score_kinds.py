@@ -183,9 +183,6 @@ def test_a_document_outside_the_range_of_its_kind_is_refused(change):
     refused(lambda: ThresholdRule.from_dict(document), "rule")
 
 
-# -- hostile names -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [*HOSTILE, *BACKSLASHES])
 def test_names_are_data_in_every_export(name):
     band = [(None, "ok"), (0.5, name)]

@@ -303,8 +303,6 @@ def test_labels_of_another_length_are_refused():
     refused(lambda: tb.tune(tb.Scores(0, 1), scores, np.arange(99) % 2), "has")
 
 
-# -- rules by hand: answers in every form ------------------------------------------------------------------
-
 # The thresholds have all digits of a float. Rounding would change the answers to rows at or next to them.
 THIRD, TENTHS, LAST = 1 / 3, 0.1 + 0.2, 0.7000000000000001
 BANDS = [
