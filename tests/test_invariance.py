@@ -90,10 +90,13 @@ def test_rows_are_known_whatever_holds_their_values():
         frame.assign(i=frame.i.astype(float), b=frame.b.astype(object)),
     ):
         np.testing.assert_array_equal(hash_rows(changed, rounded=True), expected)
-    for unit in ("D", "h"):  # days alone, and with times of the day, some of them midnight
-        days = pd.DataFrame({"a": frame.a, "t": pd.date_range("2020-01-01", periods=300, freq=unit)})
+    units = ["D", "h", "500ms", "1001us", "1001ns"]  # some have midnights, or whole seconds
+    times = [pd.date_range("2020-01-01", periods=300, freq=unit) for unit in units]
+    for column in (*times, *(each - each[7] for each in times)):  # and durations
+        days = pd.DataFrame({"a": frame.a, "t": column})
         from_file = pd.read_csv(io.StringIO(days.to_csv(index=False)))
-        for same in (from_file, days.assign(t=[each.to_pydatetime() for each in days.t]).astype(object)):
+        other_sign = from_file.assign(t=from_file.t.str.replace(r"^(\S{10}) ", r"\1T", regex=True))
+        for same in (from_file, other_sign, days.astype(object)):
             np.testing.assert_array_equal(hash_rows(same, rounded=True), hash_rows(days, rounded=True))
     missing = [None, np.nan, pd.NA, pd.NaT]
     assert len(set(hash_rows(np.array([missing], dtype=object).T, rounded=True).tolist())) == 1

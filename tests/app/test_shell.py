@@ -320,17 +320,26 @@ def test_facts_are_kept_in_the_files_and_stand_on_the_card(folder, first):
     assert "'owner'" in shell(f"card n.{ending} c.csv --about owner --out card.html", 2)
 
 
-def test_an_uncertified_attempt_ends_with_code_4_and_counts_and_an_alarm_with_code_3(folder, tables):
+def test_an_uncertified_attempt_ends_with_code_4_and_an_alarm_with_code_3_and_all_attempts_count(
+    folder, tables
+):
     strict = OPTIONS.replace("miss(yes, by=region) <= 30%", "error <= 14%")
     shell(f"calibrate a.csv {strict} --out rule.json", 4)
     assert not (folder / "rule.json").exists()
     shell(f"calibrate b.csv {OPTIONS} --out rule.json")
-    spent = [each.spent for each in tb.load_rule("rule.json").certificate_.attempts]
-    assert spent == pytest.approx([0.9, 0.09])
     shell("certify rule.json c.csv --limit 'error <= 1%' --require", 4)
-    (folder / "tailboost-attempts.json").unlink()  # the file of a rule has its attempts
-    shell("calibrate rule.json c.csv --limit 'miss(yes, by=region) <= 60%' --out later.json")
-    assert [a.spent for a in tb.load_rule("later.json").ledger_.attempts] == pytest.approx([0.9, 0.09, 0.009])
+    ledger, spent = folder / "tailboost-attempts.json", [0.9, 0.09, 0.009]
+    old = [each | {"certified": False, "later": 1} for each in json.loads(ledger.read_text())]
+    ledger.write_text(json.dumps(old))  # of another version
+    for line in (f"c.csv {OPTIONS}", "rule.json c.csv --limit 'miss(yes, by=region) <= 60%'"):
+        shell(f"calibrate {line} --out later.json")
+        found = [each.spent for each in tb.load_rule("later.json").ledger_.attempts]
+        assert found == pytest.approx(spent)  # certified ones count, too
+        ledger.unlink()  # the file of a rule has its attempts
+    for damaged in ('""', "{}", "[{}]"):
+        ledger.write_text(damaged)
+        assert "restore a copy" in shell(f"calibrate c.csv {OPTIONS} --out no.json", 2)
+    ledger.unlink()
     tables["c"].assign(score=(tables["c"]["score"] - 0.2).clip(0)).to_csv("worse.csv", index=False)
     assert "alarm" in shell("monitor rule.json worse.csv", 3).lower()
 

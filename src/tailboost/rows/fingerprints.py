@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -33,6 +34,11 @@ _ODD = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
 
+# Durations and times as files have them.
+_DURATION = re.compile(r"(-?\d+) days?(?:,? \+?(\d+):(\d\d):(\d\d(?:\.\d+)?))?")
+_DAY_BEFORE_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T")
+_FRACTION = re.compile(r"(?<=:\d\d:\d\d)\.(\d+)")
+
 
 def _mix(x: Hashes) -> Hashes:
     """Return scrambled 64-bit words (the finaliser of SplitMix64); 0 stays 0."""
@@ -54,8 +60,9 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
 
     With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Numbers
     become float32, and fractions are rounded to 16 significant bits, 20 of a single column. Numbers as text
-    are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all missing values are equal. Durations
-    are their seconds. Dates, times and other values are their text in a file, without a time of midnight.
+    are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all missing values are equal.
+    Durations, also as text, are their seconds. Dates, times and other values are their text in a file, with
+    microseconds and without a time of midnight.
     """
     X = as_table(X)
     if X.ndim != 2:  # a column alone, such as texts, or images
@@ -117,16 +124,26 @@ def _words_of_objects(column: Column, kept_bits: int) -> Hashes:
 
 
 def _word(value: Any, kept_bits: int) -> int:
-    """Return any value as a 64-bit word; if ``kept_bits`` are 0, text is no number."""
+    """Return any value as a 64-bit word; if ``kept_bits`` are 0, text is text alone."""
+    printed = str(value)
+    if kept_bits:
+        printed = _DAY_BEFORE_TIME.sub(r"\1 ", printed)
+        printed = _FRACTION.sub(
+            lambda found: f".{found[1]:0<6.6}".removesuffix(".000000"), printed
+        )
+        duration = _DURATION.fullmatch(printed)
+        if duration:
+            days, hours, minutes, seconds = map(float, duration.groups("0"))
+            value = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if kept_bits or not isinstance(value, str):
         if is_missing(value):
             value = np.nan
         with suppress(TypeError, ValueError, OverflowError):  # for what is no number
-            number = TRUTH.get(str(value).lower(), value)  # "1" for True and "TRUE"
+            number = TRUTH.get(printed.lower(), value)  # "1" for True and "TRUE"
             return int(_words(np.array([float(number)]), kept_bits)[0])
-    printed = str(value).removesuffix(" 00:00:00")
+    printed = printed.removesuffix(" 00:00:00")
     content = hashlib.blake2b(repr(printed).encode(), digest_size=8)
     return int.from_bytes(content.digest(), "little")
 

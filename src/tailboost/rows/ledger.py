@@ -134,7 +134,8 @@ class Ledger:
                 if left < LEAST_LEFT:
                     raise ValueError(
                         f"no error probability is left at confidence={attempt.confidence:g} "
-                        f"after {len(recorded)} attempts: fit or select anew on other rows"
+                        f"after {len(recorded)} attempts: lower it, or fit or select anew on "
+                        "other rows"
                     )
                 recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
             self.attempts = attempts = tuple(recorded.values())

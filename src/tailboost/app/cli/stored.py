@@ -14,7 +14,7 @@ import numpy as np
 import tailboost as tb
 from tailboost.app.cli.tables import Reader, Roles, Rows
 from tailboost.core import frozen_value, write_output
-from tailboost.rows import Attempt, Ledger, Rows as GivenRows, Seen, refuse_repeated
+from tailboost.rows import Attempt, Ledger, Rows as GivenRows, refuse_repeated
 
 try:
     import fcntl
@@ -87,7 +87,6 @@ class _Entry(NamedTuple):
     """An attempt in the ledger of a folder, with the target that it predicts and the given rule."""
 
     target: str | None
-    certified: bool
     attempt: Attempt
     rule: str | None = None  # its digest, if one was given
 
@@ -109,7 +108,13 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
         decided = answering(model)
         seen = decided.seen(decided.score(rows.features), GivenRows.read(y=rows.labels), "")
         refuse_repeated(seen, records.used, "copies")
-        earlier = *records.ledger.attempts, *_counting(entries.values(), target, seen)
+        # On rows of the call attempts count under any name of the target.
+        here = [
+            each.attempt
+            for each in entries.values()
+            if each.target == target or seen.repeats(each.attempt.rows)
+        ]
+        earlier = *records.ledger.attempts, *here
         if earlier:
             options["previous"] = Ledger(earlier)
         refusal = None
@@ -120,9 +125,7 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
             refusal = error
             attempts = error.attempts
         for each in attempts:
-            entries.setdefault(
-                each.key, _Entry(target, refusal is None, each, before.rule.digest)
-            )
+            entries.setdefault(each.key, _Entry(target, each, before.rule.digest))
         if attempts:
             documents = [*map(_Entry._asdict, entries.values())]
             write_output(path, json.dumps(documents, default=Attempt.to_dict))
@@ -142,32 +145,19 @@ def recall_attempts(classifier: Any, rows: Rows) -> None:
             decided.known[0].records.ledger.attempts += (each.attempt,)
 
 
-def _counting(
-    entries: Collection[_Entry], target: str | None, given: Seen
-) -> tuple[Attempt, ...]:
-    """Return the attempts that count for a call on these rows.
-
-    An attempt counts if it had rows of the call, whatever the name of its file, or if it certified nothing
-    for this target and no later one did.
-    """
-    campaign: list[Attempt] = []
-    for entry in entries:
-        if entry.target == target:
-            campaign = [] if entry.certified else [*campaign, entry.attempt]
-    return *campaign, *(each.attempt for each in entries if given.repeats(each.attempt.rows))
-
-
 def _read_ledger(path: Path) -> dict[str, _Entry]:
     """Return the attempts on the tables of a folder by their keys; none without a file."""
     entries = {}
     try:
-        for each in json.loads(path.read_text("utf-8")):
+        for each in list.copy(json.loads(path.read_text("utf-8"))):  # of a list alone
             attempt = Attempt.from_dict(each["attempt"])
-            entries[attempt.key] = _Entry(**each | {"attempt": attempt})
+            entries[attempt.key] = _Entry(each["target"], attempt, each.get("rule"))
     except FileNotFoundError:
         pass
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{str(path)!r}, the record of attempts, is damaged") from None
+        raise ValueError(
+            f"{str(path)!r}, the record of attempts, is damaged: restore a copy of it"
+        ) from None
     return entries
 
 
