@@ -286,6 +286,17 @@ CURES = {
         Y).reweight(alpha=0), "^alpha "),
     "more probabilities than classes": (lambda: tb.tune(ThreeColumns().fit(X, Y), X, Y),
         "predict_proba of 'ThreeColumns' .*2 columns"),
+    "labels of a score": (lambda: tb.Scores("a", 1).fit(FRAME, np.arange(60)), "y has .* 19 and 40 more]"),
+    "columns of scores": (lambda: tb.Scores("d", 1).fit(pd.DataFrame(np.eye(60)), Y), " 19 and 40 more]"),
+    "known labels": (lambda: tb.rates.measure(tb.rates.miss(99), Y, Y, labels=range(60)), " 19 and 40 more]"),
+    "an infinite weight": (lambda: tb.RobustMixtureClassifier(class_weight={0: np.inf, 1: 1}).fit(X, Y),
+        "^class_weight=.*: factors .* got inf"),
+    "a text as a weight": (lambda: tb.RobustMixtureClassifier(class_weight={0: "x", 1: 1}).fit(X, Y),
+        "^class_weight=.*: factors .* got 'x'"),
+    "a curve of precision": (lambda: SCORES.tradeoff("precision(1)"), "no rate of a curve"),
+    "a file of numbered scores": (lambda: tb.save_rule(SCORES, "rule.json"), "data frames of the scores"),
+    "a limit of each class": (lambda: tb.tune(tb.Scores(0, 1, kind="logit"), X[::-1], Y,
+        limits=["error(by=class) <= 9%"]), r"error by class: at most 9 % \(0: \d+ %, 1: \d+ %\)"),
     "a parameter": (lambda: SCORES.set_params(limit=["miss(1) <= 3%"]), "Invalid parameter 'limit'"),
 }  # fmt: skip
 
@@ -310,21 +321,16 @@ def test_parameters_of_new_estimators_are_set_with_them():
         assert is_classifier(mix.set_params(estimators=estimators))  # fit alone refuses them
 
 
-def test_boosted_trees_name_the_row_of_an_infinite_number():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["age", "score"])
+def test_boosted_trees_name_columns_and_texts_that_they_cannot_read():
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["age", "score"])
     clf = tb.AdaLPBoostClassifier(n_estimators=2).fit(table, table["score"] > 0)
-    table.loc[7, "score"] = np.inf
-    with pytest.raises(ValueError, match="column"):
-        clf.predict(table)
-
-
-def test_missing_columns_are_named_with_the_cure():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(60, 3)), columns=["age", "score", "dose"])
-    clf = tb.AdaLPBoostClassifier(n_estimators=2).fit(table, table["score"] > 0)
-    with pytest.raises(ValueError, match="feature names"):
-        clf.predict(table[["score"]].assign(new=1))
+    refused(lambda: clf.predict(table[["score"]].assign(new=1)), "feature names")
+    table = table.astype(object)
+    for value, words in ((np.inf, "column"), ("high", "high")):
+        table.loc[7, "score"] = value
+        refused(lambda: clf.predict(table), words)
+    table.loc[7, "score"] = None
+    clf.predict(table)
 
 
 @pytest.mark.parametrize("function", [tb.tune, tb.calibrate])
@@ -334,18 +340,6 @@ def test_training_rows_without_the_score_are_named(function):
     said = "^training_rows must .*'p'"
     given = {"limits": ["miss(1) <= 40%"], "training_rows": pd.DataFrame({"age": p, "dose": p})}
     refused(lambda: function(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, **given), said)
-
-
-def test_a_text_among_numbers_has_its_row():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(60, 2)), columns=["age", "score"])
-    clf = tb.AdaLPBoostClassifier(n_estimators=2).fit(table, table["score"] > 0)
-    table = table.astype(object)
-    table.loc[7, "score"] = "high"
-    with pytest.raises(ValueError, match="high"):
-        clf.predict(table)
-    table.loc[7, "score"] = None
-    clf.predict(table)
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t"])

@@ -32,6 +32,7 @@ from tailboost.core import (
     take,
     warn_user,
 )
+from tailboost.core.ranges import POSITIVE, check_number
 from tailboost.learners.foreign import (
     ClassNumbers,
     by_class_number,
@@ -212,12 +213,8 @@ def class_factors(class_weight: Stated, training: Rows, numbers: ClassNumbers) -
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     title = f"class_weight={class_weight!r}"
     factor_of = by_class_number(class_weight, numbers, title)
-    factors = np.array([factor_of.get(k, 1.0) for k in range(len(numbers))], float)
-    if not np.all((factors > 0) & np.isfinite(factors)):
-        raise ValueError(
-            f"{title}: factors must be positive; to leave out a class, drop its rows"
-        )
-    return factors
+    factors = (factor_of.get(k, 1.0) for k in range(len(numbers)))
+    return np.array([check_number(each, f"{title}: factors", POSITIVE) for each in factors])
 
 
 def _fit_alone(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tailboost.core.array_types import Column, Floats, Labels, Table
 from tailboost.core.frames import Partitions, n_rows_of, refuse_unread
 from tailboost.core.labels import in_class_order
-from tailboost.core.words import NAMES_SHOWN, how_many
+from tailboost.core.words import how_many, shown
 
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
 LARGEST_MEAN_WEIGHT = 1e9
@@ -103,7 +103,7 @@ def check_probabilities(
     K = probabilities.shape[1]
     if classes is not None and len(classes) != K:
         raise ValueError(
-            f"{name} has {how_many(K, 'column')} for classes {classes.tolist()[:NAMES_SHOWN]}: "
+            f"{name} has {how_many(K, 'column')} for classes {shown(classes.tolist())}: "
             "give probabilities of each, or the answers; metrics take all labels by labels="
         )
     outside = (probabilities < -tolerance) | (probabilities > 1.0 + tolerance)

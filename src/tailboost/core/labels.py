@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Column, Ints, Labels, Mask, Table
 from tailboost.core.frames import as_pandas, columns_of
-from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, text
+from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, shown, text
 
 
 def is_missing(value: object) -> bool:
@@ -211,8 +211,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         if hasattr(getattr(table, "columns", None), "step"):  # a RangeIndex: default names
             return np.asarray(table)
         raise ValueError(
-            f"{name} must have a column for each class {names[:20]}, got the columns {columns[:20]}; "
-            "if these are in the order of the classes, give an array"
+            f"{name} must have a column for each class {shown(names)}, got the columns "
+            f"{shown(columns)}; if these are in the order of the classes, give an array"
         )
     return np.column_stack([table[titles[columns.index(label)]] for label in names])
 

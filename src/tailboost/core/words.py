@@ -50,6 +50,11 @@ def listed(names: Sequence[object]) -> str:
     return joined([repr(text(name)[:40]) for name in names], _LISTED)
 
 
+def shown(names: Sequence[object]) -> str:
+    """Return the first twenty names as in a list, and the number of the others."""
+    return f"[{joined([*map(repr, names)], NAMES_SHOWN)}]"
+
+
 def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
     """Return the first names as text, and the number of the others; a single other one is named."""
     if len(names) <= n_shown + 1:

@@ -218,8 +218,6 @@ class Monitor:
                 f"{type(self.rule).__name__} was fitted again, or has steps of which a "
                 "document holds no content: certify it from fresh rows"
             )
-        if not certificate.bounds:
-            raise ValueError("the certificate has no bound on a rate that later rows can test")
         for bound in certificate.bounds:  # no bets are known against a tail
             bound.rate.refuse_uncounted()
             # The column of each compared subgroup; combinations of columns begin with the same one.
@@ -287,7 +285,9 @@ class Monitor:
         decided = answering(self.rule)
         rows = given.answered_by(decided)
         if decided.classes is None:
-            raise ValueError(f"rule: {type(self.rule).__name__} has no classes_")
+            raise ValueError(
+                f"rule: {type(self.rule).__name__} has no classes_; set it to the array of labels"
+            )
         scored = decided.score(rows.X, rows.groups)
         if not scored.is_comparable:
             warn_user(

@@ -13,7 +13,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core import (
-    NAMES_SHOWN,
     NARROW,
     ROUNDED,
     Column,
@@ -32,6 +31,7 @@ from tailboost.core import (
     parameters,
     plain,
     score_kind,
+    shown,
     warn_user,
 )
 from tailboost.learners.table import Classifier
@@ -215,7 +215,7 @@ class Scores(OfProbabilities):
         score_kind(self.kind).check_missing(self.missing)
         stated = self.label_list
         names = labels.tolist()
-        of_y = f"y has {names[:NAMES_SHOWN]}"
+        of_y = f"y has {shown(names)}"
         if len({*columns}) < len(columns):
             raise ValueError(f"{self}: a column is named twice")
         if self.label is None:
@@ -275,7 +275,7 @@ class Scores(OfProbabilities):
             if names.count(column) != 1:
                 raise ValueError(
                     f"{self}: the table has no single column {column!r}; its columns are "
-                    f"{names[:NAMES_SHOWN]}"
+                    f"{shown(names)}"
                 )
         kind = score_kind(self.kind)
         return np.column_stack([kind.checked(X[name], self, missing) for name in columns])

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from tailboost.core import (
-    NAMES_SHOWN,
     ROUNDING,
     Derived,
     Floats,
@@ -24,6 +23,7 @@ from tailboost.core import (
     Stated,
     frozen_value,
     plain,
+    shown,
     stated_words,
 )
 from tailboost.rates.subgroups import Terms
@@ -273,7 +273,7 @@ class Limit(Expression):
         if unknown:
             raise AbsentError(
                 f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "
-                f"{names[:NAMES_SHOWN]}"
+                f"{shown(names)}"
             )
         return np.array([bound_of.get(name, bound_of.get(None, np.nan)) for name in names])
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tailboost.core import (
-    NAMES_SHOWN,
     Derived,
     Floats,
     Ints,
@@ -23,6 +22,7 @@ from tailboost.core import (
     Stated,
     frozen_value,
     plain,
+    shown,
 )
 
 # Files of earlier versions have `Statistic` here.
@@ -427,4 +427,4 @@ def number_of(label: Name, strata: Strata) -> int:
     for number, name in enumerate(strata.classes):
         if name == label and isinstance(name, bool) >= isinstance(label, bool):
             return number
-    raise ValueError(f"no class is called {label!r}: there are {strata.classes[:NAMES_SHOWN]}")
+    raise ValueError(f"no class is called {label!r}: there are {shown(strata.classes)}")

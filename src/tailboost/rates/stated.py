@@ -214,9 +214,9 @@ def as_objective(objective: Stated) -> Statistic:
         may_rise = is_gain
     if may_rise or (rate.is_ratio and rate.kind not in LOWERED_RATIOS):
         raise ValueError(
-            f"{objective!r} is no objective, which must be a rate of all rows, or the "
-            "largest(...) of a family, whose small values are better also where few rows have "
-            "an answer; limit this rate instead"
+            f"{objective!r} is no objective and no rate of a curve, which must be a rate of "
+            "all rows, or the largest(...) of a family, whose small values are better also "
+            "where few rows have an answer; state it in limits="
         )
     if is_gain:
         return Statistic(EACH, replace(rate, complement=True))

@@ -233,7 +233,7 @@ class Counts:
         are_drawn = np.ndim(answers) == 2
         if are_drawn and defers:
             raise ValueError(
-                "deferred: a randomised rule has probabilities of deferral instead"
+                "deferred: probabilities of labels defer no row; give the answer of each row"
             )
 
         # The numbers of the labels, of the answers (probabilities have none) and of the groups.

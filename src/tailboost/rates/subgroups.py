@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core import NAMES_SHOWN, Floats, Ints, Mask, Name, frozen_object
+from tailboost.core import Floats, Ints, Mask, Name, frozen_object, shown
 from tailboost.rates.strata import TINY, Strata
 
 # Values of `by` other than names of columns of `groups`.
@@ -60,7 +60,7 @@ def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
         if name not in members:
             raise ValueError(
                 f"by={name!r}: groups= has no column of this name; there are "
-                f"{strata.columns[:NAMES_SHOWN]}. Name it there, also in the call that selects "
+                f"{shown(strata.columns)}. Name it there, also in the call that selects "
                 "the rule"
             )
     if names != by:
@@ -163,10 +163,8 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """The rate; NaN without rows."""
-        if len(self.rows):
-            return float(self.values.sum() / self.among.sum())
-        return np.nan
+        """The rate of one row or more."""
+        return float(self.values.sum() / self.among.sum())
 
     @property
     def mirrored(self) -> Self:

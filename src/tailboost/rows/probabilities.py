@@ -37,7 +37,8 @@ def stacked(
     """
     if not isinstance(probabilities, Mapping) or not probabilities:
         raise TypeError(
-            f"probabilities must be a dict of arrays by model, got {probabilities!r:.80}"
+            "probabilities must be a dict with an array for each model, got "
+            f"{type(probabilities).__name__}"
         )
     names = names or list(probabilities)
     unknown = [name for name in probabilities if name not in names]

@@ -299,12 +299,13 @@ class RateTable:
 
     @property
     def broken(self) -> str:
-        """The limits that do not hold, each with the subgroup and its rate."""
-        return "; ".join(
-            f"{line.limit} ({line.texts[1]}: {line.texts[2]})"
-            for line in self.lines
-            if line.met is False
-        )
+        """The limits that do not hold, each with the subgroups and their rates."""
+        reached: dict[str, list[str]] = {}
+        for line in self.lines:
+            if line.met is False:
+                _, subgroup, estimate, *_ = line.texts
+                reached.setdefault(line.limit, []).append(f"{subgroup}: {estimate}")
+        return "; ".join(f"{limit} ({', '.join(each)})" for limit, each in reached.items())
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text; columns without content are left out."""

@@ -278,7 +278,8 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
     for name in (*scores.column_list, *names.titles):
         if not isinstance(name, str):
             raise ValueError(
-                f"column {name!r} has no name: select on a table, as groups={{'site': site}}"
+                f"column {name!r} has no name: select on data frames of the scores and the "
+                "groups, such as pd.DataFrame({'site': site})"
             )
     certificate = classifier.certificate_  # refuses changed models
     attempts = attempts_of(certificate)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from tailboost.core import as_known, did_you_mean, frozen_value
+from tailboost.core import as_known, did_you_mean, frozen_value, shown
 
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"
@@ -131,7 +131,7 @@ class Reader(Form):
                     "separator by --sep, or delete lines above the header"
                 )
             if isinstance(error, UnicodeError):
-                reason += "; name its encoding by --encoding"
+                reason += f"; it is not in {self.encoding}: name its --encoding"
             raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
@@ -267,7 +267,7 @@ class Rows:
         if len(has) == 1:
             advice = "give the separator by --sep; "
         raise ValueError(
-            f"{str(self.path)!r} has no column {str(absent)[1:-1]}; {advice}it has {has[:20]}"
+            f"{str(self.path)!r} has no column {str(absent)[1:-1]}; {advice}it has {shown(has)}"
         )
 
     def written(self, name: Any) -> Any:
