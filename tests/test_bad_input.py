@@ -37,26 +37,23 @@ def refused(call, match, error=ValueError):
 
 
 TABLES = {
-    "no rows": (X[:0], Y[:0], "0 sample"), "no rows, frame": (FRAME[:0], Y[:0], "no rows"),
-    "no columns": (X[:, :0], Y, "0 feature"), "no columns, frame": (FRAME[[]], Y, "no columns"),
-    "one-dimensional": (X[:, 0], Y, "2D array"), "three-dimensional": (X[:, :, None], Y, "dim"),
-    "X with NaN": (np.where(X > 1, np.nan, X), Y, "X contains NaN"),
-    "X with infinity": (np.where(X > 1, np.inf, X), Y, "X contains infinity"),
     "X of text": (X.astype(str).astype(object) + "x", Y, "could not convert string to float"),
-    "X complex": (X + 1j, Y, "[Cc]omplex"), "short y": (X, Y[:-1], "59"),
-    "short y, frame": (FRAME, Y[:-1], r"59.* 60|60.* 59"), "wide y": (X, np.c_[Y, Y], "1d array"),
-    "no y": (X, None, "requires y|^y "),
-    "y with NaN": (X, np.where(np.arange(60) == 3, np.nan, Y), "y contains NaN"),
-    "y with None": (X, put(Y, 3, None), "y contains NaN or None, .*: 1 of 60"),
-    "y with NaN, frame": (FRAME, pd.Series(put(Y, 3, np.nan)), "y contains NaN or None"),
-    "y with pandas' NA": (X, pd.Series(put(Y, 3, pd.NA)), "y contains NaN or None"),
     "text y with NaN": (X, put(np.where(Y, "a", "b"), 3, np.nan), "y contains NaN or None"),
-    "y with infinity": (X, np.where(np.arange(60) == 3, np.inf, Y), "y"),
-    "continuous y": (X, X[:, 0], "continuous"), "continuous y, frame": (FRAME, X[:, 0], "continuous"),
-    "mixed y": (X, put(Y, 3, "a"), "y must hold text, .*'int', 'str'"),
+    "y with NaN, frame": (FRAME, pd.Series(put(Y, 3, np.nan)), "y contains NaN or None"),
     "list of mixed y": (X, [1, "1", 2, "a"] * 15, "y must hold text, .*'int', 'str'"),
-    "one class": (X, np.zeros(60), "one class only"),
-    "one class, frame": (FRAME, np.full(60, "yes"), "one class only"),
+    "y with pandas' NA": (X, pd.Series(put(Y, 3, pd.NA)), "y contains NaN or None"),
+    "y with NaN": (X, np.where(np.arange(60) == 3, np.nan, Y), "y contains NaN"),
+    "y with None": (X, put(Y, 3, None), "y contains NaN or None, .*: 1 of 60"), "short y": (X, Y[:-1], "59"),
+    "X with infinity": (np.where(X > 1, np.inf, X), Y, "X contains infinity"),
+    "y with infinity": (X, np.where(np.arange(60) == 3, np.inf, Y), "y"), "no y": (X, None, "requires y|^y "),
+    "mixed y": (X, put(Y, 3, "a"), "y must hold text, .*'int', 'str'"), "no rows": (X[:0], Y[:0], "0 sample"),
+    "one class, frame": (FRAME, np.full(60, "yes"), "one class only"), "X complex": (X + 1j, Y, "[Cc]omplex"),
+    "X with NaN": (np.where(X > 1, np.nan, X), Y, "X contains NaN"), "no columns": (X[:, :0], Y, "0 feature"),
+    "short y, frame": (FRAME, Y[:-1], r"59.* 60|60.* 59"), "no columns, frame": (FRAME[[]], Y, "no columns"),
+    "continuous y, frame": (FRAME, X[:, 0], "continuous"), "one class": (X, np.zeros(60), "one class only"),
+    "no rows, frame": (FRAME[:0], Y[:0], "no rows"), "three-dimensional": (X[:, :, None], Y, "dim"),
+    "one-dimensional": (X[:, 0], Y, "2D array"), "continuous y": (X, X[:, 0], "continuous"),
+    "wide y": (X, np.c_[Y, Y], "1d array"),
 }  # fmt: skip
 
 
@@ -73,14 +70,14 @@ def test_sparse_where_the_learner_takes_none(recorder):
 
 
 WEIGHTS = {
+    "one class is left": (Y.astype(float), "one class only .* positive weight"),
     "negative": (np.where(Y, -1.0, 1.0), "[Nn]egative.*sample_weight"),
-    "NaN": (np.where(Y, np.nan, 1.0), "sample_weight.*NaN"),
     "infinite": (np.where(Y, np.inf, 1.0), "sample_weight.*infinity"),
-    "all zero": (np.zeros(60), "sample_weight.*zero"),
-    "short": (np.ones(5), r"sample_weight.*\(60,\)"),
     "two-dimensional": (np.ones((60, 2)), "sample_weight.*shape"),
     "text": (np.full(60, "heavy"), "sample_weight: numbers"),
-    "one class is left": (Y.astype(float), "one class only .* positive weight"),
+    "NaN": (np.where(Y, np.nan, 1.0), "sample_weight.*NaN"),
+    "short": (np.ones(5), r"sample_weight.*\(60,\)"),
+    "all zero": (np.zeros(60), "sample_weight.*zero"),
 }
 
 

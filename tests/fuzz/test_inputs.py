@@ -125,31 +125,22 @@ def codes(column):
 
 #: Changes of a column between two tables; values stay the same if possible.
 DRIFTS = {
-    "as it was": lambda c: c,
-    "object": lambda c: c.astype(object),
-    "text": lambda c: c.astype(str),
-    "pandas' text": lambda c: c.astype(str).astype("string"),
-    "category": lambda c: c.astype("category"),
+    "as it was": lambda c: c, "object": lambda c: c.astype(object), "text": lambda c: c.astype(str),
+    "pandas' text": lambda c: c.astype(str).astype("string"), "category": lambda c: c.astype("category"),
     "category, more values": lambda c: c.astype("category").cat.set_categories(
         [*c.astype("category").cat.categories[::-1], *(["zzz"] if c.dtype == object else [-7])]
     ),
-    "category of text": lambda c: c.astype(str).astype("category"),
-    "codes": codes,
-    "float": lambda c: c.astype(float),
-    "float32": lambda c: c.astype("float32"),
-    "int": lambda c: c.astype(int),
-    "nullable": lambda c: c.convert_dtypes(),
-    "decimal": lambda c: c.map(lambda v: Decimal(str(v))),
-    "upper case": lambda c: c.astype(str).str.upper(),
-    "bytes": lambda c: c.astype(str).str.encode("utf8"),
-    "spaces": lambda c: " " + c.astype(str),
-    "half more": lambda c: c.astype(float) + 0.5,
-    "unknown": lambda c: pd.Series("unknown", index=c.index),
+    "category of text": lambda c: c.astype(str).astype("category"), "codes": codes,
+    "float": lambda c: c.astype(float), "float32": lambda c: c.astype("float32"),
+    "int": lambda c: c.astype(int), "nullable": lambda c: c.convert_dtypes(),
+    "decimal": lambda c: c.map(lambda v: Decimal(str(v))), "upper case": lambda c: c.astype(str).str.upper(),
+    "bytes": lambda c: c.astype(str).str.encode("utf8"), "spaces": lambda c: " " + c.astype(str),
+    "half more": lambda c: c.astype(float) + 0.5, "unknown": lambda c: pd.Series("unknown", index=c.index),
     "some unknown": lambda c: c.astype(object).where(np.arange(len(c)) % 4 > 0, "unknown"),
     "missing": lambda c: c.astype(object).where(np.arange(len(c)) % 4 > 0, None),
     "truth": lambda c: pd.Series(True, index=c.index),
     "dates": lambda c: pd.Series(pd.Timestamp(2020, 1, 1), index=c.index),
-}
+}  # fmt: skip
 # Changes to equally valid values, with other correct answers.
 CHANGED = {(column, "missing") for column in ("number", "whole", "code", "word", "kind")} | {
     (column, drift) for column in ("number", "whole") for drift in ("codes", "half more", "truth", "int")

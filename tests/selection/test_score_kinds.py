@@ -127,12 +127,13 @@ def test_the_largest_scores_and_neighbours_have_finite_thresholds(kind):
     assert made.predict([0.0, 5e-324]).tolist() == ["n", "y"]
 
 
-def test_numbers_beyond_the_known_ones_count_as_the_last():
-    grades = np.repeat([1.0, 2, 3, 4, 5], 20)
-    y = np.where(np.arange(100) % 3 > grades / 3, "n", "y")
+@pytest.mark.parametrize("size", [1.0, 2.0**600, 2.0**-1030, 5e-324])
+def test_numbers_beyond_the_known_ones_count_as_the_last(size):
+    grades = np.repeat([1.0, 2, 3, 4, 5], 20) * size
+    y = np.where(np.arange(100) % 3 > grades / size / 3, "n", "y")
     for limits in ([], [tb.rates.selected("y") <= 0.3], [tb.rates.selected("y") >= 0.7]):
         clf = tb.tune(tb.Scores("s", "y", kind="number"), pd.DataFrame({"s": grades}), y, limits=limits)
-        asked = np.array([-1e9, 0.0, 1.0, 1.5, 2.0, 3.3, 5.0, 5.1, 1e9])
+        asked = np.array([-1e9, 0.0, 1.0, 1.5, 2.0, 3.3, 5.0, 5.1, 1e9]) * size
         answers = clf.predict(pd.DataFrame({"s": asked})).tolist()
         assert clf.rule_.predict(asked).tolist() == answers
         assert answers[0::6] == answers[2::6]

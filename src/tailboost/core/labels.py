@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Column, Ints, Labels, Mask, Table
 from tailboost.core.frames import as_pandas, columns_of
-from tailboost.core.words import NAMES_SHOWN, did_you_mean, joined, shown, text
+from tailboost.core.words import did_you_mean, shown, text
 
 
 def is_missing(value: object) -> bool:
@@ -184,7 +184,7 @@ def positions(
         raise ValueError(
             f"{name} holds {fault}: {unknown[:5]!s:.300}; "
             f"{did_you_mean(unknown[0], known_values)}"
-            f"known are {joined([*map(repr, known_values)], NAMES_SHOWN):.1000}"
+            f"known are {shown(known_values):.1000}"
         )
     return np.fromiter(map(number_of.__getitem__, entries), np.intp)
 

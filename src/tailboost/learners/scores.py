@@ -36,6 +36,8 @@ from tailboost.core import (
 )
 from tailboost.learners.table import Classifier
 
+# An exact factor of numbers, after which the slope between two tiny ones is finite.
+STEEP = 2.0**300
 # The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
 
@@ -295,7 +297,7 @@ class Scores(OfProbabilities):
         if self.kind == "logit":
             score = expit(score)
         elif self.kind == "number":
-            score = np.interp(score, self.knots_, self.levels_)
+            score = np.interp(score * STEEP, self.knots_ * STEEP, self.levels_)
         else:
             score = score / score_kind(self.kind).upper
         columns = [1.0 - score, score]
