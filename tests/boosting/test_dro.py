@@ -128,4 +128,5 @@ def test_radius_and_bernstein_bound_by_their_formulas():
     bound = losses.mean() + np.sqrt(18 * losses.var(ddof=1) * log / 200) + 15 * log / 199
     assert published.empirical_bernstein_bound(losses, 0.1, log_covering=5) == pytest.approx(bound)
     refused(lambda: published.empirical_bernstein_bound([0.5, 2.0]), "losses")
+    refused(lambda: published.empirical_bernstein_bound([0.5, 1.0], "a"), "delta")
     refused(lambda: published.dro_radius(0), "radius")

@@ -320,3 +320,9 @@ def test_candidates_that_are_hardly_used_get_no_weight():
     solution = minimize_cvar_mixture(errors, 0.5)
     np.testing.assert_allclose(solution.mixture, [0] * 7 + [0.5, 0.5], rtol=0, atol=1e-12)
     assert abs(solution.value - 0.5) <= 1e-12
+
+
+@pytest.mark.parametrize("start", [[], [[0.5, 0.5]], 1.0, [0, 0], [1, -1], [1, 1, 1]])
+def test_a_start_is_a_list_of_weights(start):
+    with pytest.raises(ValueError, match="start must be"):
+        minimize_cvar_mixture([[0, 1, 1], [1, 0, 0]], 0.5, start=start)

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, replace
+from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -110,21 +111,6 @@ class Additive(Player[Steps]):
         )
 
 
-def sums(x: Floats, z: Floats) -> Floats:
-    """Return Σ_I x and Σ_J x, over the rows I where a hypothesis is right, z > 0, and the others J."""
-    return np.array([x[z > 0].sum(), x[z <= 0].sum()])
-
-
-def closed_step(sides: Floats, K: int) -> float:
-    """Return ((K−1)/K) log((K−1) right/wrong), the a of least right·e^(−a) + wrong·e^(a/(K−1)).
-
-    ``sides`` are right and wrong, as of `sums`.
-    """
-    right, wrong = sides
-    with np.errstate(divide="ignore"):  # without a right or a wrong row
-        return float((K - 1) / K * np.log((K - 1) * right / wrong))
-
-
 @parameters
 class AdditiveClassifier(RowBoosting):
     """The steps of a player along the answers of a learner: argmax_k f_k(x) with f = Σ_t a_t h_t.
@@ -227,13 +213,11 @@ class AdditiveClassifier(RowBoosting):
 
     def _staged_scores(self, X: Table) -> Iterator[Floats]:
         """Yield f after 1, 2, … hypotheses, shape (n, K)."""
-        X = self._checked(X)
-        f: Any = 0.0
-        for a, h in zip(
-            self.estimator_weights_, predict_models(self.estimators_, X), strict=True
-        ):
-            f = f + a * class_scores(h, len(self.classes_))
-            yield f
+        answers = predict_models(self.estimators_, self._checked(X))
+        yield from accumulate(
+            a * class_scores(h, len(self.classes_))
+            for a, h in zip(self.estimator_weights_, answers, strict=True)
+        )
 
     def _scores(self, X: Table) -> Floats:
         *_, f = self._staged_scores(X)

@@ -233,13 +233,13 @@ class LP(Player[Solved]):
         past = np.vstack([state.losses, losses])
         p = state.p
         start = state.mixture
-        if self.beta is None and state.w @ losses >= state.value:  # w stays optimal
-            return state._replace(losses=past)
         solution: Any
-        if self.beta is None:
-            solution = minimize_cvar_mixture(past, self.alpha, p, start=start)
-        else:
+        if self.beta is not None:
             solution = entropic_weights(past, self.alpha, self.beta, p, start=start)
+        elif state.w @ losses >= state.value:  # w stays optimal
+            return state._replace(losses=past)
+        else:
+            solution = minimize_cvar_mixture(past, self.alpha, p, start=start)
         return Solved(p, past, solution.unit_weights, solution.mixture, solution.dual_value)
 
     def bounds(self, game: Game) -> list[Bound]:
@@ -259,9 +259,8 @@ class LP(Player[Solved]):
         if self.beta is None:
             holds = T > 1 and game.weighted_losses[-1] >= least(T - 1) - 1e-9
         else:
-            slack = self.delta or 2 * math.log(1 / self.alpha) / self.beta
-            if self.alpha == 1:  # this needs T ≥ 8/δ alone
-                slack = self.delta or 8 / T
+            # Of the two conditions on T at α = 1, where the logarithm is 0, T ≥ 8/δ is left.
+            slack = self.delta or 2 * math.log(1 / self.alpha) / self.beta or 8 / T
             formula = "g + δ"
             holds = self.beta >= 0.5 and theorem_4(self.alpha, slack)[1] <= T
         bound = float(game.weighted_losses.max()) + slack if holds else math.nan

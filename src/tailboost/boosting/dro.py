@@ -185,7 +185,7 @@ def profile_likelihood(
         R_n(f); infinite if no weights make the steps optimal.
     """
     if len(clf.classes_) > 2:
-        raise ValueError("R_n(f) is for two classes")
+        raise ValueError(f"clf has {len(clf.classes_)} classes: R_n(f), (8), is for two")
     check_indexes(X=X, y=y, sample_weight=sample_weight)
     sign = 2.0 * positions(label_column(y, "y", target=True), clf.classes_, "y") - 1
     check_length(y, "y", n_rows_of(X))

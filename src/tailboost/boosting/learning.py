@@ -32,6 +32,7 @@ from tailboost.core import (
     check_indexes,
     fitting_apart,
     frozen_value,
+    how_many,
     positions,
     row_weights,
     streamed,
@@ -284,7 +285,7 @@ class Boosting(Classifier):
         """Return the player's weights w of round t, from 1, shape (m,)."""
         check_is_fitted(self)
         if not 1 <= t <= self.n_iter_:
-            raise ValueError(f"t={t}: rounds have the numbers 1 to {self.n_iter_}")
+            raise ValueError(f"t={t}: the fit has {how_many(self.n_iter_, 'round')}, from 1 on")
         state = self.player_.start(self.units_.p)
         for losses in self.game_losses_[: t - 1]:
             state = self.player_.update(state, losses)

@@ -11,14 +11,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps, closed_step, sums
+from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import RoundLearner
 from tailboost.boosting.mixtures import label_shares
-from tailboost.core import Floats, frozen_value, parameters
-from tailboost.core.ranges import NON_NEGATIVE
+from tailboost.core import Floats, finite, frozen_value, parameters
+from tailboost.core.ranges import NON_NEGATIVE, SHARE, check_number
 from tailboost.learners import StumpClassifier
 from tailboost.solvers import soft_margin_weights
+
+
+def sums(x: Floats, z: Floats) -> Floats:
+    """Return Σ_I x and Σ_J x, over the rows I where a hypothesis is right, z > 0, and the others J."""
+    return np.array([x[z > 0].sum(), x[z <= 0].sum()])
+
+
+def closed_step(sides: Floats, K: int) -> float:
+    """Return ((K−1)/K) log((K−1) right/wrong), the a of least right·e^(−a) + wrong·e^(a/(K−1)).
+
+    ``sides`` are right and wrong, as of `sums`.
+    """
+    right, wrong = sides
+    with np.errstate(divide="ignore"):  # without a right or a wrong row
+        return float((K - 1) / K * np.log((K - 1) * right / wrong))
 
 
 @frozen_value
@@ -237,12 +252,11 @@ def empirical_bernstein_bound(
     float
         May exceed 1.
     """
-    values = np.asarray(losses, np.float64)
+    values = finite(losses, "losses")
+    delta = check_number(delta, "delta", SHARE)
     n = values.size
     if n < 2 or not ((values >= 0) & (values <= 1)).all():
         raise ValueError("losses must be at least two numbers in [0, 1]")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
     if log_covering is None:
         log_term = np.log(2 * n_hypotheses / delta)
         of_variance = 2.0

@@ -30,6 +30,7 @@ from tailboost.core import (
     parameters,
     streamed,
 )
+from tailboost.core.ranges import SHARE, check_number
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.solvers import minimize_cvar_mixture
 
@@ -167,11 +168,11 @@ def first_voters(
     absent = np.setdiff1d(clf.classes_, y_val)
     if absent.size:
         raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
-    worst = [
-        -recall_score(y_val, answers, labels=clf.classes_, average=None).min()
+    least_recall = [
+        recall_score(y_val, answers, labels=clf.classes_, average=None).min()
         for answers in clf.staged_predict(X_val)
     ]
-    n_voters = clf.n_iter_ - np.argmin(worst[::-1])
+    n_voters = clf.n_iter_ - np.argmax(least_recall[::-1])
     votes = np.arange(clf.n_iter_) < n_voters
     return copy.copy(clf)._set_weights(votes / n_voters)
 
@@ -193,6 +194,7 @@ def margin_bound(y: Column, shares: Floats, complexity: float, delta: float = 0.
     delta : float in (0, 1), default=0.05
         Probability of a false bound.
     """
+    delta = check_number(delta, "delta", SHARE)
     classes, index = coded(y, "y", target=True)
     bounds = []
     for k in range(len(classes)):
@@ -282,5 +284,5 @@ class GroupDROBoostClassifier(HedgeClassifier):
     def _mix(self, losses: Array) -> Floats:
         if self.combine == "average":
             return super()._mix(losses)
-        errors = [*map(self.units_.means, losses)]
+        errors = self.game_losses_[: len(losses)]
         return minimize_cvar_mixture(errors, 1 / len(self.groups_)).mixture

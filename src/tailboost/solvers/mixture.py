@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 
 from tailboost.core import Array, Floats, Ints, Mask, finite, frozen_value, one_blas_thread
 from tailboost.core.ranges import POSITIVE, check_alpha, check_number
-from tailboost.solvers.newton import Entropic, NewtonResult, Quadratic, newton
+from tailboost.solvers.newton import BestWeights, Entropic, Quadratic, newton
 from tailboost.solvers.tail import (
     DUALITY_GAP,
     as_losses,
@@ -155,10 +155,11 @@ class TailGame:
         alpha = check_alpha(alpha)
         p = full_p = measure(base, full.shape[1])
         reduced = full
-        unit = np.cumsum(full_p > 0) - 1
-        if not full_p.all():
-            reduced = full[:, full_p > 0]
-            p = full_p[full_p > 0]
+        has_mass = p > 0
+        unit = np.cumsum(has_mass) - 1
+        if not has_mass.all():
+            reduced = full[:, has_mass]
+            p = p[has_mass]
         offset = 0.0
         scale = 1.0
         if full.dtype == np.uint8:
@@ -223,7 +224,8 @@ class TailGame:
         """Return the even mixture of all candidates, or a given one of the first of them."""
         n_candidates = self.equal_to.size
         first = np.ones(n_candidates) if start is None else finite(start, "start")
-        if first.size > n_candidates or first.min() < 0 or not first.sum() > 0:
+        is_list = first.ndim == 1 and first.size <= n_candidates
+        if not is_list or (first < 0).any() or not first.any():
             raise ValueError(
                 f"start must be at most {n_candidates} non-negative weights with a positive "
                 f"sum, got {start!r}"
@@ -307,7 +309,7 @@ def mixture_path(
         As `minimize_cvar_mixture`.
     """
     tail_masses = [check_alpha(alpha) for alpha in alphas]
-    game = TailGame.build(losses, max(tail_masses, default=1.0), base)
+    game = TailGame.build(losses, 1.0, base)
     solutions = {}
     # From the largest α on: the solution of an α is a good start for the next smaller one.
     start = None
@@ -368,11 +370,9 @@ def entropic_weights(
     while scaled < beta * game.scale:  # the solution for a smaller β is a good start
         scaled = min(beta * game.scale, max(5.0 * scaled, FIRST_BETA))
         best_weights = Entropic(game.p, game.alpha, scaled)
-        solution = newton(game.losses, best_weights, lam, REGULARISED_GAP)
-        lam = solution.lam
-    mixture, w = game.expand(lam, solution.best.w)
-    penalty = game.scale * solution.best.penalty
-    value = 1.0 - float(expectations(game.full, w).min()) + penalty
+        lam, best = newton(game.losses, best_weights, lam, REGULARISED_GAP)
+    mixture, w = game.expand(lam, best.w)
+    value = 1.0 - float(expectations(game.full, w).min()) + game.scale * best.penalty
     combined = combine(game.losses, lam)
     F = best_weights(combined).value(combined)
     dual_value = 1.0 - game.offset - game.scale * F
@@ -436,7 +436,8 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     free = _free_units(game, tied, optimum.combined > optimum.threshold)
     least = game.expected(optimum.w).min() - 0.1 * DUALITY_GAP
     for epsilon in 10.0 ** -np.arange(3, 8):
-        w = free.among_all(_regularised(game, free, epsilon, optimum.lam).best.w)
+        _, best = _regularised(game, free, epsilon, optimum.lam)
+        w = free.among_all(best.w)
         if game.expected(w).min() >= least:
             return game.optimum(optimum.lam, w).w
     return optimum.w
@@ -494,8 +495,8 @@ def _free_units(game: TailGame, free: Mask, above: Mask) -> _FreeUnits:
 
 def _regularised(
     game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats, **options: Any
-) -> NewtonResult:
-    """Return the solution for the free units at ε, from λ on."""
+) -> tuple[Floats, BestWeights]:
+    """Return the λ and the weights of the free units at ε, from another λ on."""
     respond = Quadratic(game.p[free.units], game.alpha, epsilon, free.mass)
     return newton(free.losses, respond, lam, 1e-14, fixed=free.fixed, **options)
 
@@ -520,11 +521,10 @@ def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
     n_free = n_units
     while True:
         free = _free_units(game, near, combined >= high)
-        solution = _regularised(
+        lam, best = _regularised(
             game, free, epsilon, lam, relative_gap=RELATIVE_GAP, max_iter=15
         )
-        lam = solution.lam
-        low, high = solution.best.free
+        low, high = best.free
         combined = combine(game.losses, lam)
         n_before = n_free
         n_free = ((combined > low) & (combined < high)).sum()
@@ -544,10 +544,10 @@ def _by_newton(game: TailGame, start: Floats | None) -> Optimum | None:
 
 def _all_tied(game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats) -> Optimum:
     """Return the optimum if the free units tie: weights are optimal below some ε, where λ is linear in ε."""
-    first = _regularised(game, free, epsilon, lam)
-    second = _regularised(game, free, epsilon / 2, first.lam)
-    at_zero = np.maximum(2 * second.lam - first.lam, 0.0)
-    optimum = game.optimum(at_zero / at_zero.sum(), free.among_all(second.best.w))
+    at_epsilon, _ = _regularised(game, free, epsilon, lam)
+    at_half, best = _regularised(game, free, epsilon / 2, at_epsilon)
+    at_zero = np.maximum(2 * at_half - at_epsilon, 0.0)
+    optimum = game.optimum(at_zero / at_zero.sum(), free.among_all(best.w))
     return optimum._replace(is_closest=True)
 
 

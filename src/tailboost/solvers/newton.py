@@ -40,14 +40,6 @@ class BestWeights(NamedTuple):
         return float(self.w @ combined) - self.penalty
 
 
-class NewtonResult(NamedTuple):
-    """A mixture with its weights and duality gap."""
-
-    lam: Floats  # shape (T,): λ
-    best: BestWeights
-    gap: float  # duality gap
-
-
 def divergence(excess: Floats, p: Floats) -> float:
     """Return KL(w ‖ p) from w/p − 1, shape (n,), exact to the last digits also if w is nearly p > 0."""
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
@@ -110,7 +102,7 @@ class Quadratic:
 
         bottom = scaled.min() - top  # θ/ε − 1, at which all weights are at their cap
         if excess(bottom) > 0:
-            bottom = brentq(excess, bottom, scaled.max(), xtol=1e-15)
+            bottom = brentq(excess, bottom, scaled.max(), xtol=1e-15, maxiter=500)
         q = np.clip(scaled - bottom, 0.0, top)  # w/p
         free = (q > 0) & (q < top)
         penalty = 0.5 * self.epsilon * (p @ (q - 1.0) ** 2)
@@ -131,10 +123,10 @@ def newton(
     fixed: Floats | float = 0.0,
     relative_gap: float = 0.0,
     max_iter: int = 60,
-) -> NewtonResult:
-    """Minimise F over the simplex from ``start`` to a duality gap of ``tol``, or as far as possible.
+) -> tuple[Floats, BestWeights]:
+    """Return the λ of least F on the simplex, and its best weights, to a duality gap of ``tol``.
 
-    The best iterate is returned, because a step near the optimum can be worse by rounding.
+    If rounding allows no such gap it is the best iterate: a step near the optimum can be worse.
 
     Parameters
     ----------
@@ -156,12 +148,14 @@ def newton(
     lam = start
     combined = combine(losses, lam)
     response = respond(combined)
-    best = NewtonResult(lam, response, np.inf)
+    best = lam, response
+    least_gap = np.inf
     for iteration in range(max_iter + 1):
         g = expectations(losses, response.w) + fixed
         gap = lam @ g - g.min()
-        if gap < best.gap:
-            best = NewtonResult(lam, response, gap)
+        if gap < least_gap:
+            best = lam, response
+            least_gap = gap
         elif gap < 100 * tol:  # no step gains more digits
             break
         if gap <= max(tol, relative_gap * response.penalty) or iteration == max_iter:
