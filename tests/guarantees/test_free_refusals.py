@@ -18,7 +18,7 @@ N = 8
 
 # Rows of each unit as (score, label, group), the probabilities of the units, and the limits. The rule at .5
 # of the score breaks the last limit by a millionth, and the other two rules break a limit by more.
-WRONG, RIGHT, ILL = (0.9, 0, "b"), (0.2, 0, "b"), (0.9, 1, "b")
+WRONG, RIGHT, ILL, OTHER = (0.9, 0, "b"), (0.2, 0, "b"), (0.9, 1, "b"), (0.9, 2, "b")
 ROWS, SHARES = [[ILL], [WRONG], [RIGHT]], [0.2, 0.7, 0.1]
 OF_A, WRONG_OF_A = ([[(p, 0, "a")], [WRONG], [RIGHT]] for p in (0.2, 0.9))
 ERROR = f"error() <= {(MOST := 0.7 - 1e-6)}"
@@ -37,6 +37,9 @@ SETTINGS = {
         [0.04, 0.96],
         [SELECTED, "miss(1, by=g) <= {a: .999}"],
     ),
+    "another label": ([[OTHER], [ILL], [RIGHT]], THIRDS := [0.4, 0.3, 0.3], [f"error() <= {0.4 - 1e-6}"]),
+    "clusters with another label": ([[OTHER] * 2, [ILL], [RIGHT]], THIRDS, [f"error() <= {0.4 - 1e-6}"]),
+    "batch with another label": ([[OTHER], [ILL], [RIGHT]], THIRDS, [f"false_alarm(1) <= {4 / 7 - 1e-6}"]),
     "labels apart": (ROWS, [0.5, 0.4, 0.1], ["miss(1) <= .7", f"false_alarm(1) <= {0.8 - 1e-6}"]),
 }
 
@@ -85,7 +88,7 @@ def test_false_certificates_over_all_tables(name, monkeypatch):
         else:
             false += probability
     assert 0 < false <= LEVEL * (1.0 - free)
-    assert (free > 0) == (name == "labels apart")
+    assert (free > 0) == (name in ("labels apart", "batch with another label"))
 
 
 def test_few_rows_in_all_are_refused_without_an_attempt():

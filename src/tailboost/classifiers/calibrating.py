@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.classifiers.estimators import named_models
-from tailboost.classifiers.one_batch import Batch, Parts
+from tailboost.classifiers.one_batch import Batch, LabelsError, Parts, refuse_unknown
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Column,
@@ -35,6 +35,7 @@ from tailboost.rates import AbsentError, Limit, Statistic, checked_limits
 from tailboost.rows import (
     HUMAN_REVIEW,
     NO_HASHES,
+    SPENT_EACH,
     Attempt,
     Ledger,
     Rows,
@@ -52,7 +53,7 @@ from tailboost.selection.selection import Selection
 #: so the next one has the whole level.
 ON_ONE_SCORE = (ranks, gaps, chain, sequence)
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
-ABSENT = "This was an attempt: bring further rows, with this error as previous="
+ABSENT = "This was an attempt: bring more rows drawn alike, with this error as previous="
 EARLIER_UNKNOWN = "Earlier calls on these rows are not known without previous=."
 LOOSEN = ", or loosen a limit to its bound before new rows are seen"
 MOST_PRICED = 4  # limits with a price of their own
@@ -167,28 +168,35 @@ def calibrate(
     limits = checked_limits(limits, to_keep=True)
     if not limits:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
+    if given.X is None or given.classes is None:
+        raise ValueError("X and y are needed: the rows and their labels")
 
     # 1. Select on a part of the rows, unless the rule was selected on other rows.
-    if is_selected:
-        parts = Parts(model, given)
-    else:
-        unfitted = TunedClassifier(named_models(model), objective=objective, by_group=by_group)
-        try:
-            parts = Batch(unfitted, given, limits, training_rows).divided(selection_share)
-        except AbsentError as failure:
-            # All rows may certify, and a test need not have its level given that they have a row of each
-            # label and group. So this counts, as who brings rows until they have may test as often. The
-            # attempt has no rows: among others they may be tested.
-            attempt = Attempt(
-                digest(hashes_of_table(None, given.X).tobytes()),
-                Seen.of(NO_HASHES),
-                confidence=confidence,
+    ledger = Ledger()
+    try:
+        if is_selected:
+            ledger = model.ledger_
+            refuse_unknown(given, model.classes_)
+            parts = Parts(model, given)
+        else:
+            unfitted = TunedClassifier(
+                named_models(model), objective=objective, by_group=by_group
             )
             for known in known_within(unfitted.models):
                 earlier += known.records.ledger.attempts
-            raise NotCertifiedError(
-                f"{failure}. {ABSENT}", attempts=Ledger().record(attempt, earlier)
-            ) from None
+            parts = Batch(unfitted, given, limits, training_rows).divided(selection_share)
+    except (AbsentError, LabelsError) as failure:
+        # A test need not have its level given that the rows have these labels and groups, and no others. So
+        # this counts, as who brings rows until they have may test as often. The attempt has no rows: among
+        # others they may be tested.
+        attempt = Attempt(
+            digest(hashes_of_table(None, given.X).tobytes()),
+            Seen.of(NO_HASHES),
+            confidence=confidence,
+        )
+        raise NotCertifiedError(
+            f"{failure}. {ABSENT}", attempts=ledger.record(attempt, earlier)
+        ) from None
 
     # 2. Score the certifying rows, once for all rules. If all have selected, the selection has their scores.
     selection = parts.classifier.selection_
@@ -225,7 +233,7 @@ def calibrate(
             attempts=attempts,
         ) from None
     # A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.
-    if isinstance(result, Certified) and rising < 0.5:
+    if result.words and rising < 0.5:
         result = Refused(result.rule, FELL)
     if isinstance(result, Refused):
         raise refusal(result, answered, limits, attempts, parts.all_chose)
@@ -289,6 +297,7 @@ def recorded(
         words = "Rows were counted and no limit was tested, so no attempt is spent."
     else:
         earlier = ledger.record(attempt, earlier)
+        lacking = few_rows.lacking(limits, fresh, level * (1.0 - SPENT_EACH))
         words = (
             "Some limits are about parts of the rows of others, so these numbers say something "
             f"about their rates, and this was an attempt. {USED_UP}"
@@ -310,8 +319,10 @@ def refusal(
     """Return the error of an attempt without a certified rule, with the bounds of the likeliest one.
 
     ``fresh`` are the rows with its answers. If they have ``all_chose`` the rule, they do not bound its rates.
+    The bounds have the level of the next attempt, and so have the rows that they say are needed.
     """
-    bounds = joint_bounds(limits, fresh, None if all_chose else attempts[-1].error)
+    level_left = attempts[-1].error * (1.0 - SPENT_EACH)
+    bounds = joint_bounds(limits, fresh, None if all_chose else level_left)
     limited = [bound for bound in bounds if bound.target is not None]
     certificate = certificate_of(fresh, limited, attempts[-1].confidence)
     if result.words or certificate.certified:

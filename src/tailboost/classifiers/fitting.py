@@ -98,7 +98,7 @@ def frozen_fits(estimators: Named, classes: Labels) -> Fits:
         if unknown:
             warn_user(
                 f"y has labels that {name!r} does not know: {unknown[:NAMES_SHOWN]}; it knows "
-                f"{known.tolist()}. Leave their rows out, or train the model on such rows too"
+                f"{known.tolist()}. Their rows count as errors, unless the model is trained on such rows too"
             )
         try:
             own = deepcopy(frozen)

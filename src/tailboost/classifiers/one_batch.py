@@ -18,8 +18,9 @@ from tailboost.core import (
     listed,
 )
 from tailboost.guarantees.one_score import CountTable, Division
+from tailboost.learners.scores import Scores
 from tailboost.learners.table import check_classes
-from tailboost.rates import AbsentError, Limit
+from tailboost.rates import Limit
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
 from tailboost.selection.door import hashes_of_table
 from tailboost.selection.search import OVERALL_ERROR, Problem
@@ -31,6 +32,12 @@ FOR_RANKS = 0.2
 BESIDE_REVIEW = 0.1
 # The most rows that select where a smaller share lacks a label or group.
 LARGEST_SHARE = 0.5
+# From so many rows or clusters with unknown labels on the call is a mistake, see `refuse_unknown`.
+MANY_UNKNOWN = 50
+
+
+class LabelsError(ValueError):
+    """The labels of a batch are not those of a rule: some are unknown, or all rows have one."""
 
 
 @frozen_object
@@ -84,24 +91,30 @@ class Batch:
 
         Raises
         ------
+        LabelsError
+            If all rows have one label, or few have a label that scores or the rule do not know.
         AbsentError
-            If all rows have one label, or none is of a group that a limit names.
+            If no row that selects is of a group that a limit names.
         ValueError, TypeError
             If an argument is not as described, or a part would be empty.
         """
         rows = self.rows
-        if rows.X is None or rows.classes is None:
-            raise ValueError("X and y are needed: the rows and their labels")
         if len(rows.classes) < 2:
-            raise AbsentError(f"y holds one class only, {rows.classes.tolist()}")
+            raise LabelsError(f"y holds one class only, {rows.classes.tolist()}")
         check_classes(rows.classes)
+        for _, model in self.classifier.models:
+            if isinstance(model, Scores):
+                # A single score knows its own label, and the most frequent other one.
+                own = model.label_list
+                size = np.bincount(rows.y) + len(rows) * np.isin(rows.classes, own)
+                refuse_unknown(rows, rows.classes[size.argsort()[-max(2, len(own)) :]])
         # The columns of groups that a limit or the rule reads.
         read = rows.names.column_read(self.classifier.by_group)
         columns = Problem(OVERALL_ERROR, self.limits).columns(rows.names.titles, read)
         rows.refuse_many_numbers(columns)
 
         # 1. The share of the selecting rows, unless all rows certify.
-        groups = {title: [""] for title in rows.names.titles}  # no number of them matters
+        groups = dict.fromkeys(rows.names.titles, ("",))  # no number of them matters
         division = Division.planned(self.limits, (*rows.classes.tolist(),), groups)
         if selection_share is not None:
             share = selection_share
@@ -125,15 +138,16 @@ class Batch:
             share,
             needed=[rows.y, *rows.groups[:, columns].T],
         )
-        self.refuse_absent(selects, read)
         selecting = rows.part(selects).occurring()
+        certifying = rows.part(~selects)
+        refuse_unknown(certifying, selecting.classes)
         try:
             classifier = self.selected(selecting, self.limits)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
             classifier = self.selected(selecting, self.loosest)
         return Parts(
             classifier,
-            rows.part(~selects),
+            certifying,
             f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
             "selected the rules. The others certify. All of them are used up.",
         )
@@ -177,23 +191,24 @@ class Batch:
             records=replace(classifier.records_, used=()),
         )
 
-    def refuse_absent(self, selects: Mask, column_read: int | None) -> None:
-        """Raise ValueError if a label, or a group in a limit or of the column read, selects no rule."""
-        rows = self.rows
-        absent = {*np.delete(rows.classes, rows.y[selects]).tolist()}
-        for j, values in enumerate(rows.names.values):
-            groups = np.delete(values, rows.groups[selects, j]).tolist()
-            for limit in self.limits:
-                if j in Problem(OVERALL_ERROR, (limit,)).columns(rows.names.titles):
-                    absent |= limit.bound_of.keys() & groups
-            if j == column_read:
-                absent.update(groups)
-        if absent:
-            raise ValueError(
-                f"y, groups: none of the {selects.sum():,} rows that select the rule is of "
-                f"{listed(sorted(absent, key=str))}, which has few rows. Bring more rows of it, "
-                "join it to another label or group, or leave its rows out"
-            )
+
+def refuse_unknown(rows: Rows, known: Labels) -> None:
+    """Raise LabelsError if few certifying rows, or clusters, have labels that are not known to a rule.
+
+    Each is an error of the rule. Who brings tables until none has such a label leaves these errors out, so
+    this is an attempt, and certifies nothing. Many such rows are a mistake in the call, and others refuse
+    them for free. *Proof.* If at most 19 are expected, `MANY_UNKNOWN` have a probability of at most 10⁻⁸. If
+    more are expected, none at all has it. ∎
+    """
+    unknown = [k for k, label in enumerate(rows.classes.tolist()) if label not in [*known]]
+    units = rows.given_numbers if rows.clusters is None else rows.clusters
+    n = len(np.unique(units[np.isin(rows.y, unknown)]))
+    if 0 < n < MANY_UNKNOWN:
+        raise LabelsError(
+            f"y: {listed(rows.classes[unknown])} in {n} of {len(rows):,} rows is no label that the rule "
+            f"knows, as {listed([*known])}. Such rows are its errors: select it on rows with all "
+            "labels, or join labels in all tables"
+        )
 
 
 def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:

@@ -32,7 +32,7 @@ def problem_of(
     objective = as_objective(objective)
     if by_group and infer_groups:
         raise ValueError(
-            "infer_groups=True: with by_group=True the rule reads the group, and needs no "
+            f"infer_groups=True: with {by_group=} the rule reads the group, and needs no "
             "estimate of it; leave one of them out"
         )
     needing = [each for each in (*limits, objective) if "groups" in each.rate.needs]
