@@ -258,7 +258,7 @@ CURES = {
         "give the column itself"),
     "labels that are missing": (lambda: tb.tune(tb.Scores("a", 1), FRAME, put(Y, 0, None),
         limits=["miss(1) <= 30%"]),
-        "y contains NaN or None, .*: 1 of 60 entries are missing .*; drop their rows"),
+        "y contains NaN or None, .*: 1 of 60 entries are missing .*; give them a value"),
     "no rows": (lambda: tb.tune(tb.Scores("a", 1), FRAME[:0], Y[:0]), "y"),
     "no groups beside by_group": (lambda: tb.tune(FITTED, X, Y, by_group=True),
         "by_group needs groups: give groups="),

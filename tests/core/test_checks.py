@@ -146,7 +146,7 @@ def test_a_message_counts_rows_and_ends_with_its_remedy(kind):
     scores = pd.DataFrame({"s": np.linspace(0.1, 0.9, 7)})
     with pytest.raises(ValueError, match=r"2 of 7 entries .* row 4, .* make them a group"):
         tb.tune(tb.Scores("s", 1), scores, np.arange(7) % 2, groups=column.to_frame("site"))
-    with pytest.raises(ValueError, match=r"y contains .* 2 of 7 entries .* row 4, .*; drop"):
+    with pytest.raises(ValueError, match=r"y contains .* 2 of 7 entries .* row 4, .*; give"):
         tb.AdaLPBoostClassifier().fit(scores, column)
 
 

@@ -102,7 +102,7 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
 def coded(
     values: Any,
     name: str,
-    remedy: str = "drop their rows or give them a value",
+    remedy: str = "give them a value, or leave such rows out of all tables",
     *,
     target: bool = False,
 ) -> tuple[Labels, Ints]:

@@ -105,7 +105,7 @@ class ScoreKind:
         elif lacks_score.any():
             raise ValueError(
                 f"{owner}: rows have no score, the first is row {lacks_score.argmax()}, counted from 0; "
-                "drop them, state their score by missing=, or their answer by default="
+                "state their score by missing=, or their answer by default="
             )
         if ((values < self.accepted_from) | (values > self.accepted_to)).any():
             raise ValueError(

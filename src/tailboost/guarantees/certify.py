@@ -171,7 +171,9 @@ def certify(
     for each in stated:
         is_rate = isinstance(each, Statistic) and each.form == EACH
         if not (is_rate or isinstance(each, Limit)):
-            raise TypeError(f"{each!r} is no rate or limit; a gap or ratio needs a bound")
+            raise TypeError(
+                f"{each!r} is no rate or limit: leave out largest, or give a gap or ratio a bound"
+            )
     if limits is not None:  # a limit alone has no truth value
         stated += checked_limits(limits)
     bounded = [each.rate for each in stated]

@@ -274,7 +274,7 @@ class Fresh:
         for rate in rates:
             if "deferral" in rate.needs and not rule.defers:
                 raise ValueError(
-                    f"{rate!r}: this model defers no row; tailboost.tune with this limit gives "
+                    f"{rate!r}: this model defers no row; tailboost.tune with a limit on it gives "
                     "a rule that may"
                 )
         # The rows in strata, and beside known ones.

@@ -158,7 +158,7 @@ class GroupNames:
         for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
             check_length(column, words, n, table)
-            cure = f"drop their rows, or make them a group: write {MISSING_GROUP!r} there"
+            cure = f"make them a group, and write {MISSING_GROUP!r} there"
             names, numbers[j] = coded(column, words, cure)
             dtype: Any = getattr(column, "dtype", None)
             if getattr(dtype, "ordered", False):
