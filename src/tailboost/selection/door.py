@@ -12,7 +12,6 @@ from dataclasses import field, replace
 from functools import cache, partial
 from types import MethodType
 from typing import Any, Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -43,15 +42,12 @@ from tailboost.learners.table import titles_of
 from tailboost.rates import Limit
 from tailboost.rows import NO_HASHES, Records, Rows, Seen, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of
-from tailboost.selection.outputs import LogProbabilities, Models, check_answers
+from tailboost.selection.outputs import LogProbabilities, check_answers
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection, StoredSelection
 
 # What may hold models, beside objects with `predict_proba`.
 HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
-
-# Digests of rules on models, by those of the rules alone: the outputs of many rows are read once.
-_DIGESTS: WeakKeyDictionary[Models, dict[str, str]] = WeakKeyDictionary()
 
 
 @frozen_object
@@ -96,10 +92,7 @@ class Decision:
         of_rule = digest(repr((content, columns)).encode())
         if columns:
             return of_rule
-        known = _DIGESTS.setdefault(models, {})
-        if of_rule not in known:
-            known[of_rule] = digest(of_rule.encode(), *(each.tobytes() for each in models.logs))
-        return known[of_rule]
+        return digest(of_rule.encode(), *(each.tobytes() for each in models.logs))
 
 
 #: The decision function of a model of another library, and of an array of answers.
