@@ -303,11 +303,14 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
                 for each in decided.known
             ]
     elif not any(final is each for each in around):  # a model may hold itself
-        parameters = []
-        if hasattr(final, "get_params"):
-            parameters = [*final.get_params(deep=False).values()]
-        if isinstance(model, FrozenEstimator) or _keeps_fit(parameters):
-            known = [Known(Records())]
+        keeps_fit = isinstance(model, (FrozenEstimator, MethodType, partial))
+        if isinstance(final, BaseEstimator):
+            # A clone copies a parameter that is no estimator, with its fit.
+            keeps_fit |= any(
+                hasattr(value, "predict") and not hasattr(value, "get_params")
+                for value in final.get_params(deep=False).values()
+            )
+        known = [Known(Records())] * keeps_fit
         is_part = hasattr(final, "transform") and not hasattr(final, "predict")
         for part in _parts(final):
             for each in known_within(part, inside):
@@ -331,24 +334,6 @@ def _with_steps(
         ]
         known = [*behind, *known_within(step, around)]
     return known
-
-
-def _keeps_fit(value: Any, in_copy: bool = False) -> bool:
-    """Whether a clone keeps a fit in a parameter: in what can answer, and is copied, not reset.
-
-    A clone resets estimators, also in lists, and copies other objects with all that is ``in_copy``. A
-    classifier of tailboost knows its rows.
-    """
-    if isinstance(value, partial):
-        return _keeps_fit([value.func, *value.args, *value.keywords.values()], True)
-    if isinstance(value, dict):
-        value = [*value.values()]
-    if isinstance(value, (list, tuple)):
-        return any(_keeps_fit(each, in_copy) for each in value)
-    final, _ = final_model(value)
-    if isinstance(final, (Answers, type)) or (hasattr(value, "get_params") and not in_copy):
-        return False
-    return hasattr(final, "predict")
 
 
 def _parts(model: Any) -> list[Any]:
