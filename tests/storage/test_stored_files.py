@@ -1,13 +1,11 @@
 """Files that an earlier version wrote are read, and mean the same: `stored/write.py` wrote them."""
 
 import json
-import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from stored import write
-from stored.fitted import write as fitted
 
 import tailboost as tb
 
@@ -47,17 +45,6 @@ def test_a_stored_certificate_is_whole_and_its_rows_stay_used_up():
         tb.calibrate(tb.Scores("p", "ill"), fresh, two, groups=fresh[["site"]], **stated)
 
 
-@pytest.mark.parametrize("edited", [{"ledger": {"attempts": []}}, {"selected_on": []}, {"groups": []}])
-def test_an_edited_file_of_format_7_is_refused_by_its_digest(edited, tmp_path):
-    content = json.loads((FOLDER / "certified.json").read_text())
-    content["digest"] = "4af1c946a569fa92ecd688491cfe2757"  # which the last files of this format have
-    (path := tmp_path / "rule.json").write_text(json.dumps(content))
-    assert tb.load_rule(path).predict(MONTH).tolist() == ANSWERS["certified.json"]
-    path.write_text(json.dumps(content | edited))
-    with pytest.raises(ValueError, match="it was edited"):
-        tb.load_rule(path)
-
-
 def test_a_stored_monitor_goes_on():
     """A batch after reading gives the evidence of one that never left memory."""
     rule = tb.load_rule(FOLDER / "certified.json")
@@ -80,17 +67,3 @@ def test_stored_models_answer_as_they_did():
     assert np.mean(certified.reweight().predict(write.features(fresh))[y == "ill"] != "ill") <= 0.4
     with pytest.raises(tb.LeakageError):
         tb.certify(certified, write.features(fresh), np.where(y == "ill", "ill", "well"))
-
-
-@pytest.mark.filterwarnings("ignore::tailboost.exceptions.ModelVersionWarning")
-@pytest.mark.parametrize("name", ["mixture", "of_frame", "stumps", "tree"])
-def test_learners_that_were_their_own_fitted_models_answer_as_they_did(name):
-    """Also after another save of what was read."""
-    X, _ = fitted.drawn(1)
-    X = fitted.frame(X) if name == "of_frame" else X
-    answers = json.loads((FOLDER / "fitted" / "answers.json").read_text())[name]
-    model = tb.load_model(FOLDER / "fitted" / f"{name}.model")
-    assert model.predict(X).tolist() == answers
-    assert pickle.loads(pickle.dumps(model)).predict(X).tolist() == answers
-    if name in ("mixture", "of_frame"):  # their rows have None for no groups
-        assert model.reweight().predict(X).tolist() == answers

@@ -17,7 +17,6 @@ from tailboost.core import (
     Array,
     Column,
     DeferredRowsWarning,
-    Document,
     Floats,
     Groups,
     Ints,
@@ -60,8 +59,6 @@ from tailboost.selection.table import RateTable
 
 # Maximum number of rows in a batch of a prediction, which limits memory.
 ROWS_OF_BATCH = 65_536
-# Attributes of earlier versions that are parts of the evidence.
-BESIDE = {"group_combinations_": "combinations", "validation_": "validation"}
 
 
 class AnsweringClassifier(OfAnyTable):
@@ -79,13 +76,6 @@ class AnsweringClassifier(OfAnyTable):
     def __sklearn_is_fitted__(self) -> bool:
         evidence = vars(self).get("evidence_")
         return evidence is not None and evidence.selection is not None
-
-    def __setstate__(self, state: Document) -> None:
-        own = dict(state)
-        # Earlier versions kept these beside the evidence.
-        for name in BESIDE.keys() & own:
-            own["evidence_"] = replace(own["evidence_"], **{BESIDE[name]: own.pop(name)})
-        self.__dict__ = own
 
     # -- the evidence: a Selection, or a StoredSelection of a file; neither if no rule keeps the limits -----
 
@@ -120,16 +110,12 @@ class AnsweringClassifier(OfAnyTable):
     @property
     def _group_names(self) -> GroupNames:
         """The groups of the selection data by column."""
-        rows = self._evidence.models.rows
-        # Of a rule of a file, earlier versions kept them beside the models.
-        names: GroupNames = vars(self)["_group_names"] if rows is None else rows.names
-        return names
+        return self._evidence.models.rows.names
 
     @property
     def classes_(self) -> Array:
         """The labels."""
-        rows = self._evidence.models.rows
-        return vars(self)["classes_"] if rows is None else rows.classes
+        return self._evidence.models.rows.classes
 
     @property
     def validation_(self) -> str | float:

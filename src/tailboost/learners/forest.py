@@ -95,7 +95,6 @@ class TableForest(TableClassifier):
     random_state: Any = None
 
     _parameter_constraints: ClassVar[Constraints] = {}
-    _fitted = FittedForest
     _session = ForestSession
     _prior = PRIOR
 

@@ -246,7 +246,6 @@ class StumpClassifier(SessionClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {"variance_weight": [NON_NEGATIVE]}
 
-    _fitted = FittedStump
     _session = StumpSession
 
     feature_ = property(attrgetter("model_.feature_"))

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
 from numbers import Number
 from typing import Any, ClassVar, Self
@@ -362,7 +362,6 @@ class SessionClassifier(Classifier):
 
     classes_: Labels
     random_state: Seed = None
-    _fitted: ClassVar[type[FittedModel]]
     _session: ClassVar[Callable[..., Any]]
 
     def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
@@ -410,14 +409,6 @@ class SessionClassifier(Classifier):
     def __sklearn_is_fitted__(self) -> bool:
         # scikit-learn's default iterates over all attributes, while another thread may add some.
         return "classes_" in vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # In files of version 0.1 a classifier has its model's attributes.
-        if "table_" in state:
-            names = {field.name for field in fields(self._fitted)} & state.keys()
-            state["model_"] = self._fitted(**{name: state[name] for name in names})
-            del state["table_"]
-        super().__setstate__(state)
 
     def predict(self, X: Table) -> Labels:
         """Predict labels, shape (n,)."""

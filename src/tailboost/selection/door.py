@@ -83,13 +83,7 @@ class Decision:
         columns = [
             [s.column_list, s.label_list, s.kind, s.missing] for s in models.columns_read
         ]
-        content = self.selected.written.identity
-        if "column" in content and not columns:
-            # Digests in files have the label as the model was fitted on it, such as its number.
-            (model,), (numbers,) = models.fitted, models.columns
-            label = getattr(model, "classes_", numbers)[numbers == 1].item()
-            content["column"] = f"{models.names[0]}_{label}"
-        of_rule = digest(repr((content, columns)).encode())
+        of_rule = digest(repr((self.selected.written.identity, columns)).encode())
         if columns:
             return of_rule
         return digest(of_rule.encode(), *(each.tobytes() for each in models.logs))

@@ -25,7 +25,7 @@ from tailboost.core import (
 from tailboost.rows import HUMAN_REVIEW, LEAST_PROBABILITY, logs_of, stacked
 from tailboost.selection.stored_rule import StoredRule, range_words, sql_column
 
-# Both rules are named here, also in files of earlier versions.
+# Both rules are named here.
 from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
 
 # The most printed weights.
@@ -96,7 +96,6 @@ class Rule(StoredRule):
         content: Document = json.loads(
             self.to_json(), parse_float=lambda number: f"{float(number):.9g}"
         )
-        del content["of_probabilities"]  # digests in files have the columns instead
         return content
 
     def predict(

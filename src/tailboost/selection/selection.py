@@ -15,7 +15,6 @@ import numpy as np
 
 from tailboost.core import (
     BoundNotMetWarning,
-    Document,
     Floats,
     Ints,
     Name,
@@ -171,10 +170,6 @@ class Engine:
         if not (rows.fitted or rows.refit or family.models):
             refuse_falling(data, table, slice(None))
         return cls(problem, models, column_read, family, spread, words)
-
-    def __setstate__(self, state: Document) -> None:
-        # Earlier versions called the column told.
-        vars(self).update({"column_read": state.get("told"), **state})
 
     def outputs(self) -> LogProbabilities:
         """Return the outputs of the models on the selection data."""

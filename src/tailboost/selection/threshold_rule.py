@@ -21,7 +21,6 @@ from tailboost.core import (
     Groups,
     Ints,
     Name,
-    Steps,
     Table,
     as_pandas,
     columns_of,
@@ -91,14 +90,6 @@ def _high_labels(bands: Sequence[Band], classes: Sequence[Name]) -> list[Name]:
     return highest
 
 
-def _with_label(document: Document) -> Document:
-    """Return the document of a rule by thresholds in format 3, which names the label of the score."""
-    labels = _high_labels(document["bands"], document["classes"])
-    if document["model"] is not None:
-        labels = document["classes"][1:]
-    return {**document, "format": 3, "label": next(iter(labels), None)}
-
-
 @frozen_value
 class ThresholdRule(StoredRule):
     """Actions by ranges of one score.
@@ -123,7 +114,7 @@ class ThresholdRule(StoredRule):
     group_column : str, int or None
         The column of the groups of a group-aware rule, if it has a name.
     label : label or None
-        The label of high scores; None if the document of an earlier version does not show it.
+        The label of high scores; None if it is not stated.
     """
 
     column: str | int
@@ -137,7 +128,6 @@ class ThresholdRule(StoredRule):
     label: Name | None = None
 
     FORMAT: ClassVar[int] = 3
-    STEPS: ClassVar[Steps] = {2: _with_label}
 
     @classmethod
     def from_dict(cls, document: Document) -> Self:
@@ -148,10 +138,8 @@ class ThresholdRule(StoredRule):
 
     @property
     def identity(self) -> Document:
-        """The rule as plain values, for `Decision.digest`: as format 2 has it, so digests in files stay."""
-        document = {**self.to_dict(), "format": 2}
-        del document["label"]  # the scores that the rule reads have it
-        return document
+        """The rule as plain values, for `Decision.digest`."""
+        return self.to_dict()
 
     @property
     def defers(self) -> bool:

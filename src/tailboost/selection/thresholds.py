@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from tailboost.core import Array, Document, Floats, Ints, Name, decimals_between, least_type
+from tailboost.core import Array, Floats, Ints, Name, decimals_between, least_type
 from tailboost.rates import Counts, Strata
 from tailboost.selection.descent import NO_NUMBERS, Line, Reached
 
@@ -172,13 +172,6 @@ class Thresholds:
         if self.sign > 0:
             return scores
         return -scores
-
-    def __setstate__(self, state: Document) -> None:
-        vars(self).update(state)
-        # Files of earlier versions have rising scores, and other sums.
-        if "scores" in state:
-            self.score = self.rising(state["scores"])
-            self.__post_init__()
 
     def places_of(self, strata: Strata) -> Places:
         """Return the places of other strata."""

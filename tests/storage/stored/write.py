@@ -48,6 +48,7 @@ if __name__ == "__main__":
     )
     tb.save_rule(rule, FOLDER / "certified.json", target="state")
     answers["certified.json"] = rule.predict(month)
+    tb.save_model(tb.load_rule(FOLDER / "certified.json"), FOLDER / "loaded.model")
     state = tb.Monitor(rule).add(month, two_month, groups=site(month), id=np.arange(N), name="May")
     write_output(FOLDER / "certified.monitor.json", json.dumps(state.to_dict()))
 
