@@ -213,7 +213,8 @@ class AdditiveClassifier(RowBoosting):
 
     def _staged_scores(self, X: Table) -> Iterator[Floats]:
         """Yield f after 1, 2, … hypotheses, shape (n, K)."""
-        answers = predict_models(self.estimators_, self._checked(X))
+        X = self._checked(X)
+        answers = predict_models(self.estimators_, X)
         yield from accumulate(
             a * class_scores(h, len(self.classes_))
             for a, h in zip(self.estimator_weights_, answers, strict=True)
