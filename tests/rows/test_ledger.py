@@ -311,3 +311,15 @@ def test_what_a_copy_carries(rule, tmp_path):
     later = tb.calibrate(before, *scored(2, 500), limits=["miss(yes) <= .35"], previous=point)
     assert len(later.certificate_.attempts) == 2
     assert len(before.ledger_.attempts) == 2
+
+
+def test_a_repeated_call_has_the_level_of_its_own_attempt_and_none_of_later_ones():
+    ledger = Ledger()
+    first, second = (
+        Attempt(key, Seen.of(hash_rows(np.arange(50.0)[:, None] + start)))
+        for key, start in (("a", 0), ("b", 99))
+    )
+    (alone,) = ledger.record(first)
+    assert [each.error for each in ledger.record(second)] == pytest.approx([0.045, 0.0045])
+    assert ledger.record(first) == (alone,)
+    assert len(ledger.attempts) == 2

@@ -7,6 +7,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.solvers import cvar, worst_mean_curve
+from tailboost.solvers.tradeoff import undominated
 
 BUDGETS = 20
 
@@ -150,3 +151,8 @@ def test_a_curve_cut_short_says_how_far_it_may_be_off():
     cut = worst_mean_curve(wrong, means, 0.3, max_points=5)
     off = np.interp(full.mean, cut.mean, cut.worst) - full.worst
     assert 1e-4 < off.max() <= cut.gap
+
+
+def test_of_points_with_equal_means_the_least_worst_one_is_undominated():
+    worst, means = np.array([0.5, 0.3, 0.4, 0.3, 0.1]), np.array([0.1, 0.1, 0.2, 0.1, 0.2])
+    assert undominated(worst, means).tolist() in ([1, 4], [3, 4])
