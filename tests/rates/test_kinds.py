@@ -297,8 +297,9 @@ def test_a_rate_that_means_nothing_is_refused_whoever_makes_it():
     for label in (np.inf, -np.inf, np.nan):  # no row has it, and no text says it
         for call in (rates.miss, rates.error, lambda x: rates.custom("c", [(x, 0)])):
             refused(lambda: call(label), "must be text or a number", TypeError)  # noqa: B023
-    refused(lambda: rates.Rate("error", counted=((1, 2),)), "custom")
-    refused(lambda: rates.Rate("error", 1), "has none")
+    others = {"counted": ((1, 2),), "label": 1, "beta": 2, "level": 0.5, "name": "x", "matrix": ((0, 1),)}
+    for name, value in others.items():
+        refused(lambda: rates.Rate("error", **{name: value}), f"takes by, not {name}")  # noqa: B023
 
 
 def test_a_class_may_be_called_as_the_answer_to_deferred_rows():

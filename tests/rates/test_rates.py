@@ -159,7 +159,11 @@ def test_rates_are_values(rate):
 @pytest.mark.parametrize(("text", "rate", "words"), [
     ("gap(selected(yes, by=sex)) <= .02", rates.gap(rates.selected("yes", by="sex")) <= 0.02, None),
     ("largest(error(by=cell))", rates.largest(rates.error("cell")), "largest error by cell"),
-    ("miss(yes) <= 30%", rates.miss("yes") <= 0.3, None),
+    ("miss(yes) <= 30%", rates.miss("yes") <= 0.3, None), ("miss(pass)", rates.miss("pass"), None),
+    ("error <= '30%'", rates.error() <= 0.3, "error: at most 30 %"),
+    ("cost() <= '30%'", rates.cost() <= 0.3, "mean cost: at most 0.3"),
+    ("error(by=if) <= {not: '30%', is: .4}", rates.error("if") <= {"not": 0.3, "is": 0.4},
+     "error by if: at most 40 % for is, 30 % for not"),
     ("error(by=class) <= {yes: 12.5 %}", rates.error("class") <= {"yes": 0.125}, None),
     ("gap(error(by=sex))", rates.gap(rates.error("sex")), "error by sex: gap"),
     ("deferred() <= 5e-2", rates.deferred() <= 0.05, "share deferred: at most 0.05"),

@@ -31,7 +31,7 @@ from tailboost.rates.subgroups import Terms
 if TYPE_CHECKING:
     from tailboost.rates.rate import Rate  # whose comparisons make limits
 
-# Larger than any cost.
+# The largest bound of a cost.
 ALL_COSTS = 1e12
 # What a statement takes from a family of rates: each of them or the largest; a limit bounds each of them, or
 # their gap or ratio.
@@ -91,11 +91,12 @@ class Expression(Derived):
 
     @property
     def loosest(self) -> float:
-        """The loosest bound, which each rule keeps: 0 or 1 for fractions, for costs an end of their range."""
+        """The loosest bound: 0 or 1 for fractions, for costs an end of their range, at most `ALL_COSTS`."""
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
         # Of a cost by row no more is known than `ALL_COSTS`, and a deferred row may cost 0.
-        costs = np.append(0.0, self.rate.matrix or (ALL_COSTS, -ALL_COSTS))
+        matrix = (self.rate.loss or self.rate).matrix
+        costs = np.append(0.0, matrix or (ALL_COSTS, -ALL_COSTS))
         return min(self.value(costs), ALL_COSTS)
 
     # -- values and words --------------------------------------------------------------------------
@@ -379,15 +380,16 @@ class Limit(Expression):
 
     def __repr__(self) -> str:
         """Return the limit as a text for `parse`, in percent if stated so, and this is exact."""
-        bounds = []
+        text_of = {}
         for name, value in self.bound_of.items():
-            text = f"{100.0 * value:.15g}%"
-            if not self.in_percent or float(text[:-1]) / 100 != value:
-                text = f"{value!r}"
-            bounds.append(f"{name!r}: {text}")
+            percent = f"{100.0 * value:.15g}%"
+            is_exact = self.in_percent and float(percent[:-1]) / 100 == value
+            text_of[name] = percent if is_exact else f"{value!r}"
         if isinstance(self.bound, tuple):
-            text = f"{{{', '.join(bounds)}}}"
+            bounds = f"{{{', '.join(f'{name!r}: {text}' for name, text in text_of.items())}}}"
+        else:
+            bounds = text_of[None]
         family = f"{self.rate!r}"
         if self.compares:
             family = f"{self.form}({family})"
-        return f"{family} { {'≤': '<=', '≥': '>='}[self.sense] } {text}"
+        return f"{family} { {'≤': '<=', '≥': '>='}[self.sense] } {bounds}"

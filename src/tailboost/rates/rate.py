@@ -6,6 +6,7 @@ costs. A family has the same rate in each of several subgroups.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -47,42 +48,43 @@ def _pairs(text: str) -> Pairs:
 
 
 # By the function that makes a rate: the sign of a limit that asks for better answers, the pairs (true label,
-# answer) that are counted, those among which, and the printed name. A dot stands for no sign and no pairs. L
-# is the label of the rate, or of the row, O another label, R human review and * each of them. The last two
-# rates are means of the losses of rows in the worst population.
+# answer) that are counted, those among which, the arguments, and the printed name. A dot stands for no sign
+# and no pairs. L is the label of the rate, or of the row, O another label, R human review and * each of them.
+# The last two rates are means of the losses of rows in the worst population.
 TABLE = """
-error          ≤ LO    **    error
-miss           ≤ LO    L*    miss rate of {rate.label!r}
-false_alarm    ≤ OL    O*    false alarm rate of {rate.label!r}
-recall         ≥ LL,LR L*    recall of {rate.label!r}
-specificity    ≥ OO,OR O*    specificity for {rate.label!r}
-selected       · *L    **    selection rate of {rate.label!r}
-cost           · **    **    mean cost
-deferred       ≤ *R    **    share deferred
-precision      ≥ LL    *L    precision of {rate.label!r}
-npv            ≥ OO    *O    negative predictive value of {rate.label!r}
-jaccard        ≥ LL    L*,*L Jaccard index of {rate.label!r}
-f_score        ≥ LL    L*,*L F score of {rate.label!r}, β = {rate.beta:g}
-representation · *L    *L    share of the rows answered {rate.label!r}
-answered_error ≤ LO    LL,LO error among answered rows
-tail           ≤ ·     ·     expected {rate.loss.kind} of the worst {percent:g} % of rows
-shift          ≤ ·     ·     expected {rate.loss.kind} within a KL divergence of {rate.level:g}
+error          ≤ LO    **    by            error
+miss           ≤ LO    L*    label,by      miss rate of {rate.label!r}
+false_alarm    ≤ OL    O*    label,by      false alarm rate of {rate.label!r}
+recall         ≥ LL,LR L*    label,by      recall of {rate.label!r}
+specificity    ≥ OO,OR O*    label,by      specificity for {rate.label!r}
+selected       · *L    **    label,by      selection rate of {rate.label!r}
+cost           · **    **    matrix,labels,by mean cost
+deferred       ≤ *R    **    by            share deferred
+precision      ≥ LL    *L    label,by      precision of {rate.label!r}
+npv            ≥ OO    *O    label,by      negative predictive value of {rate.label!r}
+jaccard        ≥ LL    L*,*L label,by      Jaccard index of {rate.label!r}
+f_score        ≥ LL    L*,*L label,beta,by F score of {rate.label!r}, β = {rate.beta:g}
+representation · *L    *L    label,by      share of the rows answered {rate.label!r}
+answered_error ≤ LO    LL,LO by            error among answered rows
+tail           ≤ ·     ·     level,loss,by expected {rate.loss.kind} of the worst {percent:g} % of rows
+shift          ≤ ·     ·     level,loss,by expected {rate.loss.kind} within a KL divergence of {rate.level:g}
 """
 
 
 @frozen_value
 class Kind:
-    """What rates of a kind count, and their words: a line of `TABLE`, with the fields of `Rate`."""
+    """What rates of a kind count, the fields of `Rate` that they take, and their words: a line of `TABLE`."""
 
     better: str
     counted: Pairs
     among: Pairs
+    takes: str
     name: str
 
 
 KINDS = {
-    kind: Kind(better.strip("·"), _pairs(counted), _pairs(among), " ".join(name))
-    for kind, better, counted, among, *name in map(str.split, TABLE.strip().splitlines())
+    kind: Kind(better.strip("·"), _pairs(counted), _pairs(among), takes, " ".join(name))
+    for kind, better, counted, among, takes, *name in map(str.split, TABLE.strip().splitlines())
 }
 
 
@@ -116,8 +118,8 @@ class Rate(Limitable, Derived):
         Of a tail the fraction of the rows, of a shift the divergence.
     counted, among : tuple of pairs (true label, answer), optional
         Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
-        each label or each answer, the answer "human review" for deferral unless a class is called so. Those
-        of a `custom` rate are given, those of another kind replace given ones.
+        each label or each answer, the answer "human review" for deferral, or in `measure` for a class called
+        so. Those of a `custom` rate are given, those of another kind follow from it.
     name : str, optional
         Printed name, given as the pairs are; of a `custom` rate it is text, of others a format of the fields.
     better : str
@@ -140,18 +142,28 @@ class Rate(Limitable, Derived):
     better: str = ""
 
     def __post_init__(self) -> None:
-        kinds = KINDS | {"custom": Kind("", self.counted, self.among, self.name)}
+        kinds = KINDS | {"custom": Kind("", self.counted, self.among, "by", self.name)}
         if self.kind not in kinds:
             raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
         kind = kinds[self.kind]
-        if self.counted not in ((), kind.counted):
-            raise ValueError(
-                f"{self.kind} states what it counts; custom(...) counts other pairs"
-            )
-        if self.kind in KINDS and (self.label is None) == ("label" in kind.name):
-            raise ValueError(
-                f"{self.kind} needs a label ('None' for one called None), or has none"
-            )
+        label = checked_label(self.label)
+        if isinstance(self.by, list | tuple):
+            by = tuple(map(checked_label, self.by))
+        else:
+            by = checked_label(self.by)
+        if by == ():
+            raise ValueError("by=() names no column of groups")
+        takes = kind.takes.split(",")
+        if label is None and "label" in takes:
+            raise ValueError(f"{self.kind} needs a label ('None' for one called None)")
+        # What follows from the kind may be given, as files and `dataclasses.replace` do.
+        for each in fields(self):
+            is_taken = each.name in ("kind", "complement", "better", *takes)
+            possible = (each.default, vars(kind).get(each.name))
+            if not is_taken and vars(self)[each.name] not in possible:
+                raise ValueError(
+                    f"{self.kind} takes {kind.takes}, not {each.name}, and custom(...) other pairs"
+                )
         if self.complement and kind.better != "≥":
             raise ValueError(f"{self!r} is not understood, but 1 - recall(1), of a gain")
         names = self.labels
@@ -159,12 +171,6 @@ class Rate(Limitable, Derived):
             names != tuple(dict.fromkeys(names)) or len(names) != len(self.matrix or ())
         ):
             raise ValueError(f"cost: labels must name each row of a matrix once, got {names!r}")
-        if isinstance(self.by, list | tuple):
-            by = tuple(map(checked_label, self.by))
-        else:
-            by = checked_label(self.by)
-        if by == ():
-            raise ValueError("by=() names no column of groups")
         if self.kind == "f_score" or not kind.counted:
             self._check_numbers()
         counts_faults = all(
@@ -175,7 +181,8 @@ class Rate(Limitable, Derived):
         if self.complement or counts_faults:
             better = "≤"
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
-        vars(self).update(vars(kind), better=better, label=checked_label(self.label), by=by)
+        stated = {"counted": kind.counted, "among": kind.among, "name": kind.name}
+        vars(self).update(stated, better=better, label=label, by=by)
 
     def _check_numbers(self) -> None:
         """Raise ValueError for a number out of range, or a loss that is no mean over all rows."""
@@ -288,23 +295,26 @@ class Rate(Limitable, Derived):
         own = classes if self.label is None else number_of(self.label, strata)
 
         # Of a custom rate the words may name a class, else they are deferral.
-        is_class = self.kind == "custom" and HUMAN_REVIEW in strata.classes
+        deferral = {HUMAN_REVIEW}.difference(strata.classes if self.kind == "custom" else ())
 
         def are(numbers: Ints, part: Name) -> Mask:
-            """Return which classes, or which actions, are a part of a pair."""
+            """Return which classes, or which answers by name, are a part of a pair."""
             if part is None:
                 return numbers >= 0
             if part == LABEL:
                 return numbers == own
             if part == OTHER:
                 return (numbers != own) & (numbers < K)
-            if part == HUMAN_REVIEW and numbers is actions and not is_class:
-                return actions == K
             return numbers == number_of(part, strata)
 
         counted, among = (
             np.array(
-                [are(classes, label) & are(actions, answer) for label, answer in pairs], float
+                [
+                    are(classes, label)
+                    & (actions == K if answer in deferral else are(actions, answer))
+                    for label, answer in pairs
+                ],
+                float,
             )
             for pairs in (self.counted, self.among)
         )

@@ -4,6 +4,7 @@ Text is read as Python's own syntax without evaluation of code.
 """
 
 import ast
+import keyword
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,19 +19,19 @@ from tailboost.rates.strata import Counts
 # Objectives whose denominator depends on the answers. By other such ratios a rule is best that counts hardly
 # any row, as by the precision of a label that it rarely answers.
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
-# A rate alone, which is a call in Python, a text in quotes, a word whose letters Python would change to other
-# ones, as the micro sign, or a piece that Python writes in another way.
+# A rate alone, which is a call in Python, a text in quotes, a keyword of Python, a word whose letters Python
+# would change to other ones, as the micro sign, or a piece that Python writes in another way.
 _PIECE = re.compile(
-    r"""^(?P<alone>\w+|human\ review)\s*(?=[<>≤≥]|$)
+    rf"""^(?P<alone>\w+|human\ review)\s*(?=[<>≤≥]|$)
       | '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*"
-      | (?P<word>\b\w*[^\W\x00-\x7f]\w*)(?![\w(]) | [%≤≥] | \bclass\b | \bhuman\ review\b""",
+      | \b(?P<word>\w*[^\W\x00-\x7f]\w*|{"|".join(filter(str.islower, keyword.kwlist))})(?![\w(])
+      | [%≤≥] | \bhuman\ review\b""",
     re.VERBOSE,
 )
 _IN_PYTHON = {
     "%": "* percent ",
     "≤": "<=",
     "≥": ">=",
-    "class": "'class'",
     "human review": "'human review'",
 }
 _EXAMPLE = (
@@ -131,8 +132,8 @@ def _value(node: Any) -> Any:
             is_cost = limit.rate.quantity == "cost"
             if limit.sense == "≤" and not is_cost and "1" in map(repr, bounds):
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            has_percent = ast.Mult in map(type, ast.walk(right))
-            return replace(limit, in_percent=has_percent and not is_cost)
+            has_percent = ast.Mult in map(type, ast.walk(right)) and not is_cost
+            return replace(limit, in_percent=limit.in_percent or has_percent)
     raise ValueError(
         f"{ast.unparse(node)!r} is not understood; "
         f"{did_you_mean(ast.unparse(node).partition('(')[0], FUNCTIONS)}"
@@ -209,10 +210,9 @@ def as_objective(objective: Stated) -> Statistic:
     rate = objective.rate
     rate.refuse_uncounted()
     is_gain = rate.better == "≥"
-    may_rise = rate.by is not None
-    if objective.worst:
-        may_rise = is_gain
-    if may_rise or (rate.is_ratio and rate.kind not in LOWERED_RATIOS):
+    has_several = rate.by is not None and not objective.worst
+    is_risky = rate.is_ratio and rate.kind not in LOWERED_RATIOS
+    if has_several or is_risky or (objective.worst and is_gain):
         raise ValueError(
             f"{objective!r} is no objective and no rate of a curve, which must be a rate of "
             "all rows, or the largest(...) of a family, whose small values are better also "

@@ -301,7 +301,7 @@ def with_deferrals(
     (n, 1) get the shape (n,).
     """
     n = len(truth)
-    check_length(answers, "answers of the model", n, "y")
+    check_length(answers, "answers", n, "y")
     mask = np.asarray(np.zeros(n) if deferred is None else deferred)
     # pandas' NA is in no array of numbers, and equals nothing.
     if mask.shape != (n,) or not {0, 1}.issuperset(mask.tolist()):

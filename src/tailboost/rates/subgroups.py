@@ -37,11 +37,13 @@ def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
     if by in (GROUP, CELL):
         if not columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
-        groups: dict[Name, Mask] = {}
-        for title, of_column in columns.items():
-            groups |= {(title, group): in_group for group, in_group in of_column.items()}
+        groups: dict[Name, Mask] = {
+            (title, group): in_group
+            for title, of_column in columns.items()
+            for group, in_group in of_column.items()
+        }
         if len(columns) == 1:
-            groups = of_column
+            (groups,) = columns.values()
         if by == GROUP:
             return groups
         return {
@@ -63,7 +65,7 @@ def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
                 f"{shown(strata.columns)}. Name it there, also in the call that selects "
                 "the rule"
             )
-    if names != by:
+    if not isinstance(by, tuple):
         return members[by]
     known = set()
     for groups_known, label in product(strata.known, strata.classes):
@@ -119,7 +121,10 @@ class Terms:
         return counted / np.where(among > 0, among, np.nan)
 
     def rows(self, strata: Strata, counts: Floats) -> Floats:
-        """Return the effective rows behind each rate of confusion counts, (Σ w)² / Σ w², shape (m,)."""
+        """Return the effective rows behind each rate of confusion counts, shape (m,).
+
+        They are (Σ w)² / Σ w² of weights in the denominator, if the rows of a stratum weigh the same.
+        """
         n_strata = len(strata.mass)
         weight = (counts[:n_strata] * self.bottom[:, :n_strata]).sum(axis=2)  # (m, S)
         of_one_row = strata.mass / np.maximum(strata.size, TINY)
@@ -137,7 +142,7 @@ class Terms:
 
 @frozen_object
 class Sample:
-    """The rows behind the rate of a subgroup: the sum of their values over that of their weights.
+    """The rows behind the rate of a subgroup, without their weights: sum of ``values`` over ``among``.
 
     Parameters
     ----------
@@ -150,7 +155,7 @@ class Sample:
     low, high : float
         Bounds of the values for all possible answers.
     among : ndarray
-        Weight of each of these rows in the denominator: 1, but less in an F score. Of a representation they
+        What each of these rows adds to the denominator: 1, but less in an F score. Of a representation they
         are the rows of all subgroups.
     """
 
@@ -163,7 +168,7 @@ class Sample:
 
     @property
     def mean(self) -> float:
-        """The rate of one row or more."""
+        """The rate of one row or more, which count alike whatever their weights."""
         return float(self.values.sum() / self.among.sum())
 
     @property
