@@ -78,8 +78,8 @@ def test_commands_on_scores_answer_as_python(folder, tables):
     assert printed["bounds"] == json.loads(json.dumps(certificate.to_dict(), default=str))["bounds"]
 
     rule = tb.calibrate(score, **parts(tables["b"]), limits=LIMITS, confidence=0.9)
-    said = as_typed(f"{rule.certificate_}\n", ["limit", "group"])
-    assert shell(f"calibrate b.csv {OPTIONS} --confidence 0.9 --out rule.json") == said
+    line = f"calibrate b.csv {OPTIONS} --confidence 0.9 --out rule.json"
+    assert shell(line) == f"{rule.certificate_}\n"
     shell("predict rule.json c.csv --id region --out answers.csv")
     answers = pd.read_csv("answers.csv", keep_default_na=False)
     assert answers["prediction"].tolist() == rule.predict(tables["c"][["score"]]).tolist()
@@ -541,6 +541,31 @@ def test_a_model_of_python_takes_its_columns_from_a_table_with_others(
         assert tb.load_model(tmp_path / "n.model").rule_ == rule.rule_
     table.drop(columns="amount").to_csv("lacks.csv", index=False)
     assert "no column 'amount'" in shell(f"predict {name}.model lacks.csv", 2)
+
+
+@pytest.mark.parametrize(
+    ("message", "typed"),
+    [
+        ("no column 'limit=5'", "no column 'limit=5'"), ("thousands= or rates=", "--thousands or --rate"),
+        ("limits=['a <= 1%', 'b] <= 2%'] here", "--limit 'a <= 1%' --limit 'b] <= 2%' here"),
+        ("its 'cluster=1': \"b's limit=\", limits=.", "its 'cluster=1': \"b's limit=\", --limit."),
+        ("f(limits=3, g(rate=2), rate=1), kind=.", "f(limits=3, g(rate=2), rate=1), kind= (in Python)."),
+    ],
+)  # fmt: skip
+def test_only_arguments_outside_of_quotes_are_options(message, typed):
+    assert as_typed(message, ["limit", "cluster", "thousands", "rate"]) == typed
+
+
+def test_results_are_printed_as_python_prints_them(folder, tables):
+    """Though groups and labels are called as arguments, as columns of one-hot codes are."""
+    names = {"EU": "cluster=1", "NA": "limits=2", "yes": "target=1", "no": "target=0"}
+    table = tables["b"].replace(names)
+    table.to_csv("b.csv", index=False)
+    limits = ["miss('target=1', by=region) <= 30%"]
+    rule = tb.calibrate(tb.Scores("score", "target=1"), **parts(table), limits=limits)
+    line = f"--score score --target fraud --positive target=1 --group region --limit {shlex.quote(limits[0])}"
+    assert shell(f"calibrate b.csv {line} --out rule.json") == f"{rule.certificate_}\n"
+    assert shell("rule rule.json") == f"{rule.rule_}\n"
 
 
 def test_advice_names_only_options_of_the_command(of_python, monkeypatch):

@@ -194,7 +194,7 @@ class Certificate:
         if self.copies > NAMED_COPIES:
             doubt += (
                 f" {100 * self.copies:.0f} % of these rows equal another one: "
-                "if they are copies, drop them or pass clusters=."
+                "if they are copies, drop them or give their clusters."
             )
         confidence = f"with {percent(self.confidence)} confidence"
         limited = self._limited

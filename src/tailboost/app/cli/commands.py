@@ -37,8 +37,6 @@ from tailboost.rows import HUMAN_REVIEW
 
 __all__ = ["app"]
 
-SCORE = "Column of a score; one for each label if repeated."
-
 
 def _number(given: Any) -> float:
     """Return a number, which may be written in percent."""
@@ -115,9 +113,12 @@ class Aims:
 
 
 @frozen_value
-class Meaning:
-    """What the scores mean."""
+class ScoreColumns:
+    """The columns of scores, and what they mean; false if there are none."""
 
+    score: Annotated[
+        list[str], several("COL", "Column of a score; one for each label if repeated.")
+    ]
     positive: Annotated[
         list[str],
         several(
@@ -133,13 +134,16 @@ class Meaning:
         float | None, option("Score of rows without one, which are refused otherwise.")
     ] = None
 
-    def scores(self, names: list[str], rows: Rows) -> tb.Scores:
-        """Return the scores of columns, with labels of the table."""
-        positive = self.positive or [name.rpartition("_")[2] for name in names]
-        if len(positive) != len(names):
+    def __bool__(self) -> bool:
+        return bool(self.score)
+
+    def of(self, rows: Rows) -> tb.Scores:
+        """Return the scores, with labels of the table."""
+        positive = self.positive or [name.rpartition("_")[2] for name in self.score]
+        if len(positive) != len(self.score):
             raise ValueError(f"--positive is needed once for each --score, got {len(positive)}")
-        known = rows.labels.dropna().unique()
-        return tb.Scores(names, as_known(positive, known), kind=self.kind, missing=self.missing)
+        labels = as_known(positive, rows.labels.dropna().unique())
+        return tb.Scores(self.score, labels, kind=self.kind, missing=self.missing)
 
 
 @command
@@ -194,20 +198,21 @@ def fit(
 def tune(
     *,
     data: Data,
-    score: Annotated[list[str], option(SCORE, metavar="COL")],
     target: Annotated[str, option("Column of the labels.")],
     out: Out,
-    meaning: Meaning,
+    scores: ScoreColumns,
     aims: Aims,
     about: About,
     reader: Reader,
 ) -> Iterator[Any]:
     """Select thresholds on a column of scores within limits; nothing is trained or certified."""
+    if not scores:
+        raise ValueError("name the column of the scores by --score")
     check_output(out, [RULE], data)
-    roles = Roles(target).given(groups=[*aims.group, aims.by_group], features=score)
+    roles = Roles(target).given(groups=[*aims.group, aims.by_group], features=scores.score)
     rows = reader.read(data, roles)
     rule = tb.tune(
-        meaning.scores(score, rows),
+        scores.of(rows),
         rows.features,
         rows.labels,
         groups=rows.groups,
@@ -224,9 +229,8 @@ def calibrate(
     model: Annotated[Path, file("MODEL", "Model or rule file; with --score the table.")],
     data: Annotated[Path | None, file("[DATA]", "Table of fresh rows.")] = None,
     out: Out,
-    score: Annotated[list[str], several("COL", SCORE)],
+    scores: ScoreColumns,
     target: Target = None,
-    meaning: Meaning,
     aims: Aims,
     cluster: Cluster = None,
     confidence: Confidence = 0.95,
@@ -244,16 +248,16 @@ def calibrate(
         "cluster": cluster,
     }
     settings = aims.settings()
-    if score:
+    if scores:
         if data:
             raise ValueError("--score: give one table and no model")
         check_output(out, [RULE], model)
-        rows = reader.read(model, Roles().given(**columns, features=score))
-        given = source = meaning.scores(score, rows)
+        rows = reader.read(model, Roles().given(**columns, features=scores.score))
+        given = source = scores.of(rows)
     else:
         if not data:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
-        if meaning != Meaning([]):
+        if scores != ScoreColumns([], []):
             raise ValueError("--positive, --kind and --missing describe a --score")
         stored = Stored.read(model)
         check_output(out, [model.suffix], model, data)

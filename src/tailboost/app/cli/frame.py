@@ -27,28 +27,42 @@ app = typer.Typer(
     help="Classifiers within stated limits on error rates, with certificates from fresh rows.",
 )
 
-# An argument in a sentence, and not in a call of Python; with its value if this is a list.
-_ARGUMENT = re.compile(r"(?<!\w\()(?<!, )\b(\w+)=(?:\[(.*?)\])?(?=([^ ,.;:)\n]?))")
+_QUOTED = r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
+# The rest of a call of Python, which may have another one in its brackets.
+_CALL = rf"\w\((?:{_QUOTED}|\((?:{_QUOTED}|[^()])*+\)|[^()])*+"
+# Outside of both an argument, with its value if this is a list.
+_ARGUMENT = re.compile(
+    rf"{_QUOTED}|{_CALL}|\b(\w+)=(?:\[((?:{_QUOTED}|[^]])*)\])?(?=([^ ,.;:)\n]?))"
+)
 #: Print a line that is not the result.
 say_aside = partial(typer.echo, err=True)
 # What a command prints, one after the other.
 Command = Callable[..., Iterator[Any]]
 
 
-def as_typed(text: str, options: Collection[str]) -> str:
-    """Return a text of the library, whose arguments ``name=`` are options ``--name`` of the command at hand.
+def as_typed(message: str, options: Collection[str]) -> str:
+    """Return a message of the library, whose arguments ``name=`` are options ``--name`` of the command.
 
-    Those that are none of its ``options``, as Python names them, remain as in Python.
+    Those that are none of its ``options``, as Python names them, remain as in Python, and so do calls, and
+    texts in quotes, which users wrote.
     """
+    of_argument = {f"{option}s": option for option in options}  # of limits= it is --limit
+    of_argument |= {option: option for option in options}
 
     def typed(match: re.Match[str]) -> str:
         name, entries, follows = match.groups("")
-        option = name.rstrip("s")  # of limits= it is --limit
-        if option not in options:
+        if not name:
+            return match[0]
+        if name not in of_argument:
             return match[0] if follows else f"{match[0]} (in Python)"
-        return f"--{option.replace('_', '-')}{' ' * bool(entries + follows)}{entries}"
+        word = f"--{of_argument[name].replace('_', '-')}"
+        if entries:
+            return " ".join(
+                f"{word} {entry}" for entry in re.findall(rf"{_QUOTED}|[^\s,]+", entries)
+            )
+        return f"{word} " if follows else word
 
-    return _ARGUMENT.sub(typed, text)
+    return _ARGUMENT.sub(typed, message)
 
 
 def file(metavar: str, text: str) -> Any:
@@ -75,9 +89,9 @@ class _Command(TyperCommand):
 def command(function: Command) -> Command:
     """Register a function as a command, which prints what the function yields.
 
-    Texts are printed as they are, results of the library in the words of the shell, or as JSON if the command
-    is given ``as_json``. An error is one line and an exit code. A parameter of a data class stands for the
-    options that are its fields.
+    Texts and results of the library are printed as they are, results as JSON if the command is given
+    ``as_json``. An error is one line in the words of the shell, as a warning is, and an exit code. A
+    parameter of a data class stands for the options that are its fields, of no use where it is false.
     """
     parameters: dict[str, inspect.Parameter] = {}
     classes = {}
@@ -93,31 +107,27 @@ def command(function: Command) -> Command:
         usable = {*parameters}
         for name, options in classes.items():
             fields = inspect.signature(options).parameters
-            # Without columns of scores, the model says what its scores mean.
-            if name == "meaning" and not arguments["score"]:
-                usable -= {*fields}
             arguments[name] = options(**{field: arguments.pop(field) for field in fields})
+            if not arguments[name]:
+                usable -= {*fields}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("default", UserWarning)
             warnings.simplefilter("error", FitInterruptedWarning)  # a file has the whole fit
             try:
                 for result in function(**arguments):
-                    if isinstance(result, str):
-                        typer.echo(result)
-                    elif arguments.get("as_json"):
-                        typer.echo(json.dumps(result.to_dict(), indent=1, default=str))
-                    else:
-                        typer.echo(as_typed(str(result), usable))
+                    if arguments.get("as_json") and not isinstance(result, str):
+                        result = json.dumps(result.to_dict(), indent=1, default=str)
+                    typer.echo(result)
             except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
-                message = str(error)
+                message = as_typed(str(error), usable)
                 code = NOT_CERTIFIED
                 if not isinstance(error, NotCertifiedError):
                     code = MISTAKE
                     caught.clear()  # the mistake comes first
                 if isinstance(error, OSError) and error.filename:
                     message = f"{error.filename}: {error.strerror}"
-                say_aside(f"tailboost: {as_typed(message, usable)}")
+                say_aside(f"tailboost: {message}")
                 raise typer.Exit(code) from None
             finally:
                 for text in dict.fromkeys(str(each.message) for each in caught):
