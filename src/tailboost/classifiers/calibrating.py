@@ -233,7 +233,7 @@ def calibrate(
             attempts=attempts,
         ) from None
     # A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.
-    if result.words and rising < 0.5:
+    if isinstance(result, Certified) and rising < 0.5:
         result = Refused(result.rule, FELL)
     if isinstance(result, Refused):
         raise refusal(result, answered, limits, attempts, parts.all_chose)

@@ -200,7 +200,7 @@ def refuse_unknown(rows: Rows, known: Labels) -> None:
     them for free. *Proof.* If at most 19 are expected, `MANY_UNKNOWN` have a probability of at most 10⁻⁸. If
     more are expected, none at all has it. ∎
     """
-    unknown = [k for k, label in enumerate(rows.classes.tolist()) if label not in [*known]]
+    unknown = [k for k, label in enumerate(rows.classes.tolist()) if label not in known]
     units = rows.given_numbers if rows.clusters is None else rows.clusters
     n = len(np.unique(units[np.isin(rows.y, unknown)]))
     if 0 < n < MANY_UNKNOWN:
