@@ -9,7 +9,6 @@ import numpy as np
 
 from tailboost.core import (
     Column,
-    Document,
     Floats,
     Groups,
     Hashes,
@@ -160,11 +159,6 @@ class Rows:
             names=names,
         )
         return rows if weight.all() else rows.part(weight > 0).occurring()
-
-    def __setstate__(self, state: Document) -> None:
-        vars(self).update(state)
-        if state.get("groups") is None:  # in files of earlier versions
-            vars(self).update(names=NO_GROUPS, groups=np.zeros((len(self), 0), np.intp))
 
     def __len__(self) -> int:
         return len(self.weight)

@@ -38,29 +38,6 @@ from tailboost.selection.rule import Rule, ThresholdRule
 FORMAT = 8
 
 
-def _of_format_7(old: Document) -> Document:
-    """Return a document of format 7 in the next one, with its digest unless it was edited."""
-    stated = {**old, **old["selection"]}
-    attempts = old["ledger"]["attempts"]
-    read = {part: stated[part] for part in ("scores", "labels", "kind", "missing", "by_group")}
-    document = stated | {
-        "format": FORMAT,
-        "scores": {
-            "columns": stated["scores"],
-            "label": stated["labels"],
-            "kind": stated["kind"],
-            "missing": stated["missing"],
-        },
-        "notes": {part: stated.get(part, {}) for part in ("target", "cluster", "about")},
-        "used": old["selected_on"],
-        "ledger": attempts,
-    }
-    own = digest_of(read, old["groups"], old["selected_on"], attempts[: old["attempts"]])
-    if old.get("digest") in (None, own):  # the earliest files have none
-        document["digest"] = digest_of(document)
-    return document
-
-
 @frozen_value
 class RuleFile:
     """The content of a rule file. JSON has these fields, the format, and a digest of both.
@@ -113,7 +90,7 @@ class RuleFile:
     @classmethod
     def from_dict(cls, document: Document) -> Self:
         """Return the content of a document; raise ValueError if it was edited."""
-        document = migrated(document, FORMAT, {7: _of_format_7}, "it", "run tune again")
+        document = migrated(document, FORMAT, {}, "it", "run tune again")
         if document["digest"] != digest_of(document):
             raise ValueError(
                 "it was edited: restore it, or write its 'rule' alone, without certificate"
@@ -130,8 +107,6 @@ class RuleFile:
 
         rule = _rule_of(self.rule)
         scores = Scores(**self.scores)
-        if isinstance(rule, Rule):  # those of earlier versions do not know their scores
-            rule = replace(rule, of_probabilities=scores.are_probabilities)
         groups: dict[str, list[Name]] = {}
         for title, group in self.groups:
             groups.setdefault(title, []).append(group)
