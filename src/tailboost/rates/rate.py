@@ -25,9 +25,7 @@ from tailboost.core import (
     plain,
     shown,
 )
-
-# Files of earlier versions have `Statistic` here.
-from tailboost.rates.limit import AT_LEAST, AT_MOST, Limit, Limitable, Statistic as Statistic
+from tailboost.rates.limit import AT_LEAST, AT_MOST, Limit, Limitable
 from tailboost.rates.strata import TINY, Counts, Strata
 from tailboost.rates.subgroups import CLASS, Sample, Terms, subgroups_of
 from tailboost.rows import HUMAN_REVIEW
@@ -153,14 +151,13 @@ class Rate(Limitable, Derived):
             by = checked_label(self.by)
         if by == ():
             raise ValueError("by=() names no column of groups")
-        takes = kind.takes.split(",")
+        takes = {"kind", "complement", "better", *kind.takes.split(",")}
         if label is None and "label" in takes:
             raise ValueError(f"{self.kind} needs a label ('None' for one called None)")
         # What follows from the kind may be given, as files and `dataclasses.replace` do.
         for each in fields(self):
-            is_taken = each.name in ("kind", "complement", "better", *takes)
             possible = (each.default, vars(kind).get(each.name))
-            if not is_taken and vars(self)[each.name] not in possible:
+            if each.name not in takes and vars(self)[each.name] not in possible:
                 raise ValueError(
                     f"{self.kind} takes {kind.takes}, not {each.name}, and custom(...) other pairs"
                 )
@@ -181,8 +178,14 @@ class Rate(Limitable, Derived):
         if self.complement or counts_faults:
             better = "≤"
         # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
-        stated = {"counted": kind.counted, "among": kind.among, "name": kind.name}
-        vars(self).update(stated, better=better, label=label, by=by)
+        vars(self).update(
+            counted=kind.counted,
+            among=kind.among,
+            name=kind.name,
+            better=better,
+            label=label,
+            by=by,
+        )
 
     def _check_numbers(self) -> None:
         """Raise ValueError for a number out of range, or a loss that is no mean over all rows."""
