@@ -174,13 +174,15 @@ def test_rows_needed_are_near_those_of_the_exact_test(missed, n, confidence):
     assert 500_000 < rare < 700_000  # (1.65 √.001 + .84 √.0009)² / .0001² = 600,000
     assert of_all <= bound.rows_needed <= 1.8 * of_all
     assert tb.rows_needed("miss(1) <= 10%", missed / n, shares=1e-4, **planned).rows == [{None: of_all}]
+    by_sex = tb.rows_needed(tb.rates.miss(1, by="sex") <= {"f": 0.1}, {"f": missed / n, "m": 0.5}, **planned)
+    assert by_sex.rows == [{"f": of_all}]  # m has no limit
     with pytest.raises(ValueError, match="shares"):
         tb.rows_needed("miss(1) <= 10%", missed / n, shares=0)
 
 
 @pytest.mark.parametrize("limit", ["gap(error(by=g)) <= 5%", "error(by=g) <= 5%"])
 def test_rates_too_near_their_limit_have_no_practical_number_of_rows(limit):
-    for rate, words in ((0.05 - 1e-7, "no practical number"), (0.06, "break")):
+    for rate, words in ((0.05 - 1e-7, "no practical number"), (0.06, "leave no room")):
         with pytest.raises(ValueError, match=words):
             tb.rows_needed(limit, {"a": 0.0, "b": rate})
 

@@ -120,4 +120,32 @@ def test_a_rule_that_answers_one_label_keeps_its_limits_in_each_subgroup_of_this
     g = np.array(["a", "b"])[g]
     rule = tb.tune(tb.Scores(0, 1), X[40:], y[40:], groups={"g": g[40:]}, limits=["miss(0) <= 0%"])
     bounds = tb.certify(rule, X[:40], y[:40], groups={"g": g[:40]}, limits=[f"{limit} <= 5%"]).bounds
-    assert [bound.subgroup for bound in bounds if bound.method == "one answer"] == kept
+    assert {bound.method for bound in bounds} == {"one answer"}
+    assert [bound.subgroup for bound in bounds if bound.certified] == kept
+    assert all(bound.upper == (not bound.certified) for bound in bounds)  # what the rule fixes needs no level
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_stated_limit_makes_no_bound_looser():
+    """In group b no score reaches the threshold, so the rates of its answers are 0 or 1 by construction."""
+    r = np.random.default_rng(0)
+    g = np.tile(["a", "b"], 2000)
+    y = np.where(g == "a", r.integers(0, 2, 4000), r.random(4000) < 0.02).astype(int)
+    X = np.where(g == "a", 1 / (1 + np.exp(-r.normal(3 * y - 1.5))), 0.01 * r.random(4000))[:, None]
+    first, second, third = ((X[k], y[k]) for k in (slice(2000), slice(2000, 3000), slice(3000, 4000)))
+    given = {"groups": {"g": g[:2000]}, "limits": ["false_alarm(1, by=g) <= 20%"], "by_group": True}
+    rule = tb.calibrate(tb.Scores(0, 1), *first, **given)
+    of_group, found = {"groups": {"g": g[2000:3000]}}, {}
+    bounds = {"false_alarm(1, by=g)": "<= 10%", "recall(1, by=g)": ">= 0%", "specificity(1, by=g)": ">= 90%",
+              "error(by=cell)": "<= 99%", "error()": "<= 100%"}  # fmt: skip
+    for rate, bound in bounds.items():
+        free = tb.certify(rule, *second, **of_group, rates=[rate]).bounds
+        found[rate] = tb.certify(rule, *second, **of_group, limits=[f"{rate} {bound}"])
+        for limited, other in zip(found[rate].bounds, free, strict=True):
+            assert limited.upper <= other.upper if limited.sense == "≤" else limited.lower >= other.lower
+    a, b = found["false_alarm(1, by=g)"].bounds
+    assert (b.method, b.upper, a.method) == ("one answer", 0.0, "Clopper–Pearson")
+    assert a.upper == clopper_pearson_upper(round(a.estimate * a.n), a.n, 0.05)  # the whole level
+    assert found["specificity(1, by=g)"].bounds[1].lower == 1.0
+    monitor = tb.Monitor(rule, found["false_alarm(1, by=g)"]).add(*third, groups={"g": g[3000:]})
+    assert (monitor.bets[1].wealths[0].bound, monitor.alarms) == (0.0, [])

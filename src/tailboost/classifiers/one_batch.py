@@ -118,9 +118,9 @@ class Batch:
         division = Division.planned(self.limits, (*rows.classes.tolist(),), groups)
         if selection_share is not None:
             share = selection_share
-        elif not division.shares:
+        elif division.kept_by == "tests":
             share = FOR_TESTS
-        elif division.tests:
+        elif division.kept_by == "ranks and tests":
             share = BESIDE_REVIEW
         else:
             parts = self.all_certifying()
@@ -166,7 +166,9 @@ class Batch:
             return None
         classifier = self.selected(self.rows, self.loosest)
         table = CountTable.of(classifier.selection_)
-        if table is None or Division.of(table.tests, defers=table.defers).tests:
+        if table is None:
+            return None
+        if Division.of(table.tests, defers=table.defers).kept_by != "ranks":
             return None
         return Parts(
             classifier,

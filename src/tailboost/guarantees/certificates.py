@@ -144,15 +144,13 @@ class Certificate:
     @property
     def groups_named(self) -> dict[Name, list[Name]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
-        pairs = []
+        named: dict[Name, dict[Name, None]] = {}
         for bound in self._limited:
             if bound.n or bound.certified:
                 for subgroup in bound.subgroups or (bound.subgroup,):
-                    pairs += groups_in(subgroup, bound.rate.by, self.columns)
-        named: dict[Name, list[Name]] = {}
-        for column, group in dict.fromkeys(pairs):
-            named.setdefault(column, []).append(group)
-        return named
+                    for column, group in groups_in(subgroup, bound.rate.by, self.columns):
+                        named.setdefault(column, {})[group] = None
+        return {column: [*groups] for column, groups in named.items()}
 
     def recheck(
         self, X: Table, y: Column, *, groups: Groups = None, clusters: Column = None
@@ -279,7 +277,7 @@ class Certificate:
             raise ValueError(CHANGED)
 
     def to_dict(self) -> Document:
-        """Return everything but model, columns, rows and attempts, which have rows, as JSON."""
+        """Return everything but model, identity, columns, rows and attempts, as JSON."""
         document = {name: vars(self)[name] for name in STORED} | {
             "certified": self.certified,
             "bounds": [bound.to_dict() for bound in self.bounds],

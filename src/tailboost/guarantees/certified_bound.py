@@ -83,14 +83,6 @@ class CertifiedBound:
         return self.upper <= self.target
 
     @property
-    def sides(self) -> tuple[float | None, float | None]:
-        """The lower and the upper bound, None for a side without a bound."""
-        return (
-            None if self.sense == "≤" else self.lower,
-            None if self.sense == "≥" else self.upper,
-        )
-
-    @property
     def room(self) -> float | None:
         """The distance of the estimate from the limit, negative beyond it; None without one of them.
 
@@ -197,7 +189,8 @@ class CertifiedBound:
     def limit_line(self) -> LimitLine:
         """The bound for drawings: the interval ends at the certified bounds."""
         words = f"{self.estimate_text}, bound {self.bound_text}"
-        low, high = self.sides
+        low = None if self.sense == "≤" else self.lower
+        high = None if self.sense == "≥" else self.upper
         if self.target in (low, high) and not self.subgroups:
             words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
         return LimitLine(

@@ -66,22 +66,19 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     None for other limits.
     """
     division = case.division
-    if not division.shares:
+    if division.kept_by != "ranks and tests":
         return None
     selecting = case.selecting
     # 1. The free chain.
     free = chain_of(selecting)
     # 2. Its stops: (a) of the proof.
     words = AT_RANKS
-    with_ranks = testing = case.certifying
     if division.tests:
-        words = f"{AT_RANKS} {ALONG}"
-    if division.rows_of_tests < 1.0:
-        is_testing = case.fresh.lots < division.rows_of_tests
-        with_ranks = case.counted(~is_testing)
-        testing = case.counted(is_testing)
+        words += f" {ALONG}"
+    with_ranks = case.counted(case.fresh.lots >= 1.0 - division.rows_of_stops)
     chain = stopped(free, with_ranks, division.shares, level * division.of_stop)
     # 3. The tests: (b) of the proof.
+    testing = case.counted(case.fresh.lots < division.rows_of_tests)
     testing = replace(testing, tests=division.tests)
     chosen = np.zeros_like(free[0])
     for places in division.parts:

@@ -64,7 +64,7 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     ([0, -1], 108)
     """
     if bound >= 1.0:
-        return np.asarray(n)
+        return np.asarray(n, np.intp)
     # Many rules have the same number.
     sizes, size_number = np.unique(np.asarray(n, np.intp), return_inverse=True)
     counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
@@ -82,22 +82,6 @@ def all_pairs_pass(counts: Sequence[Sequence[int]], limit: Limit, level: float) 
         pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap, level=level) <= level
         for (x1, n1), (x2, n2) in permutations(counts, 2)
     )
-
-
-def no_row_counts(counted: Mask, places: Mask, possible: Floats) -> Mask:
-    """Return in which subgroups of which rules no row can count, whatever its score, shape (K, T).
-
-    Parameters
-    ----------
-    counted : ndarray of bool, shape (T, S, A)
-        The strata and answers that count in each subgroup.
-    places : ndarray of bool, shape (T, m)
-        The places whose thresholds answer each subgroup.
-    possible : ndarray of shape (K, m, A)
-        1 for the answers that a rule can give in each place.
-    """
-    of_places = places[..., None] * counted.any(axis=1, keepdims=True)
-    return _sums(possible, of_places) == 0
 
 
 # -- the tests of a limit ----------------------------------------------------------------------------------
@@ -210,8 +194,15 @@ class LimitTests:
     # -- by construction -------------------------------------------------------------------------------
 
     def kept(self, possible: Floats) -> Mask:
-        """Return which tests rules pass by construction, (K, T): see `no_row_counts` for ``possible``."""
-        return no_row_counts(self.wrong > 0.0, self.places, possible)
+        """Return which tests rules pass by construction, (K, T).
+
+        ``possible`` is 1 for the answers that a rule can give in each place, shape (K, m, 3).
+        """
+        return self.none_counts(self.wrong > 0.0, possible)
+
+    def none_counts(self, counted: Mask, possible: Floats) -> Mask:
+        """Return in which subgroups no row can count, whatever its score, (K, T); (T, S, 3) count."""
+        return _sums(possible, self.places[..., None] * counted.any(axis=1, keepdims=True)) == 0
 
     # -- by numbers of rows ----------------------------------------------------------------------------
 
@@ -288,7 +279,7 @@ class PairTests(LimitTests):
     def kept(self, possible: Floats) -> Mask:
         """Return which rules pass by construction, (K, 1): all shares are 0, or all are 1."""
         are_equal = [
-            no_row_counts(counted, self.places, possible).all(axis=1)
+            self.none_counts(counted, possible).all(axis=1)
             for counted in (self.wrong > 0.0, self.wrong < self.among)
         ]
         return np.any(are_equal, axis=0)[:, None]

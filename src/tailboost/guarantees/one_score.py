@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import product
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from tailboost.selection.thresholds import DEFERRED, FIRST, SECOND, Places, Thre
 
 # -- the division of a level -----------------------------------------------------------------------------
 
-# What all tests have beside stops, of the level and of the fresh rows, by whether rules may defer.
-BESIDE_STOPS = {False: (0.2, 1.0), True: (0.5, 0.3)}
+#: What keeps the limits: the ranks of all of them, ranks of some beside tests of the others, or tests.
+KeptBy = Literal["ranks", "ranks and tests", "tests"]
+# Parts of the level of all tests beside stops, and of the fresh rows of both, by whether rules defer.
+BESIDE_STOPS = {False: (0.2, 1.0, 1.0), True: (0.5, 0.3, 0.7)}
 
 
 @frozen_object
@@ -37,6 +39,9 @@ class Division:
 
     Attributes
     ----------
+    kept_by : {"ranks", "ranks and tests", "tests"}
+        What keeps the limits: `ranks`, `chain` and `sequence` serve one case each. Rules that defer have a
+        chain also if no limit has a test.
     shares : list of LimitedShare
         The limited shares with stops.
     tests : list of LimitTests
@@ -45,16 +50,18 @@ class Division:
         The places whose rules are tested together: each one alone if each limit is on one place.
     of_stop, of_test : float
         The part of the level of each stop, and of all tests of each one of ``parts``.
-    rows_of_tests : float
-        The part of the fresh rows that tests read, and stops do not; 1 if both read all rows.
+    rows_of_tests, rows_of_stops : float
+        The parts of the fresh rows that they read; 1 if both read all rows.
     """
 
+    kept_by: KeptBy = "tests"
     shares: Sequence[LimitedShare] = ()
     tests: Sequence[LimitTests] = ()
     parts: Sequence[Ints] = ()
     of_stop: float = 1.0
     of_test: float = 1.0
     rows_of_tests: float = 1.0
+    rows_of_stops: float = 1.0
 
     @classmethod
     def of(
@@ -70,20 +77,32 @@ class Division:
             for each in limits
             if each.limit.compares or (each.places.sum(axis=1) > 1).any()
         ]
+        # 1. The limits with tests, and the shares of the others.
         if not all(each.shares and not each.limit.compares for each in limits):
             tests = limits
         elif defers:
             tests = [each for each in limits if each.shares[0].answer == DEFERRED]
         else:
             tests = spanning
+            tested = [share for each in tests for share in each.shares]
+            others = [share for each in limits if each not in tests for share in each.shares]
+            read_both = any((a.strata & b.strata).any() for a, b in product(tested, others))
+            if tests and (
+                read_both or len({each.answer for each in tested}) > 1 or has_clusters
+            ):
+                tests = limits
         shares = [share for each in limits if each not in tests for share in each.shares]
-        tested = [share for each in tests for share in each.shares]
-        reads_both = any((a.strata & b.strata).any() for a, b in product(tested, shares))
-        answers = {share.answer for share in tested}
-        if tests and not defers and (reads_both or len(answers) > 1 or has_clusters):
-            shares = []
-            tests = limits
-        # Shares of one place and answer have one stop; one of several places has its own.
+        # 2. The level and the rows of the tests: all of them without stops.
+        kept_by: KeptBy = "ranks and tests"
+        level, *rows = 0.0, 1.0, 1.0
+        if not shares:
+            kept_by = "tests"
+            level = 1.0
+        elif tests:
+            level, *rows = BESIDE_STOPS[defers]
+        elif not defers:
+            kept_by = "ranks"
+        # 3. Shares of one place and answer have one stop; one of several places has its own.
         stops = {
             (share.places, share.answer) if len(share.places) == 1 else share
             for share in shares
@@ -93,9 +112,15 @@ class Division:
         if spanning:
             parts = [places]
         n_tested = sum(any(each.places[:, part].any() for each in tests) for part in parts)
-        part, rows = BESIDE_STOPS[defers] if shares and tests else (float(not shares), 1.0)
-        of_stop = (1.0 - part) / max(len(stops), 1)
-        return cls(shares, tests, parts, of_stop, part / max(n_tested, 1), rows)
+        return cls(
+            kept_by,
+            shares,
+            tests,
+            parts,
+            (1.0 - level) / max(len(stops), 1),
+            level / max(n_tested, 1),
+            *rows,
+        )
 
     @classmethod
     def planned(
@@ -119,10 +144,11 @@ class Division:
         places = Places(strata.place(None))
         if by_group and groups:
             places = Places(strata.place(0), len(values[0]), strata.columns[:1])
-        tests = [LimitTests.of(replace(limit, bound=0.5), strata, places) for limit in limits]
-        if None in tests:
+        loose = [replace(limit, bound=0.5) for limit in limits]
+        tests = [*filter(None, (LimitTests.of(each, strata, places) for each in loose))]
+        if len(tests) < len(limits):
             return cls()
-        return cls.of([*filter(None, tests)], defers=defers)
+        return cls.of(tests, defers=defers)
 
 
 # -- the two tables --------------------------------------------------------------------------------------
@@ -170,8 +196,9 @@ class CountTable:
             return None
         strata, rows = fresh or (family.data.strata, family.weights)
         places = family.places_of(strata)
-        tests = [LimitTests.of(limit, strata, places) for limit in problem.limits]
-        if None in tests:
+        limits = problem.limits
+        tests = [*filter(None, (LimitTests.of(limit, strata, places) for limit in limits))]
+        if len(tests) < len(limits):
             return None
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
         if problem.objective == OVERALL_ERROR:
@@ -181,7 +208,7 @@ class CountTable:
             places.of_strata,
             losses,
             family.chances,
-            [*filter(None, tests)],
+            tests,
             family.data.strata.defers,
         )
 
@@ -252,8 +279,10 @@ class CountTable:
         """Return the log of the predicted probability of passing all tests on other rows, shape (K,)."""
         answered = self.answered(cuts)
         possible = self.possible(cuts)
-        powers = (test.log_powers(answered, possible, ratio, level) for test in self.tests)
-        return sum((each.sum(axis=1) for each in powers), np.zeros(len(cuts)))
+        log_power = np.zeros(len(cuts))
+        for test in self.tests:
+            log_power += test.log_powers(answered, possible, ratio, level).sum(axis=1)
+        return log_power
 
 
 @frozen_object
@@ -374,7 +403,7 @@ class Refused:
     Attributes
     ----------
     rule : Selection
-        The rule most likely to keep the limits; rows of its bounds have no part in its choice.
+        The rule most likely to keep the limits, by the selecting rows alone.
     words : str
         The reason for which a rule that the fresh rows chose is refused, though it misses no limit.
     """

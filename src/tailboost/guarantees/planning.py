@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from math import isnan
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -116,7 +117,7 @@ def rows_needed(
     Raises
     ------
     ValueError
-        If a rate breaks its limit, or a limit is on another rate than a share of rows.
+        If a rate leaves no room within its limit, or a limit is on another rate than a share of rows.
 
     Examples
     --------
@@ -153,7 +154,7 @@ def rows_needed(
     for expected in expected_by_limit:
         limit = expected.limit
         part = division.of_stop
-        rows = 1.0 - division.rows_of_tests or 1.0
+        rows = division.rows_of_stops
         if limit.rate in [test.limit.rate for test in division.tests]:
             part = division.of_test
             rows = division.rows_of_tests
@@ -174,14 +175,14 @@ def rows_needed(
 
 
 class Expected(NamedTuple):
-    """What a caller expects of the m subgroups of a limit.
+    """What a caller expects of the m limited subgroups.
 
     Attributes
     ----------
     limit : Limit
         The limit.
     names : list
-        The subgroups.
+        The subgroups with a limit.
     rates : ndarray of shape (m,)
         Their true rates under the certified rule.
     shares : ndarray of shape (m,)
@@ -207,24 +208,27 @@ class Expected(NamedTuple):
         if share is None:
             share = 1.0
         share_by_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
-        rates = np.array([check_number(each, "rates", UNIT) for each in rate_by_name.values()])
+        levels = limit.levels(names).tolist()
+        names = [name for name, level in zip(names, levels, strict=True) if not isnan(level)]
+        rates = np.array([check_number(rate_by_name[name], "rates", UNIT) for name in names])
         shares = [check_number(share_by_name.get(name), "shares", TO_ONE) for name in names]
         rooms = SIGNS[limit.sense] * (limit.levels(names) - rates)
         if limit.compares:
             rooms = limit.rooms(rates, rates)[~np.eye(len(names), dtype=bool)]
         if (rooms <= 0).any():
-            raise ValueError(f"rates: they break {limit!r}, so no number of rows certifies it")
+            raise ValueError(
+                f"rates: they leave no room within {limit!r}, so no number of rows certifies it"
+            )
         return cls(limit, names, rates, np.array(shares))
 
 
 def rows_for_shares(expected: Expected, level: float, power: float) -> int:
     """Return the rows of the table with which the tests of all subgroups pass."""
     limit, names, rates, shares = expected
-    allowed = limit.allowed(names)
     errors = rates
     if limit.sense == "≥":
         errors = 1.0 - rates
-    tests = np.column_stack([shares, allowed, errors])[~np.isnan(allowed)].tolist()
+    tests = np.column_stack([shares, limit.allowed(names), errors]).tolist()
 
     def power_on(sizes: Ints | int) -> Any:
         """Return the probability that all tests pass on tables of some sizes, or on a single one."""

@@ -41,10 +41,9 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
 
     Thresholds are written as decimals that part the selecting and the fresh rows alike.
     """
-    division = case.division
-    if case.selecting.defers or division.tests:
+    if case.division.kept_by != "ranks":
         return None
-    thresholds = cheapest_within(case, level * division.of_stop)
+    thresholds = cheapest_within(case, level * case.division.of_stop)
     if thresholds is None:
         return refused(case, level)
     return replace(at_thresholds(case, thresholds), chose=True)
@@ -129,6 +128,6 @@ def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
 
 
 def refused(case: OneScore, level: float) -> Refused:
-    """Return the likeliest rule: the selecting rows alone choose it, so bounds from fresh rows hold on it."""
+    """Return the likeliest rule, which the selecting rows alone choose."""
     sequence, _ = sequence_of(case.selecting, case.ratio, level)
     return Refused(case.rule(sequence[0]))

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tailboost.core import Mask
 from tailboost.guarantees.certified_bound import CONSTANT, ESTIMATE, CertifiedBound
-from tailboost.guarantees.exact_tests import all_pairs_pass, no_row_counts
+from tailboost.guarantees.exact_tests import all_pairs_pass
 from tailboost.guarantees.few_rows import may_read_numbers
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.tail import UPPER, worst_mean
 from tailboost.rates import (
-    SIGNS,
     Expression,
     Limit,
     Rate,
@@ -72,7 +70,7 @@ def ratio_upper(sample: Sample, level: float) -> float:
 def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[CertifiedBound]:
     """Return the bounds of a rate or limit on each subgroup, each side at the level, then on a gap or ratio.
 
-    Without a level nothing but possible values bounds a rate, and what an answer keeps by construction.
+    Without a level nothing but possible values bounds a rate.
     """
     rate = stated.rate
     samples = fresh.samples(rate)
@@ -80,21 +78,25 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
     targets = np.full(len(samples), np.nan)
     if isinstance(stated, Limit) and not stated.compares:
         targets = stated.levels([sample.name for sample in samples])
-    method = ESTIMATE if level is None else method_for(rate, fresh)
     deferred = {}  # shares of rows, unless the rate shows them
     if "mask" not in rate.needs and fresh.is_deferred.any():
         of_subgroups = fresh.samples(deferred_rate(by=rate.by))
         deferred = {sample.name: sample.mean for sample in of_subgroups if len(sample.rows)}
     bounds = []
-    strata = subgroups_of(fresh.answered.strata, rate.by).values()
-    for sample, target, inside in zip(samples, targets.tolist(), strata, strict=True):
+    possible = possible_values(rate, fresh)
+    for sample, target, values in zip(samples, targets.tolist(), possible, strict=True):
+        method = ESTIMATE if level is None else method_for(rate, fresh)
         estimate = None
         lower = sample.low
         upper = sample.high
         n = len(sample.rows)
         if n:
             estimate = worst_mean(rate, sample.values) if rate.loss else sample.mean
-        if n and level is not None and lower < upper:
+        if len(values) < 2:
+            method = CONSTANT
+            lower = max(values, default=lower)
+            upper = min(values, default=upper)
+        elif n and level is not None and lower < upper:
             if "≥" in sides:
                 of_complement = upper_bound(rate, sample.mirrored, level, method)
                 lower = sample.low + (sample.high - of_complement)
@@ -109,12 +111,12 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
             lower=lower,
             upper=upper,
             n=n,
-            method=method if n else "no rows",
+            method=method,
             in_percent=isinstance(stated, Limit) and stated.in_percent,
             deferred=deferred.get(sample.name),
         )
-        if kept_by_construction(bound, inside, fresh):
-            bound = bound.at_target(CONSTANT)
+        if bound.target is not None and not values:
+            bound = bound.at_target(method)
         bounds.append(bound)
     if isinstance(stated, Limit) and stated.compares:
         stated.refuse_negative(samples[0].low)
@@ -184,16 +186,16 @@ def joint_bounds(
     The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
     rate is bounded on both sides, a limit on its side. A gap or ratio follows from bounds on both sides of
     each subgroup. The level is divided evenly among the bounds on means of subgroups (union bound). Those
-    without rows have no share where the level of the others may depend on it: `may_read_numbers`. Without a
-    level the rates are estimates, as those of `bounds_of`.
+    that the rule fixes by construction have no share, and those without rows none where the level of the
+    others may depend on it: `may_read_numbers`. Without a level the rates are estimates, as in `bounds_of`.
     """
     reads_numbers = may_read_numbers(expressions, fresh)
     on_means = {
-        (each.rate, sample.name, side)
+        (each.rate, bound.subgroup, side)
         for each in expressions
-        for sample in fresh.samples(each.rate)
+        for bound in bounds_of(each, fresh, None)
         for side in each.sides
-        if len(sample.rows) or each.rate.is_ratio or not reads_numbers
+        if bound.method == ESTIMATE and (bound.n or each.rate.is_ratio or not reads_numbers)
     }
     level_of_each = level and level / max(len(on_means), 1)
     bounds = []
@@ -202,24 +204,24 @@ def joint_bounds(
     return bounds
 
 
-def kept_by_construction(bound: CertifiedBound, inside: Mask, fresh: Fresh) -> bool:
-    """Return whether the rule's possible answers in the strata of a subgroup cannot break its limit.
+def possible_values(rate: Rate, fresh: Fresh) -> list[set[float]]:
+    """Return the values that rows of each subgroup can have, by the possible answers of the rule there.
 
-    A rule that never answers a label in a group keeps each limit on false alarms there, and each limit on the
-    precision of this label, because no row counts.
+    A rule that never answers a label in a group has no false alarm there: the rate is 0. For the precision of
+    this label no row counts, so there is no value, and each limit is kept. Two values stand for any.
     """
-    rate = bound.rate
-    selected = fresh.decision.selected
-    if bound.target is None or selected is None or rate.loss:
-        return False
-    if rate.kind in ("representation", "cost"):
-        return False
     strata = fresh.answered.strata
-    actions = selected.written.actions_in(groups_in(bound.subgroup, rate.by, strata.columns))
-    answers = [*strata.classes, HUMAN_REVIEW][: strata.n_actions]
-    possible = np.array([[[answer in actions for answer in answers]]])
+    subgroups = subgroups_of(strata, rate.by)
+    selected = fresh.decision.selected
+    if selected is None or rate.loss or rate.kind in ("representation", "cost"):
+        return [{0.0, 1.0} for _ in subgroups]
     counted, among = rate.numerator_and_denominator(strata)
-    beyond = SIGNS[bound.sense] * (counted - bound.target * among)[strata.y] > 0.0
-    if inside.any():  # an empty subgroup may get rows of any stratum
-        beyond = beyond[inside]
-    return bool(no_row_counts(beyond[None], np.ones((1, 1), bool), possible))
+    answers = [*strata.classes, HUMAN_REVIEW][: strata.n_actions]
+    possible = []
+    for name, inside in subgroups.items():
+        actions = selected.written.actions_in(groups_in(name, rate.by, strata.columns))
+        is_possible = among * [answer in actions for answer in answers] > 0.0
+        if inside.any():  # an empty subgroup may get rows of any label
+            is_possible &= np.isin(np.arange(strata.n_classes), strata.y[inside])[:, None]
+        possible.append(set((counted[is_possible] / among[is_possible]).tolist()))
+    return possible

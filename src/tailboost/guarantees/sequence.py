@@ -18,8 +18,8 @@ Nothing is divided between rules or limits. This holds for any sequence that the
 well the search below orders it.
 
 If each limit concerns groups one by one, with a threshold each, then each group has its own sequence, at the
-level divided by the number of groups with a limit (union bound). Rules that keep limits by construction come
-first, so a group whose tests fail keeps one answer, if that keeps its limits.
+level divided by the number of groups with a limit (union bound). The first rule of a sequence is one of the
+likeliest: often one answer, which keeps its limits by construction and stands if later tests fail.
 
 A sequence of other rules, within tightened limits, has the same theorem (`within_tighter`).
 
@@ -67,7 +67,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     The groups of a gap or ratio must have no row in common. A share across groups with thresholds by group
     needs prices by group, which the starts lack.
     """
-    if case.division.shares:  # for `chain`
+    if case.division.kept_by != "tests":
         return None
     for limit in case.selection.problem.limits:
         if limit.compares and not case.fresh.are_apart(case.fresh.samples(limit.rate)):
