@@ -1,5 +1,6 @@
 """Checks of arguments: valid ones are returned in one form, invalid ones are named."""
 
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ import tailboost as tb
 from tailboost import core
 from tailboost.core import ranges
 from tailboost.learners.table import check_classes
+from tailboost.rows import Rows
 from tailboost.rows.groups import GroupNames
 from tailboost.selection.outputs import check_answers
 
@@ -27,18 +29,15 @@ def test_numbers_and_the_ends_of_their_range():
         refused(partial(ranges.check_number, value, "x", ranges.UNIT), "number")
 
 
+BAD_WEIGHTS = [[1, 1], np.ones((3, 1)), [1, np.nan, 1], [1, 1, -2], [*"abc"], [1, None, 1], [0, 0, 0], 0]
+
+
 def test_weights():
     np.testing.assert_array_equal(core.check_weights(None, 3), [1, 1, 1])
     np.testing.assert_array_equal(core.check_weights(2, 3), [2, 2, 2])
     np.testing.assert_array_equal(core.check_weights(pd.Series([0, 1, 2], index=[5, 6, 7]), 3), [0, 1, 2])
-
-
-BAD_WEIGHTS = [[1, 1], np.ones((3, 1)), [1, np.nan, 1], [1, 1, -2], [*"abc"], [1, None, 1], [0, 0, 0], 0]
-
-
-@pytest.mark.parametrize("weights", BAD_WEIGHTS)
-def test_bad_weights(weights):
-    refused(lambda: core.check_weights(weights, 3, "weight_val"), "weight_val")
+    for weights in BAD_WEIGHTS:
+        refused(partial(core.check_weights, weights, 3, "weight_val"), "weight_val")
 
 
 @pytest.mark.parametrize("kind", ["M8[D]", "M8[ns]", "m8[s]", "c16"])
@@ -59,6 +58,9 @@ def test_positions_are_those_of_known_labels_in_any_order(known):
     np.testing.assert_array_equal(np.array(known)[place], values)
     with pytest.raises(ValueError, match="y_val"):  # among labels that are not known
         core.positions([9, 1, 0, 9], [1, 2], "y_val")
+    # Text and numbers have no order: no value is the same as another, and none stops the search.
+    for values, known in [(["0", 1], [0, 1, 2]), ([0, 1], ["0", "1"]), ([0, "b"], ["a", "b"])]:
+        refused(partial(core.positions, values, known, "groups"), "groups")
 
 
 def test_columns_of_classes_are_matched_by_name_and_relative_weights_have_the_mean_1_above_0():
@@ -69,17 +71,11 @@ def test_columns_of_classes_are_matched_by_name_and_relative_weights_have_the_me
     np.testing.assert_allclose(core.row_weights([0.0, 2e-9, 4e-9], 3), [0.0, 2 / 3, 4 / 3])
 
 
-@pytest.mark.parametrize(("known", "missing"), [("a", None), ("a", np.nan), ("a", pd.NA), (0.5, np.inf)])
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, Decimal("NaN"), np.inf])
 @pytest.mark.parametrize("make", [list, lambda values: np.array(values, dtype=object), pd.Series])
-def test_missing_labels_have_one_wording(make, known, missing):
-    refused(lambda: core.label_column(make([known, missing, known]), "groups"), "contains")
-
-
-def test_labels_of_most_rows_are_no_classes():
-    for n_classes, n_rows in ((20, 20), (21, 42), (300, 600)):
-        check_classes(np.arange(n_classes), n_rows)
-    for n_classes, n_rows in ((21, 41), (600, 600)):
-        refused(partial(check_classes, np.arange(n_classes), n_rows), "different values")
+def test_missing_labels_have_one_wording(make, missing):
+    for known in ("a", 0.5):
+        refused(partial(core.label_column, make([known, missing, known]), "groups"), "contains")
 
 
 def test_label_columns():
@@ -95,12 +91,17 @@ def test_label_columns():
         labels = core.label_column(pd.Series(expected).astype("category"), "y")
         assert (labels.dtype, labels.tolist()) == (expected.dtype, expected.tolist())
     refused(lambda: core.label_column(pd.Series([1, "a"], dtype="category"), "y"), "both")
-
-
-def test_values_of_another_kind_are_not_known():
-    """Text and numbers have no order: no value is the same as another, and none stops the search."""
-    for values, known in [(["0", 1], [0, 1, 2]), ([0, 1], ["0", "1"]), ([0, "b"], ["a", "b"])]:
-        refused(partial(core.positions, values, known, "groups"), "groups")
+    # Whole numbers from 2⁶³ on are told apart.
+    numbers = [2**63 + 6, 3, 2**63 + 5, 2**64 - 1]
+    for column in (numbers, np.array(numbers, object), np.uint64(numbers), pd.array(numbers, "UInt64")):
+        names, position_of_row = core.coded(column, "y")
+        assert (names.tolist(), position_of_row.tolist()) == (sorted(numbers), [2, 0, 1, 3])
+    refused(lambda: core.coded([2**63 + 5, -1], "y"), "number")
+    # Labels of most rows are no classes.
+    for n_classes, n_rows in ((20, 20), (21, 42), (300, 600)):
+        check_classes(np.arange(n_classes), n_rows)
+    for n_classes, n_rows in ((21, 41), (600, 600)):
+        refused(partial(check_classes, np.arange(n_classes), n_rows), "different values")
 
 
 WHOLE = [np.array(each, np.uint64) for each in ([2**64 - 1, 2**64 - 3, 2**64 - 1], [0, 2**63], [])]
@@ -108,19 +109,15 @@ WHOLE += [np.array([-100, 100, 100, -128], np.int8).repeat(99), [3, -1, 3, 7]]
 
 
 @pytest.mark.parametrize("values", [*WHOLE, ["b", "a", "b"], [0.5, -0.5, 0.5], [True, False]])
-def test_distinct_values_and_places_are_those_of_numpy(values):
+def test_distinct_values_and_places_are_those_of_numpy(values, monkeypatch):
     values = np.asarray(values)
-    names, places = core.distinct_and_numbers(values)
+    names, places = core.distinct_and_positions(values)
     expected_names, expected_places = np.unique(values, return_inverse=True)
     assert (names.dtype, places.dtype) == (values.dtype, np.intp)
     np.testing.assert_array_equal(names, expected_names)
     np.testing.assert_array_equal(places, expected_places)
-
-
-def test_numbers_of_a_short_range_are_counted_and_not_sorted(monkeypatch):
-    monkeypatch.setattr(np, "unique", None)
-    names, places = core.distinct_and_numbers(np.array([7, 5, 7, 5]))
-    assert (names.tolist(), places.tolist()) == ([5, 7], [1, 0, 1, 0])
+    monkeypatch.setattr(np, "unique", None)  # numbers of a short range are counted and not sorted
+    assert core.distinct_and_positions(np.array([7, 5, 7, 5]))[1].tolist() == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("dtype", ["category", "string", "str"])
@@ -157,14 +154,6 @@ def test_answers_for_no_row_and_one_number_are_too_few(answers):
         refused(partial(check_answers, answers, X, "predict"), said)
 
 
-def test_whole_numbers_from_two_to_the_63_are_told_apart():
-    numbers = [2**63 + 6, 3, 2**63 + 5, 2**64 - 1]
-    for column in (numbers, np.array(numbers, object), np.uint64(numbers), pd.array(numbers, "UInt64")):
-        names, number_of_row = core.coded(column, "y")
-        assert (names.tolist(), number_of_row.tolist()) == (sorted(numbers), [2, 0, 1, 3])
-    refused(lambda: core.coded([2**63 + 5, -1], "y"), "number")
-
-
 @pytest.mark.parametrize("number", [5, np.array(5), np.float64(5), np.array("a")])
 def test_a_number_is_one_row(number):
     table, y = pd.DataFrame({"a": np.arange(40.0)}), np.repeat([0, 1], 20)
@@ -173,6 +162,16 @@ def test_a_number_is_one_row(number):
     for groups in (number, {"a": number}):
         with pytest.raises(ValueError, match=r"groups.*(1 row|1d)"):
             tb.GroupDROBoostClassifier().fit(table, y, groups=groups)
+
+
+def test_words_name_what_was_given():
+    """A near name has its type, a share above 1 its percent, and a column its argument."""
+    assert core.did_you_mean("1", [0, 1]) == "did you mean 1? "
+    assert core.did_you_mean(1, ["0", "1"]) == "did you mean '1'? "
+    assert [core.rate_words(1.5, 100, in_percent=each) for each in (True, False)] == ["150 %", "1.5"]
+    unknown = type("Table", (), {"compute": None})()  # of any library
+    refused(lambda: Rows.read(y=[0, 1], clusters=[1, None], suffix="_val"), "^clusters_val contains")
+    refused(lambda: core.refuse_unread(unknown, "X"), r"^X: the rows .* compute\(\)", TypeError)
 
 
 def test_intervals_of_pandas_are_their_names_and_dates_are_refused():

@@ -8,7 +8,7 @@ LINES = [("<b>", 0.5, 2.0), ("y", 0.25, 1.0)]
 ROWS = [["a", "1,000", "this"], ["longer", "7", ""]]
 
 
-def test_alignment():
+def test_alignment_and_cells():
     lines = ["name     rows  by", "a       1,000  this", "longer      7"]
     assert text_table(HEADS, ROWS, left=(0, 2)).splitlines() == lines
     assert text_table(HEADS, ROWS, left=()).splitlines()[1] == "     a  1,000  this"
@@ -18,9 +18,7 @@ def test_alignment():
     lines = text_table(HEADS, [*ROWS, [remark, "", ""]], left=(0,)).splitlines()
     assert lines[:3] == text_table(HEADS, ROWS, left=(0,)).splitlines()
     assert lines[3] == remark
-
-
-def test_text_and_notebook_show_the_same_cells():
+    # Text and notebooks show the same cells.
     nan = float("nan")
     lines = [RateLine("error by class", k, e, nan, nan, n, nan, None) for k, e, n in LINES]
     table = RateTable(tuple(lines), "7 rows")

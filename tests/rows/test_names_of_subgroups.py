@@ -22,7 +22,6 @@ LIMIT = [rates.error(by="class") <= 0.9]
 GIVEN = {"m": np.c_[1 - S, S]}
 COMPOSED, DECOMPOSED = "\u00e9", "e\u0301"
 
-
 CALLS = {
     "tune": lambda g: tb.tune(SCORES, TABLE, Y, groups=g, limits=LIMIT),
     "given": lambda g: tb.RobustMixtureClassifier.from_probabilities(GIVEN, Y, groups=g, limits=LIMIT),

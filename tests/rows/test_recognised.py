@@ -26,7 +26,7 @@ def scored(seed, n, decimals, shift=0.0):
 
 
 def table(scores, labels):
-    return Seen.of(hash_rows(scores[:, None], rounded=True), rows=Rows.read(y=labels), score_labels=[True])
+    return Seen.of(hash_rows(scores[:, None], rounded=True), "", Rows.read(y=labels), [True])
 
 
 def with_copies(used, new, n_copies):
@@ -105,6 +105,8 @@ def test_rows_are_the_same_in_other_types():
     frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.integers(5, size=200), "c": ["x", "y"] * 100})
     hashes = hash_rows(frame, rounded=True)
     assert len({*hash_rows([[1.0, 2.0], [2.0, 1.0]])}) == 2
+    for row in ([1, "a"], ["1", "a"], [True, "a", None], [0.5, 2]):  # NumPy makes text of numbers beside it
+        assert hash_rows([row]) == hash_rows(np.array([row], object)) == hash_rows(pd.DataFrame([row]))
     for other in (frame.astype({"a": np.float32}), frame.astype(object), frame.astype({"c": "category"})):
         np.testing.assert_array_equal(hash_rows(other, rounded=True), hashes)
     written = hash_rows(frame.assign(a=frame["a"].map("{:.8g}".format)), rounded=True)

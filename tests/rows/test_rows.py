@@ -59,14 +59,12 @@ def test_numbers_with_ten_given_rows_on_average_may_be_groups():
     refused(lambda: fewer.refuse_many_numbers([0]), "different numbers")
 
 
-def test_combinations_are_numbered_in_their_order():
-    columns = np.random.default_rng(0).integers(3, size=(40, 3))
-    _, expected = np.unique(columns, axis=0, return_inverse=True)
-    assert crossed(columns.T, 40).tolist() == expected.ravel().tolist()
-
-
 def test_groups_have_the_numbers_of_a_fit_in_any_order_of_columns_and_values():
     of_fit = GroupNames((np.array(["a", "b", "c"]), np.array(["f", "m"])), ("site", "sex"))
     given = GroupNames((np.array(["m", "f"]), np.array(["c", "a"])), ("sex", "site"))
     numbers = np.array([[0, 1], [1, 0], [1, 1]])  # m of a, f of c, and f of a
     assert given.numbers_in(of_fit, numbers, "groups").tolist() == [[0, 1], [2, 0], [0, 0]]
+    # Combinations are numbered in their order.
+    columns = np.random.default_rng(0).integers(3, size=(40, 3))
+    _, expected = np.unique(columns, axis=0, return_inverse=True)
+    assert crossed(columns.T, 40).tolist() == expected.ravel().tolist()

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -114,6 +115,17 @@ def test_scores_refuse_what_their_rule_refuses(kind):
                 tb.Scores("s", "y", kind=kind).fit(pd.DataFrame({"s": [0.2, value]}), ["n", "y"])
             with pytest.raises(ValueError, match="missing="):
                 tb.Scores("s", "y", kind=kind, missing=value).fit(pd.DataFrame({"s": [0.2, 0.3]}), ["n", "y"])
+
+
+@pytest.mark.parametrize("kind", SCORE_KINDS)
+def test_numbers_of_numpy_are_written_as_those_of_python_and_advice_helps(kind):
+    for number in (np.float64(0.25), np.float32(0.25), np.int64(0)):
+        made, same = (replace(rule(kind, [0.5], missing=m), label="yes") for m in (number, float(number)))
+        for label in ("yes", "no")[: 2 - (kind == "number")]:
+            assert made.to_sql("q", label=label) == same.to_sql("q", label=label)
+            assert made.to_python(label=label) == same.to_python(label=label)
+    has_wider = kind in ("probability", "percent")
+    refused(lambda: score_kind(kind).checked([INF], "s", None), "kind=" if has_wider else "1e\\+200$")
 
 
 @pytest.mark.parametrize("kind", ["logit", "number"])

@@ -12,15 +12,13 @@ import numpy as np
 from tailboost.core.array_types import Array, Column, Table
 from tailboost.core.data_classes import frozen_object
 
-# Values that are refused, told by a method that only their type has: what a message says of them.
+# Values that are refused, told by a method of their type: what a message says of them.
 _UNREAD = {
-    "compute": "a collection of Dask, whose rows are not in memory: pass its compute(), "
-    "or see the page 'Large tables' of the documentation",
-    "collect": "a LazyFrame of polars, whose rows are not in memory: pass its collect()",
-    "result": "a future, whose rows are not in memory: pass its result()",
-    "to_table": "a data set of pyarrow, whose rows are not in memory: pass its to_table(), "
-    "or see the page 'Large tables' of the documentation",
-    "filled": "a masked array, whose mask is not read: pass astype(float).filled(numpy.nan) "
+    "compute": "rows are not in memory: pass its compute(), or see the page 'Large tables'",
+    "collect": "rows are not in memory: pass its collect()",
+    "result": "rows are not in memory: pass its result()",
+    "to_table": "rows are not in memory: pass its to_table(), or see the page 'Large tables'",
+    "filled": "mask is not read: pass astype(float).filled(numpy.nan) "
     "for missing numbers, or leave their rows out",
 }
 
@@ -34,7 +32,7 @@ def refuse_unread(values: Any, name: str) -> None:
         refuse_unread(values[0], name)
     for method, words in _UNREAD.items():
         if hasattr(type(values), method):
-            raise TypeError(f"{name} is {words}")
+            raise TypeError(f"{name}: the {words}")
 
 
 def as_pandas(table: Table) -> Any:
@@ -89,7 +87,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
         return X
     if isinstance(X, Mapping):
         return np.column_stack([X[name] for name in sorted(X, key=str)])
-    return np.asarray(X)
+    return np.asarray(X, object)  # NumPy would turn 1 beside "a" into "1"
 
 
 def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
@@ -157,8 +155,6 @@ def take(X: Table, rows: Array) -> Any:
 
     Numbers of rows of counted `Partitions` ascend.
     """
-    from sklearn.utils import _safe_indexing  # a rule of a file answers without it
-
     if X is None:
         return None
     if isinstance(X, Partitions):
@@ -167,6 +163,8 @@ def take(X: Table, rows: Array) -> Any:
         X = X.tocsr()  # some formats have no row indexing
     if isinstance(X, Mapping):
         return {name: take(column, rows) for name, column in X.items()}
+    from sklearn.utils import _safe_indexing  # a rule of a file answers without it
+
     if rows.dtype == bool:  # some tables take no mask
         rows = np.flatnonzero(rows)
     return _safe_indexing(X, rows)

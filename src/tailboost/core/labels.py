@@ -1,10 +1,11 @@
-"""Columns of labels and groups: their distinct entries, and the number of each row's.
+"""Columns of labels and groups: their distinct entries, and the position of each row's.
 
 Entries are numbers, or text. Other columns are refused, and missing entries with their number and first row.
 """
 
 import re
 from collections.abc import Collection, Sequence
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -12,12 +13,12 @@ import numpy as np
 
 from tailboost.core.array_types import Array, Column, Ints, Labels, Mask, Table
 from tailboost.core.frames import as_pandas, columns_of
-from tailboost.core.words import did_you_mean, shown, text
+from tailboost.core.words import shown, text
 
 
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA or NaT."""
-    if isinstance(value, Real):
+    if isinstance(value, Real | Decimal):
         return bool(value != value)
     return type(value).__name__ in ("NoneType", "NAType", "NaTType")
 
@@ -33,8 +34,8 @@ def plain(value: Any) -> Any:
 
 def label_column(values: Any, name: str, *, target: bool = False) -> Labels:
     """Return labels as an array of numbers or of text, shape (n,), see `coded`."""
-    names, number_of_row = coded(values, name, target=target)
-    return names[number_of_row]
+    names, position_of_row = coded(values, name, target=target)
+    return names[position_of_row]
 
 
 def as_array(values: Any) -> Any:
@@ -48,7 +49,7 @@ def as_array(values: Any) -> Any:
 
 
 def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array, Ints, Mask]:
-    """Return the distinct entries of a column, the number of each row's, and which of them are missing.
+    """Return the distinct entries of a column, the position of each row's, and which are missing.
 
     Numbers and dates ascend. Other entries are objects; intervals of pandas are text. If an entry has no
     hash, as a list, all that are neither text nor numbers are tuples of their text.
@@ -61,9 +62,11 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
     if kind in ("category", "str", "string"):
         if kind == "category" and column.dtype.categories.inferred_type == "interval":
             column = getattr(column, "cat", column).rename_categories(str)
-        number_of_row, values = column.factorize(use_na_sentinel=False)
-        entries, number_of_value, missing = read_column(np.asarray(values), name, target=target)
-        return entries, number_of_value[number_of_row], missing
+        position_of_row, values = column.factorize(use_na_sentinel=False)
+        entries, position_of_value, missing = read_column(
+            np.asarray(values), name, target=target
+        )
+        return entries, position_of_value[position_of_row], missing
 
     values = np.asarray(as_array(column))
     if target and values.ndim > 1:
@@ -75,8 +78,8 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
             f"{name} should be a 1d array, got shape {values.shape}: give the column itself"
         )
     if values.dtype.kind in "biufcmM":
-        entries, number_of_row = distinct_and_numbers(values)
-        return entries, number_of_row, ~np.isfinite(entries)
+        entries, position_of_row = distinct_and_positions(values)
+        return entries, position_of_row, ~np.isfinite(entries)
 
     # A dict finds objects, and text, of which NumPy sorts a million in seconds.
     given = values.tolist()
@@ -88,15 +91,15 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
             for each in given
         ]
         distinct = dict.fromkeys(given)
-    number_of = {entry: j for j, entry in enumerate(distinct)}
-    number_of_row = np.fromiter(map(number_of.__getitem__, given), np.intp)
-    missing = np.zeros(len(number_of), bool)
-    for entry, j in number_of.items():
+    position_of = {entry: j for j, entry in enumerate(distinct)}
+    position_of_row = np.fromiter(map(position_of.__getitem__, given), np.intp)
+    missing = np.zeros(len(position_of), bool)
+    for entry, j in position_of.items():
         if isinstance(entry, str):
             missing[j] = target and not entry.strip()
         else:
             missing[j] = is_missing(entry) or entry in (np.inf, -np.inf)
-    return np.fromiter(number_of, object), number_of_row, missing
+    return np.fromiter(position_of, object), position_of_row, missing
 
 
 def coded(
@@ -106,7 +109,7 @@ def coded(
     *,
     target: bool = False,
 ) -> tuple[Labels, Ints]:
-    """Return the distinct entries of a column of labels or groups, ascending, and the number of each row's.
+    """Return the distinct labels or groups of a column, ascending, and the position of each row's.
 
     The entries are numbers or text, see `read_column`. The message about missing ones counts rows, and ends
     with the ``remedy``.
@@ -116,11 +119,11 @@ def coded(
     ValueError
         If the column is empty, has another shape than (n,), has missing entries, or mixes kinds.
     """
-    entries, number_of_row, missing = read_column(values, name, target=target)
+    entries, position_of_row, missing = read_column(values, name, target=target)
     if not entries.size:
         raise ValueError(f"{name} has no rows (0 samples)")
     if missing.any():
-        missing = missing[number_of_row]
+        missing = missing[position_of_row]
         raise ValueError(
             f"{name} contains NaN or None{', or blank text' * target}: {missing.sum()} of "
             f"{missing.size} entries are missing or infinite (first in row {missing.argmax()}, "
@@ -139,12 +142,12 @@ def coded(
             f"both: got {sorted({type(each).__name__ for each in entries})}. "
             "Complex data not supported"
         )
-    names, number_of_entry = distinct_and_numbers(entries)
-    return names, number_of_entry[number_of_row]
+    names, position_of_entry = distinct_and_positions(entries)
+    return names, position_of_entry[position_of_row]
 
 
-def distinct_and_numbers(values: Array) -> tuple[Array, Ints]:
-    """Return the distinct values, ascending, and the number of each value among them, shape (n,).
+def distinct_and_positions(values: Array) -> tuple[Array, Ints]:
+    """Return the distinct values, ascending, and the position of each value among them, shape (n,).
 
     Whole numbers in a short range are counted: a million take 4 ms, and `numpy.unique` needs 80 to 200.
     """
@@ -169,7 +172,8 @@ def positions(
 ) -> Ints:
     """Return the position of each label or group among the known ones, shape (n,).
 
-    ``known`` has distinct values in any order.
+    ``known`` has distinct values in any order. Text is no number here: where both may name one group, as
+    after a file, `as_known` comes first.
 
     Raises
     ------
@@ -177,16 +181,14 @@ def positions(
         If a value is unknown: "{name} holds {fault}: [...]; known are …".
     """
     known_values = as_array(known).tolist()
-    number_of = {value: number for number, value in enumerate(known_values)}
+    position_of = {value: j for j, value in enumerate(known_values)}
     entries = as_array(values).tolist()
-    unknown = sorted(set(entries) - number_of.keys(), key=str)
+    unknown = sorted(set(entries) - position_of.keys(), key=str)
     if unknown:
         raise ValueError(
-            f"{name} holds {fault}: {unknown[:5]!s:.300}; "
-            f"{did_you_mean(unknown[0], known_values)}"
-            f"known are {shown(known_values):.1000}"
+            f"{name} holds {fault}: {unknown[:5]!s:.300}; known are {shown(known_values):.1000}"
         )
-    return np.fromiter(map(number_of.__getitem__, entries), np.intp)
+    return np.fromiter(map(position_of.__getitem__, entries), np.intp)
 
 
 def in_class_order(table: Table, name: str, classes: Labels) -> Any:
@@ -207,9 +209,9 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
             )
         return table
     columns = as_known(titles, names)
+    if {*columns} != {*names} and titles == [*range(len(names))]:  # default names
+        columns = names
     if len(columns) != len(names) or {*columns} != {*names}:
-        if hasattr(getattr(table, "columns", None), "step"):  # a RangeIndex: default names
-            return np.asarray(table)
         raise ValueError(
             f"{name} must have a column for each class {shown(names)}, got the columns "
             f"{shown(columns)}; if these are in the order of the classes, give an array"

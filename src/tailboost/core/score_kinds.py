@@ -19,8 +19,8 @@ MOST = 1e200
 # 1e22.
 _MOST_DIGITS_BEFORE = 5
 _MOST_ZEROS_BEHIND = 14
-# The most decimals of a floating-point number.
-_MOST_DECIMALS = 309
+# NumPy rounds to fewer decimals: this power of ten is infinite.
+_TOO_MANY_DECIMALS = 309
 NARROW = (np.float16, np.float32)  # types with fewer digits than Python's numbers
 
 
@@ -65,7 +65,8 @@ class ScoreKind:
         the largest q of the three. For s below u/2, the rounded u − s has fewer digits than s: scores s that
         differ by less than 2⁻⁵³ u may have the same q.
         """
-        if self.lower < 0.0:  # a logit
+        score = float(score)  # a number of NumPy is printed with its type
+        if self.name == "logit":
             return -score
         difference = self.upper - score
         in_decimals = Decimal(repr(self.upper)) - Decimal(repr(score))
@@ -108,11 +109,14 @@ class ScoreKind:
                 "state their score by missing=, or their answer by default="
             )
         if ((values < self.accepted_from) | (values > self.accepted_to)).any():
+            advice = ""
+            if self.upper < MOST:
+                advice = (
+                    "; kind= may be probability, percent, logit, or number, for any numbers"
+                )
             raise ValueError(
-                f"{owner}: values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are "
-                f"no {self.plural} between {self.lower:g} and {self.upper:g}; other scores "
-                f"need kind= one of {sorted({*SCORE_KINDS} - {self.name})}, and 'number' "
-                "means any numbers that grow with the probability"
+                f"{owner}: values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are no "
+                f"{self.plural} between {self.lower:g} and {self.upper:g}{advice}"
             )
         return values.clip(self.lower, self.upper)
 
@@ -189,8 +193,8 @@ def shortest_decimals(numbers: Array) -> Floats:
 def decimals_between(low: Floats, high: Floats) -> Floats:
     """Return the shortest decimal strictly between two numbers, shape (m,).
 
-    Among equally short decimals, the one nearest to the middle is returned. Without a floating-point number
-    between, the result is the larger number: a range contains its lower end.
+    Among equally short decimals, the one nearest to the middle is returned. If none of at most
+    308 digits after the point lies between, the result is the larger number: a range contains its lower end.
 
     Parameters
     ----------
@@ -201,7 +205,7 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
     result = high.copy()
     is_open = low < high
     largest = np.abs([low, high]).max(initial=1.0)
-    for digits in range(-int(np.log10(largest)) - 1, _MOST_DECIMALS):
+    for digits in range(-int(np.log10(largest)) - 1, _TOO_MANY_DECIMALS):
         with np.errstate(over="ignore", invalid="ignore"):
             decimal = np.round(middle, digits) + 0.0  # + 0.0 makes −0.0 a 0.0
         inside = is_open & (low < decimal) & (decimal < high)

@@ -42,10 +42,10 @@ class LimitLine:
     name: str
     limit: str
     numbers: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    bound: float | None = None
+    value: float | None
+    low: float | None
+    high: float | None
+    bound: float | None
     deferred: str = ""
 
 

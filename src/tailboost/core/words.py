@@ -31,7 +31,7 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
 
     Capitals and blanks around a name are ignored.
     """
-    by_lower_case = {name.strip().casefold(): name for name in map(str, known)}
+    by_lower_case = {str(each).strip().casefold(): each for each in known}
     near = difflib.get_close_matches(str(name).strip().casefold(), by_lower_case)
     if not near:
         return ""
@@ -101,8 +101,9 @@ def rate_words(
     """Return an estimate, or a bound, from rows as text; a dash for None or NaN.
 
     A rate has as many digits as its rows support, and more where fewer would print it at or beyond a limit
-    that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. An estimate above 1, such
-    as a cost, has four digits. A bound is rounded away from the estimate and therefore true.
+    that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. An estimate above 1 that
+    is not in percent, such as a cost, has four digits. A bound is rounded away from the estimate and
+    therefore true.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def rate_words(
     """
     if value is None or math.isnan(value):
         return "–"
-    if above is None and abs(value) > 1.0:
+    if above is None and abs(value) > 1.0 and not in_percent:
         return f"{value:.4g}"
 
     fewest = 2 + sum(n_rows >= least for least in _ROWS_OF_DIGITS)

@@ -19,7 +19,7 @@ from tailboost.core import (
     Ints,
     Table,
     as_table,
-    distinct_and_numbers,
+    distinct_and_positions,
     is_missing,
     written,
 )
@@ -124,7 +124,7 @@ def _words_of_objects(column: Column, kept_bits: int) -> Hashes:
 
 
 def _word(value: Any, kept_bits: int) -> int:
-    """Return any value as a 64-bit word; if ``kept_bits`` are 0, text is text alone."""
+    """Return any value as a 64-bit word; if ``kept_bits`` are 0, text is no number."""
     printed = str(value)
     if kept_bits:
         printed = _DAY_BEFORE_TIME.sub(r"\1 ", printed)
@@ -138,10 +138,8 @@ def _word(value: Any, kept_bits: int) -> int:
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if kept_bits or not isinstance(value, str):
-        if is_missing(value):
-            value = np.nan
+        number = math.nan if is_missing(value) else TRUTH.get(printed.lower(), value)
         with suppress(TypeError, ValueError, OverflowError):  # for what is no number
-            number = TRUTH.get(printed.lower(), value)  # "1" for True and "TRUE"
             return int(_words(np.array([float(number)]), kept_bits)[0])
     printed = printed.removesuffix(" 00:00:00")
     content = hashlib.blake2b(repr(printed).encode(), digest_size=8)
@@ -160,7 +158,7 @@ def digest(*contents: bytes) -> str:
 
 def digest_of(document: Mapping[str, Any], *about: Any) -> str:
     """Return the digest of a document, also read from JSON, without its own one, and of what it is about."""
-    contents = {**document, "digest": None}, *about
+    contents = [{**document, "digest": None}, *about]
     return digest(json.dumps(contents, sort_keys=True, allow_nan=False).encode())
 
 
@@ -170,8 +168,8 @@ def digest_of(document: Mapping[str, Any], *about: Any) -> str:
 def random_numbers(hashes: Hashes) -> Floats:
     """Return an independent uniform number in [0, 1) for each hash, shape (n,).
 
-    A number depends on the hash, on its rank among equal ones, and on the sum of all hashes. Two calls on the
-    same rows, in any order, have the same numbers, so nobody can choose among draws.
+    A number depends on the hash, on its rank among equal ones, and on all hashes, but not on their order. Two
+    calls on the same rows have the same numbers, so nobody can choose among draws.
 
     Proofs take the hash function as ideal: on average over hash functions, the numbers are independent,
     uniform, and independent of the draw of the rows. This function has one set of numbers for each table. So
@@ -203,10 +201,11 @@ def random_numbers(hashes: Hashes) -> Floats:
 def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
     """Return the random number of each row, or of its cluster: rows with small numbers select, shape (n,).
 
+    The numbers are of other hashes than those of `voting_numbers`, so both are independent.
     ``hashes`` have rows with labels and groups, ``clusters`` the number from 0 of each row's cluster.
     """
-    if clusters is None:  # each row is a cluster
-        return random_numbers(_mix(hashes))
+    if clusters is None:
+        return random_numbers(_mix(hashes))  # each row is a cluster
     return random_numbers(_of_clusters(hashes, clusters))[clusters]
 
 
@@ -241,7 +240,7 @@ def stratified_turns(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     _, content_of_row = np.unique(hashes, return_inverse=True)
     n_strata = int(strata.max()) + 1
     # Only pairs with rows: a table of all pairs would be large for crossed groups.
-    pairs, pair_of_row = distinct_and_numbers(content_of_row * n_strata + strata)
+    pairs, pair_of_row = distinct_and_positions(content_of_row * n_strata + strata)
     mass = np.bincount(pair_of_row, weight)
     content, stratum = np.divmod(pairs, n_strata)
     # By content, and for each content by mass; ties by the number of the stratum.

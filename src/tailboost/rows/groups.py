@@ -28,7 +28,7 @@ from tailboost.core import (
     coded,
     columns_of,
     did_you_mean,
-    distinct_and_numbers,
+    distinct_and_positions,
     frozen_object,
     how_many,
     joined,
@@ -197,12 +197,12 @@ class GroupNames:
             )
         among_known = np.empty_like(numbers)
         for j, (title, values) in enumerate(zip(known.titles, known.values, strict=True)):
-            given = titles.index(title)
-            own = as_known(self.values[given].tolist(), values.tolist())
-            places = positions(
-                own, values, column_words(argument, title), "groups not seen in fit"
+            own = titles.index(title)
+            names = as_known(self.values[own].tolist(), values.tolist())
+            position_of_name = positions(
+                names, values, column_words(argument, title), "groups not seen in fit"
             )
-            among_known[:, j] = places[numbers[:, given]]
+            among_known[:, j] = position_of_name[numbers[:, own]]
         return among_known
 
     def extended_by(
@@ -247,7 +247,7 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
     """Return the number of each of n rows' combination of numbers, in their order by column, shape (n,)."""
     combination = np.zeros(n, np.intp)
     for column in columns:  # the number of the row's first columns and of this one
-        _, combination = distinct_and_numbers(
+        _, combination = distinct_and_positions(
             combination * (column.max(initial=0) + 1) + column
         )
     return combination
@@ -266,12 +266,12 @@ def known_groups(
     column = as_array(column)
     if not column.ndim:  # of a single row
         column = column[None]
-    entries, number_of_row, missing = read_column(column, words)
+    entries, position_of_row, missing = read_column(column, words)
     names = np.fromiter(as_known(entries.tolist(), known), object)
     names[missing] = MISSING_GROUP
-    number_of = {group: j for j, group in enumerate(known)}
-    numbers = np.array([number_of.get(name, -1) for name in names], np.intp)
-    return names[number_of_row], numbers[number_of_row]
+    position_of = {group: j for j, group in enumerate(known)}
+    numbers = np.array([position_of.get(name, -1) for name in names], np.intp)
+    return names[position_of_row], numbers[position_of_row]
 
 
 def group_numbers(

@@ -116,31 +116,33 @@ class Ledger:
             If no error probability is left. Nothing is recorded.
         """
         with _LOCK:
-            recorded: dict[str, Attempt] = {}
+            by_call: dict[str, Attempt] = {}
             # What the ledgers of copies have spent on one call, at most.
             for each in (*self.attempts, *earlier):
-                known = recorded.setdefault(each.key, each)
+                known = by_call.setdefault(each.key, each)
                 if each.error > known.error:
-                    recorded[each.key] = each
-            if attempt.key not in recorded:
-                if any(attempt.rows.repeats(each.rows) for each in recorded.values()):
-                    raise LeakageError(
-                        "X: an earlier attempt had these rows, or rows equal to them. Repeated "
-                        "tests on the same rows do not keep the confidence: give rows that no "
-                        "attempt had, and state all limits in one call"
-                    )
-                spent = sum(each.error for each in recorded.values())
-                left = 1.0 - spent / (1.0 - attempt.confidence)
-                if left < LEAST_LEFT:
-                    raise ValueError(
-                        f"no error probability is left at confidence={attempt.confidence:g} "
-                        f"after {len(recorded)} attempts: lower it, or fit or select anew on "
-                        "other rows"
-                    )
-                recorded[attempt.key] = replace(attempt, spent=left * SPENT_EACH)
-            self.attempts = attempts = tuple(recorded.values())
-        # A repeated call may be followed by later attempts, which are none of its result.
-        return attempts[: list(recorded).index(attempt.key) + 1]
+                    by_call[each.key] = each
+            attempts = tuple(by_call.values())
+            if attempt.key in by_call:
+                self.attempts = attempts
+                # Later attempts are none of the result of this call.
+                return attempts[: list(by_call).index(attempt.key) + 1]
+            if any(attempt.rows.repeats(each.rows) for each in attempts):
+                raise LeakageError(
+                    "X: an earlier attempt had these rows, or rows equal to them. Repeated "
+                    "tests on the same rows do not keep the confidence: give rows that no "
+                    "attempt had, and state all limits in one call"
+                )
+            spent = sum(each.error for each in attempts)
+            left = 1.0 - spent / (1.0 - attempt.confidence)
+            if left < LEAST_LEFT:
+                raise ValueError(
+                    f"no error probability is left at confidence={attempt.confidence:g} "
+                    f"after {len(attempts)} attempts: lower it, or fit or select anew on "
+                    "other rows"
+                )
+            self.attempts = (*attempts, replace(attempt, spent=left * SPENT_EACH))
+            return self.attempts
 
 
 # -- records of a model ------------------------------------------------------------------------------------

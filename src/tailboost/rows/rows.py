@@ -20,9 +20,8 @@ from tailboost.core import (
     check_indexes,
     check_length,
     coded,
-    distinct_and_numbers,
+    distinct_and_positions,
     frozen_object,
-    least_type,
     n_rows_of,
     positions,
     row_weights,
@@ -139,12 +138,11 @@ class Rows:
         classes = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
-            y = y.astype(least_type(len(classes)))
         for name, values in given.items():
             check_length(values, name, n, first)
         names, numbers = GroupNames.of(columns, f"groups{suffix}", n, first)
         if clusters is not None:
-            _, clusters = coded(clusters, "clusters", target=True)
+            _, clusters = coded(clusters, f"clusters{suffix}", target=True)
         weight = row_weights(sample_weight, n, f"sample_weight{suffix}")
         rows = cls(
             y,
@@ -207,12 +205,12 @@ class Rows:
         classes = self.classes
         y = self.y
         if classes is not None:
-            occurs, y = distinct_and_numbers(y)
+            occurs, y = distinct_and_positions(y)
             classes = classes[occurs]
         values = []
         groups = np.empty_like(self.groups)
         for j, names in enumerate(self.names.values):
-            occurs, groups[:, j] = distinct_and_numbers(self.groups[:, j])
+            occurs, groups[:, j] = distinct_and_positions(self.groups[:, j])
             values.append(names[occurs])
         named = replace(self.names, values=tuple(values))
         return replace(self, classes=classes, y=y, names=named, groups=groups)
@@ -295,7 +293,7 @@ class Votes:
         return None if self.clusters is None else len(np.unique(self.clusters))
 
     def among(self, rows: Ints) -> Ints:
-        """Return the rows with a vote among some rows, ascending."""
+        """Return the rows with a vote among some rows, in their order."""
         if self.clusters is None:
             return rows
         drawn = np.arange(len(self.draws)) if self.same_everywhere else rows

@@ -283,8 +283,8 @@ class ThresholdRule(StoredRule):
                 )
             read = kind.turned
             outer.reverse()
-            if missing is not None:
-                missing = read(missing)
+        if missing is not None:
+            missing = read(missing)
         ranges: dict[Name, list[Range]] = {}
         for group, band in zip(self.groups or [None], self.bands, strict=True):
             inner = [read(lower) for lower, _ in band[1:]]
