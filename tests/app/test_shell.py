@@ -404,7 +404,8 @@ def whole(tables, tmp_path_factory):
     for name in ("train", "tune", "test"):
         (folder / f"{name}.csv").touch()
     texts = {
-        "twice.csv": "fraud,fraud\nyes,yes\nno,no\n", "longer.csv": "amount,fraud\n1,5,yes\n2,5,no\n",
+        "twice.csv": "fraud,fraud\nyes,yes\nno,no\n", "na.csv": "NA,NA,fraud\n1,2,yes\n3,4,no\n",
+        "longer.csv": "amount,fraud\n1,5,yes\n2,5,no\n",
         "excel.csv": "sep=;\nscore;fraud\n.5;yes\n.4;no\n", "comma.csv": "z;fraud\n1,5;yes\n2,5;no\n",
         "book.xlsx": "PK\x03\x04 a workbook", "rows.json": '[{"score": 0.5, "fraud": "yes"}]',
         "columns.json": '{\n "score": [0.5]}', "page.csv": "<!DOCTYPE html><table>", "blank.csv": ",,\n",
@@ -436,6 +437,7 @@ def whole(tables, tmp_path_factory):
         ("calibrate tuned.json --out r.json", "fresh"), ("fit a.csv --target fraud --out no/m.model", "'no'"),
         ("predict tuned.json a.csv --sep ab", "'ab'"), ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
         ("rule tuned.json --sql --json", "--json"), ("fit twice.csv --target fraud --out m.model", "'fraud'"),
+        ("fit na.csv --target fraud --out n.model", "NA"), ("certify tuned.json a.csv --require", "--limit"),
         ("fit blank.csv --target fraud --out m.model", "header"),
         ("certifi tuned.json", "certifi"), ("predict tuned.json a.csv --id prediction", "--id prediction"),
         (f"tune gap.csv {OPTIONS} --out r.json", "write 'missing'"), ("tradeoff tuned.json --sep ;", "--sep"),
@@ -471,7 +473,6 @@ def whole(tables, tmp_path_factory):
         ("rows-needed --limit 'miss(1, by=sex) <= 9%' --rate f=5%,f=6%", "f=5%,f=6%"),
         ("rows-needed --limit 'miss(1) <= 5%' --limit 'error <= 5%' --rate 1%", "rate"),
         ("predict tuned.json a.csv --thousands .", "--decimal"),
-        ("certify tuned.json a.csv --require", "--limit"),
         ("fit a.csv --target fraud --cluster fraud --out m.model", "cluster"),
         ("calibrate a.csv --score score --target fraud --out r.json", "--limit 'miss(1) <= 40%'"),
     ],
@@ -541,17 +542,16 @@ def test_a_model_of_python_takes_its_columns_from_a_table_with_others(
         assert tb.load_model(tmp_path / "n.model").rule_ == rule.rule_
     table.drop(columns="amount").to_csv("lacks.csv", index=False)
     assert "no column 'amount'" in shell(f"predict {name}.model lacks.csv", 2)
+    is_selected = name in ("blind", "aware")
+    assert ("has no rule" in shell(f"rule {name}.model", 0 if is_selected else 2)) != is_selected
 
 
-@pytest.mark.parametrize(
-    ("message", "typed"),
-    [
-        ("no column 'limit=5'", "no column 'limit=5'"), ("thousands= or rates=", "--thousands or --rate"),
-        ("limits=['a <= 1%', 'b] <= 2%'] here", "--limit 'a <= 1%' --limit 'b] <= 2%' here"),
-        ("its 'cluster=1': \"b's limit=\", limits=.", "its 'cluster=1': \"b's limit=\", --limit."),
-        ("f(limits=3, g(rate=2), rate=1), kind=.", "f(limits=3, g(rate=2), rate=1), kind= (in Python)."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("message", "typed"), [
+    ("no column 'limit=5'", "no column 'limit=5'"), ("thousands= or rates=", "--thousands or --rate"),
+    ("limits=['a <= 1%', 'b] <= 2%'] here", "--limit 'a <= 1%' --limit 'b] <= 2%' here"),
+    ("its 'cluster=1': \"b's limit=\", limits=.", "its 'cluster=1': \"b's limit=\", --limit."),
+    ("f(limits=3, g(rate=2), rate=1), kind=.", "f(limits=3, g(rate=2), rate=1), kind= (in Python)."),
+])  # fmt: skip
 def test_only_arguments_outside_of_quotes_are_options(message, typed):
     assert as_typed(message, ["limit", "cluster", "thousands", "rate"]) == typed
 

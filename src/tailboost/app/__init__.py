@@ -1,1 +1,1 @@
-"""Command line, reports, plots, data sets and baselines."""
+"""Command line and model card."""

@@ -243,5 +243,8 @@ def _is_known_class(name: str) -> bool:
     library = module.partition(".")[0]
     if library not in ("tailboost", "sklearn") or ".tests" in module:
         return False
-    named = getattr(import_module(module), attribute, None)
+    try:
+        named = getattr(import_module(module), attribute, None)
+    except SystemExit:  # of the command line, where typer is missing
+        return False
     return isinstance(named, type) and named.__module__.partition(".")[0] == library

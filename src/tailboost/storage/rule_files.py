@@ -53,7 +53,7 @@ class RuleFile:
     by_group : str or None
         The column of the groups that the rule reads.
     objective : str or None
-        The minimised rate.
+        The minimised rate; None in earlier files.
     limits : list of str
         The stated limits.
     notes : dict

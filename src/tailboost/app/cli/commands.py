@@ -77,7 +77,10 @@ Limits = Annotated[
 ]
 Groups = Annotated[list[str], several("COL", "Column of groups; may be repeated.")]
 Cluster = Annotated[str | None, option("Column of persons or sites, whose rows stay together.")]
-Objective = Annotated[str | None, option("Rate to minimise; by default the overall error.")]
+Objective = Annotated[
+    str | None,
+    option("Rate to minimise; by default error beside limits, otherwise worst_class."),
+]
 Confidence = Annotated[
     float, option("Probability that all statements hold together.", parser=_number)
 ]
@@ -260,7 +263,7 @@ def calibrate(
         if scores != ScoreColumns([], []):
             raise ValueError("--positive, --kind and --missing describe a --score")
         stored = Stored.read(model)
-        check_output(out, [model.suffix], model, data)
+        check_output(out, [RULE if model.suffix == RULE else MODEL], model, data)
         rows = stored.rows(reader, data, **columns)
         given = source = stored.classifier
         if stored.scores:  # of a rule file, whose rule gives way to another one
@@ -374,6 +377,8 @@ def rule(
     if table and not sql:
         raise ValueError("--table: name a table with --sql")
     stored = Stored.read(model)
+    if not isinstance(stored.classifier, tb.TunedClassifier):
+        raise ValueError(f"{str(model)!r} has no rule: calibrate selects one on fresh rows")
     found = stored.classifier.rule_
     if sql:
         columns = {}
@@ -503,13 +508,11 @@ def tradeoff(
             f"{str(model)!r} has no trade-off curve: the command needs a model of fit"
         )
     curve = stored.classifier.tradeoff(limited, objective)
-    if not out:
-        pass
-    elif pick is not None:
+    if out and pick is not None:
         write(curve.at(pick), out, stored.roles)
-    elif out.suffix == ".csv":
+    elif out and out.suffix == ".csv":
         write_output(out, form.content(pd.DataFrame(curve.to_dict()["curve"])))
-    else:
+    elif out:
         picture = io.BytesIO()
         display = tb.plotting.TradeOffDisplay.from_curve(curve)
         display.figure_.savefig(picture, format=out.suffix[1:])

@@ -46,16 +46,15 @@ def as_typed(message: str, options: Collection[str]) -> str:
     Those that are none of its ``options``, as Python names them, remain as in Python, and so do calls, and
     texts in quotes, which users wrote.
     """
-    of_argument = {f"{option}s": option for option in options}  # of limits= it is --limit
-    of_argument |= {option: option for option in options}
 
     def typed(match: re.Match[str]) -> str:
         name, entries, follows = match.groups("")
         if not name:
             return match[0]
-        if name not in of_argument:
+        option = name if name in options else name.removesuffix("s")  # of limits= it is --limit
+        if option not in options:
             return match[0] if follows else f"{match[0]} (in Python)"
-        word = f"--{of_argument[name].replace('_', '-')}"
+        word = f"--{option.replace('_', '-')}"
         if entries:
             return " ".join(
                 f"{word} {entry}" for entry in re.findall(rf"{_QUOTED}|[^\s,]+", entries)

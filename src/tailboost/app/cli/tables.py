@@ -157,8 +157,8 @@ class Reader(Form):
     ) -> tuple[Any, Any, set[str]]:
         """Return a table, columns as they are written, and which columns of the table are text.
 
-        Labels, groups, clusters and ids are as they are written: in the table they may be features, and then
-        numbers. Without names of features any column may be one. A column of numbers then has a number, no
+        Labels, groups, clusters and ids are as they are written. Those that are features may be numbers in
+        the table. Without names of features any column may be one. A column of numbers then has a number, no
         other words than those of missing values, such as NA, and no two words for one number, such as 7 and
         007. In text only an empty cell is missing: NA is a word.
         """
@@ -180,7 +180,8 @@ class Reader(Form):
                 raise ValueError(
                     "it is a workbook, an archive, JSON or a web page; save its table as CSV"
                 )
-        header = read(header=None, nrows=1, dtype=str).loc[0].dropna()
+        header = read(header=None, nrows=1, dtype=str, keep_default_na=False).loc[0]
+        header = header[header != ""]
         for repeated in header[header.duplicated()]:
             raise ValueError(f"two columns are called {repeated!r}")
         if header.empty or header.iloc[0].startswith("sep="):
@@ -307,14 +308,16 @@ class Rows:
         if self.known:
             values = dict(zip(texts, as_known(texts, self.known), strict=True))
         else:  # numbers and truth values are such if all texts are
-            values = {text: literal_eval(text) for text in texts if _PLAIN.fullmatch(text)}
+            values = {
+                text: literal_eval(str(text)) for text in texts if _PLAIN.fullmatch(str(text))
+            }
         if len(values) < len(texts):
             return column
         return column.map(values)
 
     @property
     def groups(self) -> Any:
-        """The columns of groups as text; None without such columns."""
+        """The columns of groups as they are written; None without such columns."""
         return self.written([*self.roles.groups])
 
     @property
