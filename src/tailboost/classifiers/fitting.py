@@ -13,9 +13,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.classifiers.estimators import Named
 from tailboost.classifiers.splitting import Split
-
-# Model files of version 0.1 name `Columns` here.
-from tailboost.classifiers.tables import Columns as Columns
 from tailboost.core import (
     NAMES_SHOWN,
     Floats,

@@ -530,7 +530,3 @@ def noticing_known(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]
             )
             models = replace(models, rows=replace(rows, words=words, fitted=True))
     return models, Seen.of(hashes, SELECTED_ON, rows, models.score_labels)
-
-
-#: The name in files of the version before.
-RuleClassifier = TunedClassifier

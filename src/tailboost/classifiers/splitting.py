@@ -103,9 +103,11 @@ class Split:
             If the rows cannot be split this way, or a cluster would be separated.
         """
         numbers = rows.given_numbers  # of the rows, as the splits count them
+        n_counted = rows.n_given or len(rows)
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
             cv = cv.split(rows.X, rows.y, rows.clusters)
-            numbers = np.arange(len(rows))
+            n_counted = len(rows)
+            numbers = np.arange(n_counted)
         splits = list(cv)
         if not 1 <= len(splits) <= MOST_FOLDS:
             raise ValueError(
@@ -116,7 +118,7 @@ class Split:
         fold = np.full(len(rows), -1)
         fitted = []
         for j, (train, test) in enumerate(splits):
-            masks = np.zeros((2, rows.n_given or len(rows)), bool)
+            masks = np.zeros((2, n_counted), bool)
             try:  # a split may also be a mask, or count from the end
                 masks[0, np.asarray(train)] = masks[1, np.asarray(test)] = True
             except IndexError as error:

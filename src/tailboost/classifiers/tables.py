@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from numbers import Number
 
 from tailboost.core import Column, Table, TableChangedWarning, frozen_value, text, warn_user
 
@@ -53,7 +54,7 @@ class Columns:
             if kind not in CATEGORIES:
                 raise ValueError(
                     f"column {name!r} has values that are neither numbers nor text, such as "
-                    f"{column.iloc[0]!r:.80}: convert or drop it"
+                    f"{_odd(column, str, Number)!r:.80}: convert or drop it"
                 )
             known = set(map(text, column.unique()))
             # A column in which most values occur once has names or free text, and one without values is open.
@@ -79,11 +80,9 @@ class Columns:
         for position in self.numbers:
             column = frame.iloc[:, position].dropna()
             if len(column) and _kind(column) not in NUMBERS:
-                numbers = import_module("pandas").to_numeric(column, errors="coerce")
-                odd = column.iloc[int(numbers.isna().to_numpy().argmax())]
                 raise ValueError(
-                    f"column {column.name!r} had numbers in the fit, and now has {odd!r}: make "
-                    "it a number or missing"
+                    f"column {column.name!r} had numbers in the fit, and now has "
+                    f"{_odd(column, Number)!r}: make it a number or missing"
                 )
         changes = []
         for position, known in self.categories.items():
@@ -114,3 +113,8 @@ def _kind(column: Column) -> str:
     if kind == "mixed" and not column.map(lambda value: isinstance(value, str | float)).all():
         return "other"
     return kind
+
+
+def _odd(column: Column, *kinds: type) -> object:
+    """Return the first value of a column of objects that is of another kind; else the first one."""
+    return next((value for value in column if not isinstance(value, kinds)), column.iloc[0])
