@@ -128,7 +128,7 @@ def test_each_end_of_an_interval_fails_with_at_most_half_of_the_rest():
 
 
 def test_answers_that_do_not_fit():
-    three = {"probabilities": np.full((3, 2), 0.5), "model": [0, 1], "^model": np.zeros((3, 2, 2))}
+    three = {"probabilities": np.full((3, 2), 0.5), "answers": [0, 1], "^model": np.zeros((3, 2, 2))}
     for words, answers in three.items():
         with pytest.raises(ValueError, match=words):
             tb.certify(answers, None, [0, 1, 2])
