@@ -58,6 +58,13 @@ def test_a_rule_without_groups_reads_no_column_of_groups(documents):
     refused(lambda: tb.ThresholdRule.from_dict(blind | {"group_column": "g"}), "no name")
 
 
+def test_an_edit_of_a_document_is_none_of_its_rule(documents):
+    cls, text = documents["scores"]
+    rule = cls.from_dict(json.loads(text))
+    rule.to_dict()["bands"][0].append((0.99, 0))
+    assert rule.to_dict() == cls.from_dict(json.loads(text)).to_dict()
+
+
 @pytest.mark.parametrize("action", [True, 1.0, "1", None])
 def test_an_action_has_the_type_of_the_labels(documents, action):
     document = json.loads(documents["scores"][1])

@@ -116,7 +116,7 @@ class Rule(StoredRule):
         Returns
         -------
         ndarray of shape (n,)
-            Labels; of dtype object if the rule defers.
+            Labels; of dtype object if the rule defers, or with a default.
 
         Raises
         ------

@@ -6,6 +6,7 @@ A rule alone answers from scores or probabilities. It needs neither models nor s
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -84,7 +85,7 @@ class StoredRule(ABC):
 
     def to_dict(self) -> Document:
         """Return the rule as plain types, for JSON."""
-        return {"format": self.FORMAT, **vars(self)}
+        return {"format": self.FORMAT, **deepcopy(vars(self))}
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON, which `tailboost.load_rule` reads from a file."""

@@ -28,7 +28,7 @@ from tailboost.rows import hash_rows, stratified_turns
 from tailboost.selection.descent import Line, Reached
 from tailboost.selection.outputs import LogProbabilities
 
-# The most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
+# About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
 # the error plus the excess of limits is .0033 higher, at twice the time (64 selections of three classes).
 MOST = 250
 # The least growth of an action's cost at which a row leaves the action. At 0 two costs may be equal, and then
