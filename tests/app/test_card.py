@@ -36,6 +36,8 @@ def test_a_card_of_a_certified_rule(rule, tmp_path):
         assert part in text
     assert card.verdicts[0] == str(rule.certificate_).splitlines()[0]
     assert monitor.verdict in card.verdicts[2]
+    named = tb.ModelCard.of(rule, **rows(4000, 6000), rows_are="Certificate", about={"": "x"})
+    assert named.sections["Certificate"] == card.sections["Certificate"]
     assert card.sections["If rows change"]
     assert "no monitor" not in card.sections["Not tested"]
     card.save(tmp_path / "card.html")

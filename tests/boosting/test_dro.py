@@ -88,17 +88,11 @@ def test_profile_likelihood_is_the_least_divergence(seed):
     conditions = np.exp(-margins[-1]) * np.diff(margins, axis=0, prepend=0.0)
     n = len(y)
     found = minimize(
-        lambda q: np.sum(q * np.log(np.maximum(q * n, 1e-300))),
-        np.full(n, 1 / n),
-        jac=lambda q: np.log(np.maximum(q * n, 1e-300)) + 1,
-        method="SLSQP",
-        bounds=[(1e-12, 1)] * n,
-        constraints=[
-            {"type": "eq", "fun": lambda q: q.sum() - 1},
-            {"type": "eq", "fun": lambda q: conditions @ q},
-        ],
-        options={"ftol": 1e-14, "maxiter": 500},
-    )
+        lambda q: np.sum(q * np.log(np.maximum(q * n, 1e-300))), np.full(n, 1 / n),
+        jac=lambda q: np.log(np.maximum(q * n, 1e-300)) + 1, method="SLSQP", bounds=[(1e-12, 1)] * n,
+        constraints=[{"type": "eq", "fun": lambda q: q.sum() - 1},
+        {"type": "eq", "fun": lambda q: conditions @ q}], options={"ftol": 1e-14, "maxiter": 500},
+    )  # fmt: skip
     assert published.profile_likelihood(clf, X, y) == pytest.approx(found.fun, abs=1e-8)
 
 

@@ -304,10 +304,8 @@ def test_what_a_copy_carries(rule, tmp_path):
 
 def test_a_repeated_call_has_the_level_of_its_own_attempt_and_none_of_later_ones():
     ledger = Ledger()
-    first, second = (
-        Attempt(key, Seen.of(hash_rows(np.arange(50.0)[:, None] + start)))
-        for key, start in (("a", 0), ("b", 99))
-    )
+    rows = [Seen.of(hash_rows(np.arange(50.0)[:, None] + start)) for start in (0, 99)]
+    first, second = map(Attempt, "ab", rows)
     (alone,) = ledger.record(first)
     assert [each.error for each in ledger.record(second)] == pytest.approx([0.045, 0.0045])
     assert ledger.record(first) == (alone,)

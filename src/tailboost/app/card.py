@@ -48,6 +48,8 @@ class ModelCard:
         The tables of these texts as HTML.
     picture : str
         The limits as SVG.
+    facts : dict of str to str
+        What is known of the model, by name.
     """
 
     title: str
@@ -55,6 +57,7 @@ class ModelCard:
     sections: dict[str, str]
     tables: dict[str, str]
     picture: str
+    facts: dict[str, str]
 
     @classmethod
     def of(
@@ -70,7 +73,7 @@ class ModelCard:
         purpose: str = "",
         about: Mapping[str, str] | None = None,
         title: str = "",
-        rows_are: str = "Further rows",
+        rows_are: str = "",
     ) -> Self:
         """Return the card of a model, with its certificate compared with further fresh rows.
 
@@ -119,7 +122,8 @@ class ModelCard:
             certificate = certify(model, X, y, rates=rates, **rows)
             stated.pop("certified on", None)  # of a certificate that the model no longer has
         else:
-            tests[rows_are] = Monitor(model).add(X, y, name=rows_are, **rows)
+            heading = f"Further rows ({rows_are})" if rows_are else "Further rows"
+            tests[heading] = Monitor(model).add(X, y, name=heading, **rows)
         if monitor:
             Monitor(model, monitor.certificate)  # raises ValueError if it is about another rule
             tests["Monitor"] = monitor
@@ -144,8 +148,9 @@ class ModelCard:
             not_tested.append("Groups of rows: no limit is by group.")
         if "purpose" not in stated:
             not_tested.append("Fitness for a purpose: none was stated.")
+        facts = _facts(model, certificate, stated)
         sections = {
-            "Model": _facts(model, certificate, stated),
+            "Model": "\n".join(f"{known}: {fact}" for known, fact in facts.items()),
             "Certificate": str(certificate).partition("\n\n")[2],
             "Rule": str(getattr(model, "rule_", "")),
             **texts,
@@ -159,6 +164,7 @@ class ModelCard:
             {heading: text for heading, text in sections.items() if text},
             tables,
             _picture(certificate),
+            facts,
         )
 
     def __str__(self) -> str:
@@ -190,8 +196,8 @@ class ModelCard:
         write_output(path, self.to_html())
 
 
-def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> str:
-    """Return what is known of a model, a fact a line."""
+def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> dict[str, str]:
+    """Return what is known of a model, each fact and its name in a line."""
     facts = {"class": type(model).__name__, **dict.fromkeys(STATED, "not stated"), **stated}
     with suppress(AttributeError, ValueError):  # a rule of a file has no selection data
         facts["rule selected on"] = model.rates_.words
@@ -203,9 +209,10 @@ def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> str:
         facts["digest of the rule"] = certificate.rule
     facts["card"] = f"{datetime.now(UTC):%Y-%m-%d} (UTC)"
     facts["libraries"] = ", ".join(f"{name} {version}" for name, version in versions().items())
-    return "\n".join(
-        " ".join(f"{name[0].upper()}{name[1:]}: {fact}".split()) for name, fact in facts.items()
-    )
+    lines = {
+        " ".join(name.split()): " ".join(f"{fact}".split()) for name, fact in facts.items()
+    }
+    return {f"{name[:1].upper()}{name[1:]}": fact for name, fact in lines.items() if name}
 
 
 def _picture(certificate: Any) -> str:

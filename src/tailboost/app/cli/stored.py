@@ -40,11 +40,18 @@ class Stored:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a file of ``fit``, ``tune``, ``calibrate`` or Python."""
+        from sklearn.base import is_classifier
+
         from tailboost.storage.models import read_notes
 
         if path.suffix != RULE:
             model = tb.load_model(path)
-            roles = Roles(**read_notes(path)["notes"].get("roles", {}))
+            if not is_classifier(model):
+                raise ValueError(f"{str(path)!r} has no classifier")
+            noted = read_notes(path)["notes"].get("roles")
+            roles = Roles()
+            if isinstance(noted, dict) and noted.keys() <= vars(roles).keys():
+                roles = Roles(**noted)  # otherwise a note of Python
             kinds = getattr(model, "_columns", None)  # of a mixture that Python trained
             if kinds and not roles.features:
                 names = model.feature_names_in_
