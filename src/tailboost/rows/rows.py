@@ -22,6 +22,7 @@ from tailboost.core import (
     coded,
     distinct_and_positions,
     frozen_object,
+    least_type,
     n_rows_of,
     positions,
     row_weights,
@@ -138,6 +139,7 @@ class Rows:
         classes = None
         if y is not None:
             classes, y = coded(y, f"y{suffix}", target=True)
+            y = y.astype(least_type(len(classes)))
         for name, values in given.items():
             check_length(values, name, n, first)
         names, numbers = GroupNames.of(columns, f"groups{suffix}", n, first)
