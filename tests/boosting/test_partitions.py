@@ -196,13 +196,13 @@ def test_what_is_no_table_of_partitions_is_refused_by_name():
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(lambda: frame)
         wrong = {
-            "future": [future, [future]], "Dask": [lazy["count"], lazy.to_delayed(), lazy.to_delayed()[0]],
+            "result": [future, [future]], "compute": [lazy["count"], lazy.to_delayed(), lazy.to_delayed()[0]],
         }  # fmt: skip
     for kind, tables in wrong.items():
         for table in tables:
             with pytest.raises(TypeError, match=kind):
                 clf.fit(table, y)
-    refused(lambda: clf.fit(lazy, da.from_array(np.arange(N))), r"y is .*Dask", TypeError)
+    refused(lambda: clf.fit(lazy, da.from_array(np.arange(N))), r"y: .*compute", TypeError)
     for y_wrong in (y[:-1], None, y[:1].repeat(N)):
         with pytest.raises(ValueError, match=r"^y |requires y"):
             clf.fit(lazy, y_wrong)
@@ -217,5 +217,5 @@ def test_what_is_no_table_of_partitions_is_refused_by_name():
         lambda X: tb.certify(clf, X, y),
     ]  # fmt: skip
     for call in in_memory:
-        with pytest.raises(TypeError, match="Dask"):
+        with pytest.raises(TypeError, match="compute"):
             call(lazy)
