@@ -382,8 +382,6 @@ class Rate(Limitable, Derived):
         (n, A); then values are expected.
         """
         terms = self.terms(answered.strata)
-        if shares is None:
-            shares = np.eye(answered.strata.n_actions)[answered.actions]
         samples = []
         for name, top, bottom in zip(terms.names, terms.top, terms.bottom, strict=True):
             among = bottom[answered.stratum, answered.actions]
@@ -391,7 +389,10 @@ class Rate(Limitable, Derived):
             values = top[answered.stratum[rows]]  # by answer
             if "costs" in self.needs:
                 values = answered.costs[rows]
-            values = (values * shares[rows]).sum(axis=1)
+            if shares is None:
+                values = values[np.arange(len(rows)), answered.actions[rows]]
+            else:
+                values = (values * shares[rows]).sum(axis=1)
             samples.append(Sample(name, rows, values, terms.low, terms.high, among[rows]))
         return samples
 
