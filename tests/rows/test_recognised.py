@@ -26,7 +26,9 @@ def scored(seed, n, decimals, shift=0.0):
 
 
 def table(scores, labels):
-    return Seen.of(hash_rows(scores[:, None], rounded=True), "", Rows.read(y=labels), [True])
+    return Seen.of(
+        hash_rows(scores[:, None], rounded=True), has_column=Rows.read(y=labels).has_column([True])
+    )
 
 
 def with_copies(used, new, n_copies):

@@ -529,4 +529,4 @@ def noticing_known(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]
                 ResubstitutionWarning,
             )
             models = replace(models, rows=replace(rows, words=words, fitted=True))
-    return models, Seen.of(hashes, SELECTED_ON, rows, models.score_labels)
+    return models, Seen.of(hashes, SELECTED_ON, rows.has_column(models.score_labels))

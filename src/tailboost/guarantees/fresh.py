@@ -115,11 +115,11 @@ class Compared:
             if tables:
                 hashes = known.hashes(rows.X, scored)
                 complete = complete and not known.is_part
+                forms = [Seen.of(hashes)]
                 # Rows of scores are known with their labels, other rows without them.
-                for labels in {(), tuple(known.score_labels)}:
-                    shared.append(
-                        refuse_repeated(Seen.of(hashes, "", rows, labels), tables, equal_rows)
-                    )
+                if len(known.score_labels) and len(hashes):
+                    forms.append(Seen.of(hashes, "", rows.has_column(known.score_labels)))
+                shared += [refuse_repeated(form, tables, equal_rows) for form in forms]
         copies = 0.0
         # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and rows.clusters is None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core import Document, Hashes, LeakageError, frozen_object
+from tailboost.core import Document, Hashes, LeakageError, Mask, frozen_object
 from tailboost.rows.equal_rows import equal_by_chance, is_part, most_in_common
-from tailboost.rows.fingerprints import hashes_of_names, hashes_of_pairs
+from tailboost.rows.fingerprints import hashes_of_pairs
 
 Digests = NDArray[np.uint32]
 #: Reason for rows that equal known rows: copies, or features and scores with few values.
@@ -47,39 +46,29 @@ class Seen:
         All rows with a digest of at most this are included.
     use : str
         What the rows were used for, as the start of a sentence.
-    of_scores : False, "columns" or True
-        What the digests have beside the values. False: nothing. Different rows of scores may have equal
-        values, so their digests have the label. "columns": whether it has a column of scores. True, in files
-        of earlier versions: its name.
-    named : Seen or None
-        Of scores the same rows with the names of the labels, to compare with files of earlier versions.
+    of_scores : bool
+        Whether the rows are scores. Different rows may have equal scores, so their digests tell also whether
+        the label has a column of scores: other names of the labels make no other rows.
     whole : int or None
         Digest of all rows of the table, in their order if another table may have as many of each by chance.
-        None if also their order may be chance (`equal_by_chance`), and in files of earlier versions.
+        None if also their order may be chance (`equal_by_chance`).
     """
 
     digests: Digests
     limit: int = 2**32 - 1
     use: str = ""
-    of_scores: Literal[False, "columns", True] = False
-    named: Seen | None = None
+    of_scores: bool = False
     whole: int | None = None
 
     @classmethod
-    def of(
-        cls, hashes: Hashes, use: str = "", rows: Any = None, score_labels: Sequence[Any] = ()
-    ) -> Self:
+    def of(cls, hashes: Hashes, use: str = "", has_column: Mask | None = None) -> Self:
         """Return the rows of a table by their `hash_rows`, rounded.
 
-        Of scores ``score_labels`` are the labels of the columns, and ``rows``, as of `Rows.read`, have those
-        of the rows: other names of them make no other rows.
+        ``has_column`` is given for scores, see `Rows.has_column`.
         """
-        if len(score_labels) and len(hashes):
-            by_name = hashes_of_pairs(hashes, hashes_of_names(rows.classes)[rows.y])
-            is_other = [name not in score_labels for name in rows.classes.tolist()]
-            by_column = hashes_of_pairs(hashes, np.array(is_other, np.uint64)[rows.y])
-            named = replace(cls.of(by_name), of_scores=True)
-            return replace(cls.of(by_column, use), of_scores="columns", named=named)
+        of_scores = has_column is not None
+        if has_column is not None:
+            hashes = hashes_of_pairs(hashes, (~has_column).astype(np.uint64))
         digests = np.sort((hashes >> 32).astype(np.uint32))
         counts = np.unique_counts(digests).counts
         limit = int(digests[MOST_DIGESTS - 1]) if len(digests) > MOST_DIGESTS else cls.limit
@@ -88,15 +77,17 @@ class Seen:
             if equal_by_chance(counts, in_order=False):
                 hashes = hashes_of_pairs(hashes, np.arange(len(hashes), dtype=np.uint64))
             whole = int(hashes.sum() >> 32)
-        return cls(digests[digests <= limit], limit, use, whole=whole)
+        return cls(digests[digests <= limit], limit, use, of_scores, whole)
 
     def comparable(self, known: Seen) -> tuple[Digests, Digests]:
-        """Return the digests of these and of known rows, up to the limit of both; none in other forms."""
-        new = self.named if self.named and known.of_scores is True else self
-        if new.of_scores != known.of_scores:
-            return new.digests[:0], known.digests[:0]
-        limit = min(new.limit, known.limit)
-        return new.digests[new.digests <= limit], known.digests[known.digests <= limit]
+        """Return the digests of these and of known rows, up to the limit of both.
+
+        There are none if the rows of one of them are scores.
+        """
+        if self.of_scores != known.of_scores:
+            return self.digests[:0], known.digests[:0]
+        limit = min(self.limit, known.limit)
+        return self.digests[self.digests <= limit], known.digests[known.digests <= limit]
 
     def share_in(self, known: Seen) -> float:
         """Return the fraction of these rows that equal known rows; 0 without rows to compare."""
@@ -125,7 +116,7 @@ class Seen:
     def to_dict(self) -> Document:
         """Return plain types for JSON."""
         digests = base64.b64encode(self.digests.astype("<u4").tobytes()).decode()
-        return {**vars(self), "digests": digests, "named": None}
+        return vars(self) | {"digests": digests}
 
     @classmethod
     def from_dict(cls, state: Document) -> Self:
@@ -137,8 +128,8 @@ class Seen:
             digests,
             int(state["limit"]),
             str(state["use"]),
-            state["of_scores"],
-            whole=state.get("whole"),
+            bool(state["of_scores"]),
+            state["whole"],
         )
 
 

@@ -1,6 +1,6 @@
 """Rows, read once with their labels and groups as numbers, and which of them have a vote."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
@@ -175,6 +175,14 @@ class Rows:
             title: self.names.values[j][self.groups[:, j]]
             for j, title in enumerate(self.names.titles)
         }
+
+    def has_column(self, score_labels: Sequence[Any]) -> Mask | None:
+        """Return whether each row has one of the labels of columns of scores; None without such labels."""
+        if not len(score_labels):
+            return None
+        return np.array([label in score_labels for label in self.classes.tolist()], bool)[
+            self.y
+        ]
 
     def hashes(self, contents: Hashes) -> Hashes:
         """Return the hashes of the rows with their labels, groups and costs, shape (n,).

@@ -212,7 +212,7 @@ class Decided:
 
     def seen(self, scored: Scored, rows: Rows, use: str) -> Seen:
         """Return scored rows, by which they are recognised later."""
-        return Seen.of(scored.given(), use, rows, self.known[0].score_labels)
+        return Seen.of(scored.given(), use, rows.has_column(self.known[0].score_labels))
 
 
 @runtime_checkable
