@@ -1,7 +1,8 @@
 """Data classes, by one word each: immutable values and objects, estimators, and values made anew by files."""
 
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, dataclass_transform
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import TypeVar, dataclass_transform
 
 from tailboost.core.array_types import Document
 
@@ -33,11 +34,13 @@ def parameters(estimator: type[_C]) -> type[_C]:
 
 
 class Derived:
-    """Base of values that are made anew from their fields when a file or a pickle is read.
+    """Base of values that are made anew from their parameters when a file or a pickle is read.
 
-    What follows from the fields is then what this version says, whatever the version that wrote them said.
+    What follows from these is then what this version says, whatever the version that wrote them said.
     """
 
-    def __setstate__(self: Any, state: Document) -> None:
-        given = {each.name: state[each.name] for each in fields(self) if each.name in state}
-        self.__init__(**given)
+    def __setstate__(self, state: Document) -> None:
+        given = {
+            name: state[name] for name in signature(type(self)).parameters if name in state
+        }
+        vars(self).update(vars(type(self)(**given)))

@@ -4,7 +4,7 @@ import os
 import platform
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
@@ -12,8 +12,6 @@ from pathlib import Path
 from tailboost.core.array_types import Document, FilePath
 
 _PACKAGES = "tailboost numpy scipy scikit-learn pandas xgboost xgboost-cpu lightgbm"
-#: From the format of a document to the function that makes the next format of it.
-Steps = Mapping[int, Callable[[Document], Document]]
 
 
 def write_output(path: FilePath, content: str | bytes) -> None:
@@ -85,22 +83,14 @@ def reading(what: str) -> Iterator[None]:
         ) from failure
 
 
-def migrated(document: Document, own: int, steps: Steps, what: str, cure: str) -> Document:
-    """Return a document in the format ``own``, by steps from the format in which it was written.
+def check_format(document: Document, own: int, what: str, cure: str) -> None:
+    """Raise ValueError if a document has another format than the ``own`` one.
 
-    ``what`` names the document, and ``cure`` says what to do with one from which no steps lead here.
-
-    Raises
-    ------
-    ValueError
-        If no steps lead from the format of the document to the own one.
+    ``what`` names the document, and ``cure`` says what to do with one of an earlier format.
     """
     form = document["format"]
-    while form in steps:
-        document = steps[form](document)
-        form = document["format"]
-    if form != own:
-        if isinstance(form, int) and form > own:
-            cure = "upgrade tailboost, because a newer version wrote it"
-        raise ValueError(f"{what} has format {str(form)[:20]}, not {own}; {cure}")
-    return document
+    if form == own:
+        return
+    if isinstance(form, int) and form > own:
+        cure = "upgrade tailboost, because a newer version wrote it"
+    raise ValueError(f"{what} has format {str(form)[:20]}, not {own}; {cure}")

@@ -21,6 +21,7 @@ from tailboost.core import (
     Table,
     UncertifiedGroupsWarning,
     as_pandas,
+    check_format,
     check_indexes,
     check_length,
     frozen_value,
@@ -29,7 +30,6 @@ from tailboost.core import (
     joined,
     label_column,
     listed,
-    migrated,
     n_rows_of,
     percent,
     reading,
@@ -541,12 +541,8 @@ class Monitor:
         """
         monitor = cls(rule, certificate)
         with reading("state of a monitor"):
-            state = migrated(
-                dict(state),
-                MONITOR_FORMAT,
-                {},
-                "the state",
-                "begin a new state with these batches",
+            check_format(
+                state, MONITOR_FORMAT, "the state", "begin a new state with these batches"
             )
             if state["digest"] != digest_of(state, monitor.certificate.to_dict()):
                 raise ValueError(

@@ -19,9 +19,8 @@ from tailboost.core import (
     Ints,
     Labels,
     Name,
-    Steps,
     Table,
-    migrated,
+    check_format,
     reading,
 )
 from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP, group_columns, group_numbers, unit_name
@@ -38,9 +37,8 @@ class StoredRule(ABC):
 
     #: A rule alone has no certificate.
     certificate_: ClassVar[None] = None
-    #: The format of documents, and the steps from earlier ones. Format 1 is not read any more.
+    #: The format of documents.
     FORMAT: ClassVar[int] = 2
-    STEPS: ClassVar[Steps] = {}
 
     #: The labels.
     classes: list[Name]
@@ -101,11 +99,8 @@ class StoredRule(ABC):
             If the document describes no rule: a field is missing or invalid.
         """
         with reading("rule"):
-            document = migrated(
-                dict(document), cls.FORMAT, cls.STEPS, "the rule", "select again"
-            )
-            del document["format"]
-            rule = cls(**document)
+            check_format(document, cls.FORMAT, "the rule", "select again")
+            rule = cls(**{name: value for name, value in document.items() if name != "format"})
             rule._check()
         return rule
 

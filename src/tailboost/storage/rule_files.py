@@ -16,8 +16,8 @@ from tailboost.core import (
     FilePath,
     Model,
     Name,
+    check_format,
     frozen_value,
-    migrated,
     plain,
     positions,
     reading,
@@ -90,7 +90,7 @@ class RuleFile:
     @classmethod
     def from_dict(cls, document: Document) -> Self:
         """Return the content of a document; raise ValueError if it was edited."""
-        document = migrated(document, FORMAT, {}, "it", "run tune again")
+        check_format(document, FORMAT, "it", "run tune again")
         if document["digest"] != digest_of(document):
             raise ValueError(
                 "it was edited: restore it, or write its 'rule' alone, without certificate"
