@@ -442,6 +442,14 @@ def made_table(n=800):
     return pd.DataFrame({"p": p}), np.where(rng.random(n) < p, "toxic", "ok"), rng.choice(list("ab"), n)
 
 
+@pytest.mark.parametrize("pairs", [[(None, "human review")], [("toxic", "human review")]])
+def test_a_custom_limit_on_deferral_leaves_nine_tenths_of_the_rows_to_certify(pairs):
+    reviewed = rates.custom("reviewed", pairs, among=[(pairs[0][0], None)]) <= 0.6
+    limits, (table, y, _) = [reviewed, "miss(toxic) <= .3"], made_table(2_000)
+    rule = tb.calibrate(tb.Scores("p", "toxic"), table, y, limits=limits)
+    assert 0.001 < binom.cdf(rule.certificate_.n_rows, 2_000, 0.9) < 0.999
+
+
 def test_contradicting_limits_spend_no_attempt():
     table, y, _ = made_table()
     model = tb.tune(tb.Scores("p", "toxic"), table[:400], y[:400], limits=["miss(toxic) <= .4"])

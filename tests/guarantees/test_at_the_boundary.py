@@ -56,8 +56,7 @@ def false_certificates(setting, draws):
             )  # fmt: skip
         except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
             continue
-        answers = rule.predict(X)
-        broken = False
+        answers, broken = rule.predict(X), False
         for limit in map(parse, limits):
             found = rates.measure(limit.rate, y, answers, groups=groups)
             values = np.array(list(found.values()))
@@ -92,8 +91,7 @@ def test_tests_are_those_of_scipy(limit):
         y, a = rng.integers(0, 2, 60), rng.integers(0, 2, 60)
         g = rng.choice(["f", "m"], 60)
         strata = Counts.answered(y, a, groups={"g": g}).strata
-        answered = Counts.answered(y, a, groups={"g": g})
-        counts = np.zeros((1, len(strata.y), 3))
+        answered, counts = Counts.answered(y, a, groups={"g": g}), np.zeros((1, len(strata.y), 3))
         np.add.at(counts[0], (answered.stratum, answered.actions), 1.0)
         test = LimitTests.of(limit, strata, Places(strata.place(None)))
         wrong, rows = test.counts(counts)
@@ -186,8 +184,7 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
     for seed in range(4):
         limits = [f"miss({label}, by=g) <= 15%", f"deferred(by={by}) <= 45%"]
         case, rules, passes = deferring(seed, 15, limits, monkeypatch)
-        tests = case.fresh.lots < 0.3
-        labels = case.fresh.answered.strata.y[case.fresh.answered.stratum]
+        tests, labels = case.fresh.lots < 0.3, case.fresh.answered.strata.y[case.fresh.answered.stratum]
         freely = chain.chain_of(case.selecting)
         for place in range(3):
             mine = (case.fresh.outputs.groups == place) & (labels == label) & ~tests
@@ -234,8 +231,7 @@ def test_groups_with_limits_of_their_own_defer_at_a_step_of_their_own():
 def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
     """The draw has the stated share in each cell and label, and not the rows with small numbers."""
     case, *_ = deferring(0, 4, ["miss(1, by=g) <= 15%", "deferred() <= 45%"], monkeypatch)
-    tests = case.fresh.lots < 0.3
-    draws = case.fresh.votes.draws
+    tests, draws = case.fresh.lots < 0.3, case.fresh.votes.draws
     small = draws < np.median(draws)
     for part in (small, ~small, case.bin == 0, case.bin == 3, case.fresh.outputs.groups == 0):
         assert 1e-4 < binom.cdf(tests[part].sum(), part.sum(), 0.3) < 1 - 1e-4

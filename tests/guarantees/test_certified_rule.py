@@ -108,8 +108,7 @@ def test_printed_estimates_are_rates_of_the_answers(name, form, how, parts):
 
 def counts(kind, answers, y, deferred):
     """Return masks of the rows in the numerator and in the denominator of a rate."""
-    positive = (answers == 1) & ~deferred
-    every = np.ones(len(y), dtype=bool)
+    positive, every = (answers == 1) & ~deferred, np.ones(len(y), dtype=bool)
     return {
         "miss": ((answers != 1) & ~deferred, y == 1), "false_alarm": (positive, y == 0),
         "selected": (positive, every), "precision": (y == 1, positive), "deferred": (deferred, every),
@@ -153,6 +152,5 @@ def test_a_subgroup_that_no_limit_names_may_have_no_rows(case):
         g, y = rng.integers(2, size=4000), rng.integers(3, size=4000)
         g[np.flatnonzero(y)[:4]] = 2
         P = np.exp(np.eye(3)[y] * 1.5 + rng.normal(size=(4000, 3)))
-        scores = tb.Scores([0, 1, 2], [0, 1, 2])
-        table = P / P.sum(axis=1, keepdims=True)
+        scores, table = tb.Scores([0, 1, 2], [0, 1, 2]), P / P.sum(axis=1, keepdims=True)
         tb.calibrate(scores, table, y, groups={"g": g}, limits=limits, objective=objective)

@@ -69,8 +69,7 @@ def test_no_content_wins_the_votes():
 
 def test_random_numbers_belong_to_rows():
     """Random numbers follow their rows into any order; equal rows and other tables get different ones."""
-    content = np.repeat(np.arange(5), 200)
-    kind = np.tile([0, 1], 500)
+    content, kind = np.repeat(np.arange(5), 200), np.tile([0, 1], 500)
     hashes = (2 * content + kind).astype(np.uint64)
     numbers, order = random_numbers(hashes), RNG.permutation(1000)
     again = random_numbers(hashes[order])

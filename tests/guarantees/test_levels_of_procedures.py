@@ -42,8 +42,7 @@ def p_values(certificate, kind):
      ((0.6, 0.3), "miss(1)", "false_alarm", 0.2 * LEVEL)],  # as many as the test allows
 )  # fmt: skip
 def test_ranks_and_a_test_divide_the_level(bounds, objective, kind, level):
-    limits = [f"miss(1, by=g) <= {bounds[0]}", f"false_alarm(1) <= {bounds[1]}"]
-    found = []
+    limits, found = [f"miss(1, by=g) <= {bounds[0]}", f"false_alarm(1) <= {bounds[1]}"], []
     for seed in range(5):
         X, y, groups = drawn(seed, 3000)
         rule = tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits, objective=objective)

@@ -85,8 +85,7 @@ def test_a_gap_without_pairs_of_rows_is_not_called_tested(rule):
 
 
 def test_recheck_is_a_monitor_with_one_batch(rule):
-    once = rule.certificate_.recheck(**batch(500, 5))
-    added = tb.Monitor(rule).add(**batch(500, 5))
+    once, added = rule.certificate_.recheck(**batch(500, 5)), tb.Monitor(rule).add(**batch(500, 5))
     assert once.batches == added.batches
     bare = tb.certify(rule.predict(rows(500, 5)[0]), None, rows(500, 5)[1], limits=["error() <= 45%"])
     refused(lambda: bare.recheck(rows(500, 6)[0], rows(500, 6)[1]), "Monitor")
@@ -101,8 +100,7 @@ def test_the_threshold_is_the_decimal_that_a_reader_computes(confidence):
 
 def test_late_labels_are_judged_once(rule):
     """Late labels in parts test the same rows as all labels at once, in any order of the rows."""
-    given = batch(600, 1)
-    ids = np.arange(600) + 7
+    given, ids = batch(600, 1), np.arange(600) + 7
     late = given["y"].astype(object)
     late[5:400] = None
     monitor = tb.Monitor(rule).add(**{**given, "y": late}, id=ids, name="May")
@@ -113,8 +111,7 @@ def test_late_labels_are_judged_once(rule):
     second = {key: value[order] if key == "y" else value.iloc[order] for key, value in given.items()}
     monitor = monitor.add(**{**second, "y": later[order]}, id=ids[order], name="May")
     monitor = tb.Monitor.from_dict(json.loads(json.dumps(monitor.to_dict())), rule)
-    monitor = monitor.add(**given, id=ids, name="May")
-    whole = tb.Monitor(rule).add(**given)
+    monitor, whole = monitor.add(**given, id=ids, name="May"), tb.Monitor(rule).add(**given)
     assert [b.labelled for b in monitor.batches] == [205, 295, 100]
     for parts, at_once in zip(monitor.bets, whole.bets, strict=True):
         assert parts.sums == pytest.approx(at_once.sums)
@@ -158,10 +155,8 @@ def test_equal_and_blank_ids_are_refused(rule):
 
 
 def test_a_cluster_votes_once_in_a_batch(rule):
-    given = batch(400, 4)
-    person = np.arange(400) // 2
-    ids = np.arange(400)
-    first = given["y"].astype(object)
+    given, person = batch(400, 4), np.arange(400) // 2
+    ids, first = np.arange(400), given["y"].astype(object)
     first[1::2] = None
     monitor = tb.Monitor(rule).add(**{**given, "y": first}, clusters=person, id=ids, name="May")
     assert monitor.batches[-1].labelled == 200
@@ -356,8 +351,7 @@ def test_groups_of_columns_that_overlap_have_no_bets(compared):
     rng = np.random.default_rng(0)
     y, groups = rng.integers(0, 2, 900), pd.DataFrame(rng.integers(0, 2, (900, 2)), columns=["a", "b"])
     rows = {"X": (y + rng.random(900))[:, None] / 2, "y": y, "groups": groups}
-    rule = tb.tune(tb.Scores(0, 1), **rows)
-    X = rng.random((900, 1))
+    rule, X = tb.tune(tb.Scores(0, 1), **rows), rng.random((900, 1))
     certificate = tb.certify(rule, X, y, groups=groups, limits=[f"{compared} .5"])
     refused(lambda: tb.Monitor(rule, certificate), "overlap")
     crossed = re.sub("by=[a-z]*", "by=(a, b)", compared)

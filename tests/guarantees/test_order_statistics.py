@@ -89,8 +89,7 @@ def test_wide_ranks_are_close_with_no_smaller_probability_than_stated(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(80, 400, 2)
     widths = np.round(sizes * rng.uniform(0.1, 0.2, 2)).astype(int)
-    least = np.round(sizes * 0.3).astype(int)
-    draws = 40_000
+    least, draws = np.round(sizes * 0.3).astype(int), 40_000
     low, high = simulated(least, least + widths, sizes, draws, rng)
     gap, ratio = (widths / sizes).max() + 0.03, 0.6
     for limit, close in (

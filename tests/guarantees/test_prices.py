@@ -39,8 +39,7 @@ def calibrated(seed, n, n_groups, limits, **options):
 def test_rows_that_chose_the_thresholds_give_no_interval(name):
     limits, options, chose = SETTINGS[name]
     rule = calibrated(0, 1500, 2, limits, **options)
-    certificate = rule.certificate_
-    error = next(line for line in rule.rates_ if line.rate == "error")
+    certificate, error = rule.certificate_, next(line for line in rule.rates_ if line.rate == "error")
     assert np.isnan(error.low) == (chose or "by_group" in options)
     of_all = certificate.price[0]
     assert (of_all.noise is None) == chose
@@ -79,8 +78,7 @@ def truth(rule, n_groups):
     """Return by how much a rule of thresholds errs more than the threshold .5, deferral being no error."""
     excess = []
     for band in rule.rule_.bands * (n_groups // len(rule.rule_.bands)):
-        ends = [0.0, *(end for end, _ in band[1:]), 1.0]
-        error = 0.0
+        ends, error = [0.0, *(end for end, _ in band[1:]), 1.0], 0.0
         for (_, answer), low, high in zip(band, ends[:-1], ends[1:], strict=True):
             mass_of_1 = (high**2 - low**2) / 2
             error += {1: high - low - mass_of_1, 0: mass_of_1}.get(answer, 0.0)

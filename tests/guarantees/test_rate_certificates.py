@@ -46,8 +46,7 @@ def drawn(n, seed=0, p=(0.3, 0.4), weight=0.5):
 
 def test_one_limit_is_bounded_by_the_exact_binomial_test():
     y, a, groups = drawn(300)
-    cert = tb.certify(a, None, y, rates=[rates.selected("yes") <= 0.5])
-    k = int((a == "yes").sum())
+    cert, k = tb.certify(a, None, y, rates=[rates.selected("yes") <= 0.5]), int((a == "yes").sum())
     assert cert.bounds[0].upper == pytest.approx(beta.ppf(0.95, k + 1, 300 - k))
     assert cert.certified
     both = tb.certify(a, None, y, groups=groups, rates=["selected(yes, by=sex)"])
@@ -80,8 +79,7 @@ def test_a_bound_that_names_clopper_pearson_is_one(kind):
 
 def test_precision_is_about_the_rows_answered_so():
     y, a, _ = drawn(400)
-    chosen = a == "yes"
-    cert = tb.certify(a, None, y, rates=[rates.precision("yes") >= 0.4])
+    chosen, cert = a == "yes", tb.certify(a, None, y, rates=[rates.precision("yes") >= 0.4])
     k, n = int((y[chosen] == "yes").sum()), int(chosen.sum())
     assert cert.bounds[0].lower == pytest.approx(beta.ppf(0.05, k, n - k + 1))
     assert cert.bounds[0].n == n
@@ -164,13 +162,11 @@ def failures(setting, n, times, delta):
     ]  # fmt: skip
     gap, ratio = abs(p[0] - p[1]), min(p) / max(p)
     false = [rates.gap(SELECTED) <= gap - 1e-9 if gap else min(p) - 1e-9 >= SELECTED]
-    among = (1 - weight) * p[0] + weight * p[1]
-    truth = {"f": p[0], "m": p[1], "gap": gap, "ratio": ratio}
+    among, truth = (1 - weight) * p[0] + weight * p[1], {"f": p[0], "m": p[1], "gap": gap, "ratio": ratio}
     wrong = passed = 0
     for seed in range(times):
         y, a, groups = drawn(n, seed, p, weight)
-        answered = Fresh(answered_in_groups(y, a, groups), EACH_VOTES)
-        fails = False
+        answered, fails = Fresh(answered_in_groups(y, a, groups), EACH_VOTES), False
         for bound in joint_bounds(rates.as_statistics(stated), answered, delta):
             true = truth.get(bound.subgroup)
             if bound.rate.kind == "precision":
@@ -436,8 +432,7 @@ def test_both_sides_of_all_groups_share_the_level_evenly():
     selected, sizes = {"a": 10, "b": 30, "c": 55}, {"a": 50, "b": 60, "c": 90}
     for names in ("abc", "ab"):
         answers = np.concatenate([np.arange(sizes[g]) < selected[g] for g in names]).astype(int)
-        groups = np.repeat(list(names), [sizes[g] for g in names])
-        y = np.arange(len(answers)) % 2
+        groups, y = np.repeat(list(names), [sizes[g] for g in names]), np.arange(len(answers)) % 2
         bounds = tb.certify(answers, None, y, groups=groups, rates=["selected(1, by=group)"]).bounds
         level = 0.05 / (2 * len(names))
         for bound, g in zip(bounds, names, strict=True):

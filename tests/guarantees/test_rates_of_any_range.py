@@ -44,8 +44,7 @@ EACH_BOUND = pytest.mark.parametrize("kind", UPPER)
 @EACH_BOUND
 def test_each_bound_on_a_mean_falls_with_rows_whatever_their_order(kind):
     """A bound may be 1 for a few rows, as that of Hoeffding is."""
-    of_rows = UPPER[kind]
-    rng = np.random.default_rng(0)
+    of_rows, rng = UPPER[kind], np.random.default_rng(0)
     shares = shares_of(kind, 64, rng)
     upper = of_rows(shares, 0.05)
     assert shares.mean() < upper <= 1.0

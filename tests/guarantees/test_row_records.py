@@ -331,8 +331,7 @@ def test_fresh_rows_of_a_whole_model_are_hashed_once(monkeypatch):
     scores = rng.random(400)
     y = (rng.random(400) < scores).astype(int)
     X = pd.DataFrame({"s": scores})
-    clf = tb.tune(tb.Scores("s", 1), X[:200], y[:200])
-    hashed = []
+    clf, hashed = tb.tune(tb.Scores("s", 1), X[:200], y[:200]), []
     row_hashes = Models.row_hashes
 
     def counted(models, table, *arguments):

@@ -53,7 +53,10 @@ from tailboost.selection.selection import Selection
 #: so the next one has the whole level.
 ON_ONE_SCORE = (ranks, gaps, chain, sequence)
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
-ABSENT = "This was an attempt: bring more rows drawn alike, with this error as previous="
+ABSENT = (
+    "This was an attempt: correct a wrong name, or bring more rows drawn alike, with this "
+    "error as previous="
+)
 EARLIER_UNKNOWN = "Earlier calls on these rows are not known without previous=."
 LOOSEN = ", or loosen a limit to its bound before new rows are seen"
 MOST_PRICED = 4  # limits with a price of their own
@@ -176,7 +179,7 @@ def calibrate(
     try:
         if is_selected:
             ledger = model.ledger_
-            refuse_unknown(given, model.classes_)
+            refuse_unknown(given, model.classes_.tolist())
             parts = Parts(model, given)
         else:
             unfitted = TunedClassifier(
@@ -224,17 +227,19 @@ def calibrate(
     attempts = recorded(parts.classifier.ledger_, selection, case, fresh, confidence, earlier)
     level = attempts[-1].error
 
-    # 4. Certify.
+    # 4. Certify. A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.
     try:
         result, answered = first_result(selection, case, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
+        words = FELL if rising < 0.5 else f"the selecting rows contradict the limits: {failure}"
         raise NotCertifiedError(
-            f"no rule is certified. The selecting rows contradict the limits: {failure}. {USED_UP}",
-            attempts=attempts,
+            f"no rule is certified: {words}. {USED_UP}", attempts=attempts
         ) from None
-    # A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.
-    if isinstance(result, Certified) and rising < 0.5:
-        result = Refused(result.rule, FELL)
+    if rising < 0.5:
+        if isinstance(result, Certified):
+            result = Refused(result.rule, FELL)
+        elif result.words:
+            result = Refused(result.rule, f"{FELL}; {result.words}")
     if isinstance(result, Refused):
         raise refusal(result, answered, limits, attempts, parts.all_chose)
 

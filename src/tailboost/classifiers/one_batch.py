@@ -5,16 +5,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 
+from tailboost.classifiers.estimators import usable
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Floats,
     InfeasibleLimitsError,
     Labels,
     Mask,
+    Name,
     ResubstitutionWarning,
     Table,
     frozen_object,
+    label_column,
     listed,
 )
 from tailboost.guarantees.one_score import CountTable, Division
@@ -23,7 +27,6 @@ from tailboost.learners.table import check_classes
 from tailboost.rates import Limit
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
 from tailboost.selection.door import hashes_of_table
-from tailboost.selection.search import OVERALL_ERROR, Problem
 
 # Fractions of the selecting rows: where tests certify, where ranks do, and where they do beside human review.
 # Beside ranks the selecting rows serve only the objective and the balance of groups.
@@ -92,7 +95,7 @@ class Batch:
         Raises
         ------
         LabelsError
-            If all rows have one label, or few have a label that scores or the rule do not know.
+            If all rows have one label, or few have a label that the models or the rule do not know.
         AbsentError
             If no row that selects is of a group that a limit names.
         ValueError, TypeError
@@ -102,16 +105,23 @@ class Batch:
         if len(rows.classes) < 2:
             raise LabelsError(f"y holds one class only, {rows.classes.tolist()}")
         check_classes(rows.classes)
-        for _, model in self.classifier.models:
+        known: list[Name] = []
+        for named in self.classifier.models:
+            _, model = named
             if isinstance(model, Scores):
-                # A single score knows its own label, and the most frequent other one.
                 own = model.label_list
-                size = np.bincount(rows.y) + len(rows) * np.isin(rows.classes, own)
-                refuse_unknown(rows, rows.classes[size.argsort()[-max(2, len(own)) :]])
-        # The columns of groups that a limit or the rule reads.
+                if len(own) < 2:  # a single score knows the most frequent other label
+                    size = np.bincount(rows.y) + len(rows) * np.isin(rows.classes, own)
+                    own = rows.classes[size.argsort()[-2:]].tolist()
+            else:  # a function may state no labels, and is taken to know those of the rows
+                [(_, model)] = usable([named], rows, "models")
+                own = label_column(model.classes_, "classes_").tolist()
+            known += own
+        refuse_unknown(rows, known)
+        # The columns of groups that a rate or the rule reads.
+        problem = replace(self.classifier, limits=self.limits)._problem(rows)
         read = rows.names.column_read(self.classifier.by_group)
-        columns = Problem(OVERALL_ERROR, self.limits).columns(rows.names.titles, read)
-        rows.refuse_many_numbers(columns)
+        columns = problem.columns(rows.names.titles, read)
 
         # 1. The share of the selecting rows, unless all rows certify.
         groups = dict.fromkeys(rows.names.titles, ("",))  # no number of them matters
@@ -187,20 +197,34 @@ class Batch:
         with warnings.catch_warnings():
             # The certifying rows raise LeakageError.
             warnings.simplefilter("ignore", ResubstitutionWarning)
-            selection = classifier._learn(selecting, training_rows=self.training_rows)
+            try:
+                selection = classifier._learn(selecting, training_rows=self.training_rows)
+            except InfeasibleLimitsError:
+                raise
+            except ValueError as failure:
+                # A function that states no labels may lack one of few rows, see `refuse_unknown`.
+                state_labels = [
+                    isinstance(model, (Scores, FrozenEstimator))
+                    for _, model in self.classifier.models
+                ]
+                sizes = np.bincount(self.rows.y)
+                has_few = sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
+                if len(sizes) > 2 and has_few and not all(state_labels):
+                    raise LabelsError(str(failure)) from None
+                raise
         return classifier._by(
             selection.stated_within(self.limits),
             records=replace(classifier.records_, used=()),
         )
 
 
-def refuse_unknown(rows: Rows, known: Labels) -> None:
-    """Raise LabelsError if few certifying rows, or clusters, have labels that are not known to a rule.
+def refuse_unknown(rows: Rows, known: Sequence[Name]) -> None:
+    """Raise LabelsError if few rows, or clusters, have labels that are not known to models, or to a rule.
 
     Each is an error of the rule. Who brings tables until none has such a label leaves these errors out, so
-    this is an attempt, and certifies nothing. Many such rows are a mistake in the call, and others refuse
-    them for free. *Proof.* If at most 19 are expected, `MANY_UNKNOWN` have a probability of at most 10⁻⁸. If
-    more are expected, none at all has it. ∎
+    this is an attempt, and certifies nothing. Many such rows are a mistake in the call, or a part of them
+    selects. *Proof.* If at most 19 are expected, `MANY_UNKNOWN` have a probability of at most 10⁻⁸. If more
+    are expected, none at all has it. ∎
     """
     unknown = [k for k, label in enumerate(rows.classes.tolist()) if label not in known]
     units = rows.given_numbers if rows.clusters is None else rows.clusters
@@ -208,7 +232,7 @@ def refuse_unknown(rows: Rows, known: Labels) -> None:
     if 0 < n < MANY_UNKNOWN:
         raise LabelsError(
             f"y: {listed(rows.classes[unknown])} in {n} of {len(rows):,} rows is no label that the rule "
-            f"knows, as {listed([*known])}. Such rows are its errors: select it on rows with all "
+            f"knows, as {listed(known)}. Such rows are its errors: select it on rows with all "
             "labels, or join labels in all tables"
         )
 
