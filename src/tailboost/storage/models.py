@@ -15,12 +15,14 @@ from tailboost.core import (
     FilePath,
     Model,
     ModelVersionWarning,
+    check_format,
     versions,
     warn_user,
     write_output,
 )
 from tailboost.rows import digest
 
+FORMAT = 3
 RECORD_FILE = "tailboost.json"  # its name in the archive of a model file
 # Classes of other libraries that hold plain numbers.
 TRUSTED = {
@@ -122,8 +124,12 @@ def save_model(
     except Exception as error:
         raise TypeError(f"load_model would refuse the file of this model: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
-        record: Document = {"format": 2, "versions": versions(), "notes": json.loads(noted)}
-        record["digest"] = _digest_of(archive, record)
+        record: Document = {
+            "format": FORMAT,
+            "versions": versions(),
+            "notes": json.loads(noted),
+        }
+        record["digest"] = _digest_with(archive, record)
         archive.writestr(RECORD_FILE, json.dumps(record))
     write_output(path, content.getvalue())
 
@@ -147,15 +153,15 @@ def _opened(path: FilePath) -> tuple[bytes, Document]:
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             record: Document = json.loads(archive.read(RECORD_FILE))
-            now = _digest_of(archive, record)
-        if {"format", "digest"} & {*record} and record.get("digest") != now:
-            raise ValueError  # older files have neither
-        return content, record
+            if record["digest"] != _digest_with(archive, record):
+                raise ValueError
     except Exception:  # zipfile raises what a damaged file meets
         raise ValueError(
             f"{str(path)!r} is no model file of tailboost, or was changed after it was written; "
             "the name of a rule file ends in .json"
         ) from None
+    check_format(record, FORMAT, f"{str(path)!r}", "fit the model again")
+    return content, record
 
 
 def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
@@ -225,12 +231,13 @@ def _model_of(content: bytes, trusted: Collection[str]) -> Model:
     return skops.io.loads(content, trusted=names)
 
 
-def _digest_of(archive: zipfile.ZipFile, record: Document) -> str:
-    """Return the digest of a model file: of the checksums of its parts, and of what its record states."""
+def _digest_with(archive: zipfile.ZipFile, record: Document) -> str:
+    """Return the digest of a model file: of its record, and of the checksums of its parts."""
     parts = {
         part.filename: part.CRC for part in archive.infolist() if part.filename != RECORD_FILE
     }
-    return digest(json.dumps([parts, record["versions"], record["notes"]]).encode())
+    contents = [parts, record | {"digest": None}]
+    return digest(json.dumps(contents, sort_keys=True).encode())
 
 
 def _is_known_class(name: str) -> bool:
