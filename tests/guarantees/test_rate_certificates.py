@@ -16,7 +16,7 @@ from tailboost import rates
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.rate_bounds import all_pass, joint_bounds
 from tailboost.rates import Counts
-from tailboost.rates.rate import KINDS
+from tailboost.rates.rate import DEFINITIONS as KINDS
 from tailboost.rows import Votes
 from tailboost.rows.ledger import Records
 from tailboost.selection.door import Decided, Decision, Known, answering, read_answers
@@ -67,7 +67,7 @@ def test_a_bound_that_names_clopper_pearson_is_one(kind):
     if kind.startswith("cost"):
         rate = rates.cost([[0, 1], [1, 0.5 * (kind != "cost")]])
     else:
-        rate = getattr(rates, kind)(*[1] * ("label" in KINDS[kind].name))
+        rate = getattr(rates, kind)(*[1] * ("label" in KINDS[kind].words))
     (bound,) = tb.certify(a, None, y, rates=[rate], deferred=deferred).bounds
     in_part = kind == "cost in steps" or kind == "f_score"
     other = "betting"

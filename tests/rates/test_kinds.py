@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.rates.rate import KINDS as ALL_KINDS
+from tailboost.rates.rate import DEFINITIONS as ALL_KINDS
 
 #: All but means of losses, which count no answers.
 KINDS = {kind: entry for kind, entry in ALL_KINDS.items() if entry.counted}
@@ -87,8 +87,8 @@ def rate_of(kind, by=None, K=2, label=1):
     if kind in CUSTOM:
         return rates.custom(kind, *CUSTOM[kind], by=by)
     if kind in ACROSS:
-        return rates.Rate(kind, label, by)
-    labels = [label] if "label" in KINDS[kind].name else []
+        return replace(rates.selected(label, by), definition=KINDS[kind])
+    labels = [label] if "label" in KINDS[kind].words else []
     return getattr(rates, kind)(*labels, by=by)
 
 
@@ -286,20 +286,19 @@ def test_rates_of_right_answers_are_better_if_large(kind):
 
 
 def test_a_rate_that_means_nothing_is_refused_whoever_makes_it():
-    for words, kind, level, loss in (
-        ("alpha", "tail", 0.0, None), ("kl", "shift", 0.0, None), ("a tail", "shift", 0.1, rates.miss(1)),
-        ("alpha", "tail", 2, None), ("kl", "shift", np.nan, None), ("a tail", "tail", 0.1, None),
-        ("precisoin", "precisoin", 0.0, None), ("a tail", "tail", 0.1, rates.error(by="class")),
+    for words, call, *given in (
+        ("alpha", rates.tail, 0.0), ("kl", rates.shift, 0.0), ("a tail", rates.shift, 0.1, rates.miss(1)),
+        ("alpha", rates.tail, 2), ("kl", rates.shift, np.nan), ("a tail", rates.tail, 0.1, None),
+        ("precisoin", rates.parse, "precisoin(1)"), ("a tail", rates.tail, 0.1, rates.error(by="class")),
+        *(("beta", rates.f_score, 1, beta) for beta in (-1, 0, np.nan, True)),
+        ("labels must name", rates.parse, "cost([[0, 1], [1, 0]], labels=['a', 'a'])"),
     ):  # fmt: skip
-        refused(lambda: rates.Rate(kind, level=level, loss=loss), words)  # noqa: B023
-    for beta in (-1, 0, np.nan, True):
-        refused(lambda: rates.Rate("f_score", 1, beta=beta), "beta")  # noqa: B023
+        refused(lambda: call(*given), words)  # noqa: B023
     for label in (np.inf, -np.inf, np.nan):  # no row has it, and no text says it
         for call in (rates.miss, rates.error, lambda x: rates.custom("c", [(x, 0)])):
             refused(lambda: call(label), "must be text or a number", TypeError)  # noqa: B023
-    others = {"counted": ((1, 2),), "label": 1, "beta": 2, "level": 0.5, "name": "x", "matrix": ((0, 1),)}
-    for name, value in others.items():
-        refused(lambda: rates.Rate("error", **{name: value}), f"takes by, not {name}")  # noqa: B023
+    for name in ("label", "beta", "level", "matrix"):
+        refused(lambda: rates.parse(f"error({name}=1)"), name)  # noqa: B023
 
 
 def test_a_class_may_be_called_as_the_answer_to_deferred_rows():

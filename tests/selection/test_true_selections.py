@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Counts
-from tailboost.rates.rate import KINDS
+from tailboost.rates.rate import DEFINITIONS as KINDS
 from tailboost.selection.door import answering
 
 DRAWS, FRESH, LEAST_P = 60, 20_000, 0.001

@@ -1,16 +1,32 @@
 """The functions that make rates, such as `error` and `miss`, and their largest, their gap and their ratio."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from tailboost.core import By, Label, Table, finite, in_class_order
 from tailboost.rates.limit import GAP, LARGEST, RATIO, Statistic
-from tailboost.rates.rate import Pair, Pairs, Rate, checked_label
+from tailboost.rates.rate import (
+    DEFINITIONS,
+    Definition,
+    Pair,
+    Pairs,
+    Rate,
+    checked_by,
+    checked_label,
+)
 from tailboost.rows import HUMAN_REVIEW
 
-ERROR = Rate("error")
+ERROR = Rate(DEFINITIONS["error"])
+
+
+def _about(label: Label, kind: str, by: By) -> Rate:
+    """Return a rate about a label; raise ValueError without one."""
+    if label is None:
+        raise ValueError(f"{kind} needs a label ('None' for one called None)")
+    return Rate(DEFINITIONS[kind], checked_label(label), checked_by(by))
 
 
 def error(by: By = None) -> Rate:
@@ -33,7 +49,7 @@ def error(by: By = None) -> Rate:
     >>> print(rates.error(by="sex") <= 0.2)
     error by sex: at most 0.2
     """
-    return Rate("error", by=by)
+    return Rate(DEFINITIONS["error"], by=checked_by(by))
 
 
 def miss(label: Label, by: By = None) -> Rate:
@@ -50,7 +66,7 @@ def miss(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("miss", label, by)
+    return _about(label, "miss", by)
 
 
 def false_alarm(label: Label, by: By = None) -> Rate:
@@ -67,7 +83,7 @@ def false_alarm(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("false_alarm", label, by)
+    return _about(label, "false_alarm", by)
 
 
 def recall(label: Label, by: By = None) -> Rate:
@@ -91,7 +107,7 @@ def recall(label: Label, by: By = None) -> Rate:
     >>> print(rates.recall("ill", by="site") >= 0.6)
     recall of 'ill' by site: at least 0.6
     """
-    return Rate("recall", label, by)
+    return _about(label, "recall", by)
 
 
 def specificity(label: Label, by: By = None) -> Rate:
@@ -109,7 +125,7 @@ def specificity(label: Label, by: By = None) -> Rate:
     Rate
         As an objective it is maximised.
     """
-    return Rate("specificity", label, by)
+    return _about(label, "specificity", by)
 
 
 # Other names of these rates.
@@ -142,7 +158,7 @@ def selected(label: Label, by: By = None) -> Rate:
     >>> print(rates.ratio(rates.selected("yes", by="sex")) >= 0.8)
     selection rate of 'yes' by sex: ratio at least 0.8
     """
-    return Rate("selected", label, by)
+    return _about(label, "selected", by)
 
 
 def cost(matrix: Table = None, by: By = None) -> Rate:
@@ -186,7 +202,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
     0.375
     """
     if matrix is None:
-        return Rate("cost", by=by)
+        return Rate(DEFINITIONS["cost"], by=checked_by(by))
     labels = None
     if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
@@ -203,7 +219,8 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
         raise ValueError(
             "cost: a wrong answer earns more than the right one; of gains, change the sign"
         )
-    return Rate("cost", None, by, tuple(map(tuple, values.tolist())), labels)
+    rows = tuple(map(tuple, values.tolist()))
+    return Rate(DEFINITIONS["cost"], by=checked_by(by), matrix=rows, labels=labels)
 
 
 def deferred(by: By = None) -> Rate:
@@ -220,7 +237,7 @@ def deferred(by: By = None) -> Rate:
         Rows are deferred only if a limit on this rate allows deferral, or if a matrix of costs has a cost of
         deferral (see `cost`).
     """
-    return Rate("deferred", by=by)
+    return Rate(DEFINITIONS["deferred"], by=checked_by(by))
 
 
 def precision(label: Label, by: By = None) -> Rate:
@@ -237,7 +254,7 @@ def precision(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("precision", label, by)
+    return _about(label, "precision", by)
 
 
 def npv(label: Label, by: By = None) -> Rate:
@@ -254,7 +271,7 @@ def npv(label: Label, by: By = None) -> Rate:
     -------
     Rate
     """
-    return Rate("npv", label, by)
+    return _about(label, "npv", by)
 
 
 def jaccard(label: Label, by: By = None) -> Rate:
@@ -272,7 +289,7 @@ def jaccard(label: Label, by: By = None) -> Rate:
     Rate
         As an objective it is maximised.
     """
-    return Rate("jaccard", label, by)
+    return _about(label, "jaccard", by)
 
 
 def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
@@ -298,7 +315,10 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     >>> print(rates.f_score("toxic", beta=2) >= 0.6)
     F score of 'toxic', β = 2: at least 0.6
     """
-    return Rate("f_score", label, by, beta=beta)
+    from tailboost.core.ranges import POSITIVE, check_number  # which loads scikit-learn
+
+    check_number(beta, "beta", POSITIVE)
+    return replace(_about(label, "f_score", by), beta=beta)
 
 
 def representation(label: Label, by: By) -> Rate:
@@ -328,7 +348,7 @@ def representation(label: Label, by: By) -> Rate:
         raise ValueError(
             f"representation({label!r}) compares subgroups: name them, for example by='group'"
         )
-    return Rate("representation", label, by)
+    return _about(label, "representation", by)
 
 
 def custom(
@@ -403,7 +423,14 @@ def custom(
             raise ValueError(
                 f"{name!r}: the pair {(label, answer)!r} is counted, but in no pair of among"
             )
-    return Rate("custom", by=by, counted=pairs, among=wider, name=str(name))
+    # A rate is a fault if it counts wrong answers by name alone.
+    counts_faults = all(
+        label is not None and answer not in (None, HUMAN_REVIEW, label)
+        for label, answer in pairs
+    )
+    return Rate(
+        Definition("custom", "≤" * counts_faults, pairs, wider, str(name)), by=checked_by(by)
+    )
 
 
 def _checked_pairs(pairs: Iterable[Pair]) -> Pairs:
@@ -435,7 +462,7 @@ def answered_error(by: By = None) -> Rate:
     >>> print(rates.largest(rates.answered_error(by="class")))
     largest error among answered rows by class
     """
-    return Rate("answered_error", by=by)
+    return Rate(DEFINITIONS["answered_error"], by=checked_by(by))
 
 
 def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:
@@ -468,7 +495,10 @@ def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> rates.parse("tail(10%, cost())")
     tail(0.1, cost())
     """
-    return Rate("tail", by=by, loss=loss, level=alpha)
+    from tailboost.core.ranges import check_alpha
+
+    check_alpha(alpha)
+    return _worst_mean("tail", loss, alpha, by)
 
 
 def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
@@ -495,7 +525,20 @@ def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> print(rates.shift(kl=0.05) <= 0.4)
     expected error within a KL divergence of 0.05: at most 0.4
     """
-    return Rate("shift", by=by, loss=loss, level=kl)
+    from tailboost.core.ranges import POSITIVE, check_number
+
+    check_number(kl, "kl", POSITIVE)
+    return _worst_mean("shift", loss, kl, by)
+
+
+def _worst_mean(kind: str, loss: Rate, level: float, by: None) -> Rate:
+    """Return the mean loss in the worst population; raise ValueError for another loss."""
+    is_mean = isinstance(loss, Rate) and loss.kind in ("error", "cost") and not loss.by
+    if by or not is_mean:
+        raise ValueError(
+            "a tail or shift takes error() or cost() without by=, for all large groups"
+        )
+    return Rate(DEFINITIONS[kind], loss=loss, level=level)
 
 
 def largest(rate: Rate) -> Statistic:

@@ -6,7 +6,6 @@ costs. A family has the same rate in each of several subgroups.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -33,8 +32,8 @@ from tailboost.rows import HUMAN_REVIEW
 # A true label and an answer; None stands for each of them.
 Pair = tuple[Name, Name]
 Pairs = tuple[Pair, ...]
-# Parts of the pairs in `KINDS`. LABEL is the label that the rate is about; a rate about none takes the label
-# of each row. OTHER is each other label. They are tuples, which no label of a user is.
+# Parts of the pairs in `TABLE`. LABEL is the label that the rate is about; a rate about none takes that of
+# each row. OTHER is each other label. They are tuples, which no label of a user is.
 LABEL = ("label",)
 OTHER = ("other",)
 PARTS = {"L": LABEL, "O": OTHER, "R": HUMAN_REVIEW, "*": None}
@@ -46,43 +45,57 @@ def _pairs(text: str) -> Pairs:
 
 
 # By the function that makes a rate: the sign of a limit that asks for better answers, the pairs (true label,
-# answer) that are counted, those among which, the arguments, and the printed name. A dot stands for no sign
-# and no pairs. L is the label of the rate, or of the row, O another label, R human review and * each of them.
-# The last two rates are means of the losses of rows in the worst population.
+# answer) that are counted, those among which, and the printed words. A dot stands for no sign and no pairs. L
+# is the label of the rate, or of the row, O another label, R human review and * each of them. The last two
+# rates are means of the losses of rows in the worst population.
 TABLE = """
-error          ≤ LO    **    by            error
-miss           ≤ LO    L*    label,by      miss rate of {rate.label!r}
-false_alarm    ≤ OL    O*    label,by      false alarm rate of {rate.label!r}
-recall         ≥ LL,LR L*    label,by      recall of {rate.label!r}
-specificity    ≥ OO,OR O*    label,by      specificity for {rate.label!r}
-selected       · *L    **    label,by      selection rate of {rate.label!r}
-cost           · **    **    matrix,labels,by mean cost
-deferred       ≤ *R    **    by            share deferred
-precision      ≥ LL    *L    label,by      precision of {rate.label!r}
-npv            ≥ OO    *O    label,by      negative predictive value of {rate.label!r}
-jaccard        ≥ LL    L*,*L label,by      Jaccard index of {rate.label!r}
-f_score        ≥ LL    L*,*L label,beta,by F score of {rate.label!r}, β = {rate.beta:g}
-representation · *L    *L    label,by      share of the rows answered {rate.label!r}
-answered_error ≤ LO    LL,LO by            error among answered rows
-tail           ≤ ·     ·     level,loss,by expected {rate.loss.kind} of the worst {percent:g} % of rows
-shift          ≤ ·     ·     level,loss,by expected {rate.loss.kind} within a KL divergence of {rate.level:g}
+error          ≤ LO    **    error
+miss           ≤ LO    L*    miss rate of {rate.label!r}
+false_alarm    ≤ OL    O*    false alarm rate of {rate.label!r}
+recall         ≥ LL,LR L*    recall of {rate.label!r}
+specificity    ≥ OO,OR O*    specificity for {rate.label!r}
+selected       · *L    **    selection rate of {rate.label!r}
+cost           · **    **    mean cost
+deferred       ≤ *R    **    share deferred
+precision      ≥ LL    *L    precision of {rate.label!r}
+npv            ≥ OO    *O    negative predictive value of {rate.label!r}
+jaccard        ≥ LL    L*,*L Jaccard index of {rate.label!r}
+f_score        ≥ LL    L*,*L F score of {rate.label!r}, β = {rate.beta:g}
+representation · *L    *L    share of the rows answered {rate.label!r}
+answered_error ≤ LO    LL,LO error among answered rows
+tail           ≤ ·     ·     expected {rate.loss.kind} of the worst {percent:g} % of rows
+shift          ≤ ·     ·     expected {rate.loss.kind} within a KL divergence of {rate.level:g}
 """
 
 
 @frozen_value
-class Kind:
-    """What rates of a kind count, the fields of `Rate` that they take, and their words: a line of `TABLE`."""
+class Definition:
+    """What a rate counts.
 
+    Parameters
+    ----------
+    name : str
+        Name of the function that makes the rate.
+    better : str
+        Sign of a limit that asks for better answers: "≤" or "≥", empty if neither does.
+    counted, among : tuple of pairs (true label, answer)
+        Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
+        each label or each answer, the answer "human review" for deferral, or in `measure` for a class called
+        so.
+    words : str
+        The printed name: of a `custom` rate it is text, of others a format of the rate.
+    """
+
+    name: str
     better: str
     counted: Pairs
     among: Pairs
-    takes: str
-    name: str
+    words: str
 
 
-KINDS = {
-    kind: Kind(better.strip("·"), _pairs(counted), _pairs(among), takes, " ".join(name))
-    for kind, better, counted, among, takes, *name in map(str.split, TABLE.strip().splitlines())
+DEFINITIONS = {
+    name: Definition(name, better.strip("·"), _pairs(counted), _pairs(among), " ".join(words))
+    for name, better, counted, among, *words in map(str.split, TABLE.strip().splitlines())
 }
 
 
@@ -95,8 +108,8 @@ class Rate(Limitable, Derived):
 
     Parameters
     ----------
-    kind : str
-        Name of the function that makes the rate.
+    definition : Definition
+        What it counts.
     label : str, int, float or bool, optional
         The label.
     by : None, "class", "group", "cell", name of a column of groups, or tuple of names
@@ -114,18 +127,9 @@ class Rate(Limitable, Derived):
         Of a tail or shift: the rate that is the mean loss of all rows. It has no counts.
     level : float, default=0
         Of a tail the fraction of the rows, of a shift the divergence.
-    counted, among : tuple of pairs (true label, answer), optional
-        Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
-        each label or each answer, the answer "human review" for deferral, or in `measure` for a class called
-        so. Those of a `custom` rate are given, those of another kind follow from it.
-    name : str, optional
-        Printed name, given as the pairs are; of a `custom` rate it is text, of others a format of the fields.
-    better : str
-        Sign of a limit that asks for better answers: "≤" or "≥", empty if neither does. It is never given.
-        Small values of a `custom` rate are better if it counts wrong answers by name alone.
     """
 
-    kind: str
+    definition: Definition
     label: Name = None
     by: Any = None
     matrix: tuple[tuple[float, ...], ...] | None = None
@@ -134,77 +138,10 @@ class Rate(Limitable, Derived):
     complement: bool = False
     loss: Rate | None = None
     level: float = 0.0
-    counted: Pairs = ()
-    among: Pairs = ()
-    name: str = ""
-    better: str = ""
 
     def __post_init__(self) -> None:
-        kinds = KINDS | {"custom": Kind("", self.counted, self.among, "by", self.name)}
-        if self.kind not in kinds:
-            raise ValueError(f"the rate {self.kind!r} is unknown; there are {', '.join(KINDS)}")
-        kind = kinds[self.kind]
-        label = checked_label(self.label)
-        if isinstance(self.by, list | tuple):
-            by = tuple(map(checked_label, self.by))
-        else:
-            by = checked_label(self.by)
-        if by == ():
-            raise ValueError("by=() names no column of groups")
-        takes = {"kind", "complement", "better", *kind.takes.split(",")}
-        if label is None and "label" in takes:
-            raise ValueError(f"{self.kind} needs a label ('None' for one called None)")
-        # What follows from the kind may be given, as files and `dataclasses.replace` do.
-        for each in fields(self):
-            possible = (each.default, vars(kind).get(each.name))
-            if each.name not in takes and vars(self)[each.name] not in possible:
-                raise ValueError(
-                    f"{self.kind} takes {kind.takes}, not {each.name}, and custom(...) other pairs"
-                )
-        if self.complement and kind.better != "≥":
+        if self.complement and self.definition.better != "≥":
             raise ValueError(f"{self!r} is not understood, but 1 - recall(1), of a gain")
-        names = self.labels
-        if names is not None and (
-            names != tuple(dict.fromkeys(names)) or len(names) != len(self.matrix or ())
-        ):
-            raise ValueError(f"cost: labels must name each row of a matrix once, got {names!r}")
-        if self.kind == "f_score" or not kind.counted:
-            self._check_numbers()
-        counts_faults = all(
-            label is not None and answer not in (None, HUMAN_REVIEW, label)
-            for label, answer in kind.counted
-        )
-        better = kind.better
-        if self.complement or counts_faults:
-            better = "≤"
-        # The one assignment of a frozen value: what its kind counts, and its label and `by` in plain types.
-        vars(self).update(
-            counted=kind.counted,
-            among=kind.among,
-            name=kind.name,
-            better=better,
-            label=label,
-            by=by,
-        )
-
-    def _check_numbers(self) -> None:
-        """Raise ValueError for a number out of range, or a loss that is no mean over all rows."""
-        # This loads scikit-learn.
-        from tailboost.core.ranges import POSITIVE, check_alpha, check_number
-
-        if self.kind == "f_score":
-            check_number(self.beta, "beta", POSITIVE)
-            return
-        if self.kind == "tail":
-            check_alpha(self.level)
-        else:
-            check_number(self.level, "kl", POSITIVE)
-        loss = self.loss
-        is_mean = isinstance(loss, Rate) and loss.kind in ("error", "cost") and not loss.by
-        if self.by or not is_mean:
-            raise ValueError(
-                "a tail or shift takes error() or cost() without by=, for all large groups"
-            )
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -213,6 +150,16 @@ class Rate(Limitable, Derived):
         return Limit.of(AT_LEAST, self, bound)
 
     # -- what follows from it ------------------------------------------------------------------------
+
+    @property
+    def kind(self) -> str:
+        """Name of the function that makes it."""
+        return self.definition.name
+
+    @property
+    def better(self) -> str:
+        """Sign of a limit that asks for better answers: "≤" or "≥", empty if neither does."""
+        return "≤" if self.complement else self.definition.better
 
     @cached_property
     def by_names(self) -> Names:
@@ -233,9 +180,11 @@ class Rate(Limitable, Derived):
           out deferred rows.
         """
         matrix = (self.loss or self).matrix
-        answers = {answer for _, answer in self.among} - {None}
+        answers = {answer for _, answer in self.definition.among} - {None}
         is_gain = self.better == "≥" or self.complement
-        defers = HUMAN_REVIEW in [answer for _, answer in self.counted] and not is_gain
+        defers = (
+            HUMAN_REVIEW in [answer for _, answer in self.definition.counted] and not is_gain
+        )
         if matrix:  # the last column is the cost of deferral
             defers = len(matrix[0]) > len(matrix)
         is_needed = {
@@ -259,18 +208,22 @@ class Rate(Limitable, Derived):
     @cached_property
     def is_ratio(self) -> bool:
         """Whether the denominator depends on the answers."""
-        return any(answer is not None for _, answer in self.among)
+        return any(answer is not None for _, answer in self.definition.among)
 
     @property
     def named_labels(self) -> set[Name]:
         """The labels that it names, also in pairs."""
         label = {self.label} - {None}
-        return label.union({*chain(*self.counted, *self.among)}.difference(PARTS.values()))
+        return label.union(
+            {*chain(*self.definition.counted, *self.definition.among)}.difference(
+                PARTS.values()
+            )
+        )
 
     @property
     def words_of_rows(self) -> str:
         """Words for the rows in the denominator, if they do not depend on the answers."""
-        parts = [part for part, _ in self.among]
+        parts = [part for part, _ in self.definition.among]
         if parts == [OTHER]:
             return f"rows with other labels than {self.label!r}"
         if None in parts:
@@ -319,7 +272,7 @@ class Rate(Limitable, Derived):
                 ],
                 float,
             )
-            for pairs in (self.counted, self.among)
+            for pairs in (self.definition.counted, self.definition.among)
         )
         top = counted.max(axis=0)
         bottom = among.max(axis=0)
@@ -399,7 +352,7 @@ class Rate(Limitable, Derived):
     # -- words ---------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        words = self.name
+        words = self.definition.words
         if self.kind != "custom":
             words = words.format(rate=self, percent=100.0 * self.level)
         by = "" if self.by is None else f" by {' and '.join(map(str, self.by_names))}"
@@ -408,8 +361,8 @@ class Rate(Limitable, Derived):
     def __repr__(self) -> str:
         arguments: list[object] = [
             self.kind == "custom"
-            and f"{self.name!r}, counted={list(map(list, self.counted))}, "
-            f"among={list(map(list, self.among))}",
+            and f"{self.definition.words!r}, counted={list(map(list, self.definition.counted))}, "
+            f"among={list(map(list, self.definition.among))}",
             self.level and f"{float(self.level)!r}",
             self.loss and self.loss.kind != "error" and f"{self.loss!r}",
             self.label is not None and f"{self.label!r}",
@@ -418,7 +371,8 @@ class Rate(Limitable, Derived):
             self.beta != 1.0 and f"beta={float(self.beta)!r}",
             self.by is not None and f"by={self.by!r}",
         ]
-        return f"{'1 - ' * self.complement}{self.kind}({', '.join(map(str, filter(None, arguments)))})"
+        stated = ", ".join(map(str, filter(None, arguments)))
+        return f"{'1 - ' * self.complement}{self.kind}({stated})"
 
 
 def checked_label(label: object) -> Any:
@@ -431,6 +385,15 @@ def checked_label(label: object) -> Any:
     ):
         raise TypeError(f"a label, and a name in by=, must be text or a number, got {label!r}")
     return label
+
+
+def checked_by(by: object) -> Any:
+    """Return the names of subgroups as text, a number, a tuple or None; raise TypeError for another type."""
+    if not isinstance(by, list | tuple):
+        return checked_label(by)
+    if not by:
+        raise ValueError("by=() names no column of groups")
+    return tuple(map(checked_label, by))
 
 
 def number_of(label: Name, strata: Strata) -> int:

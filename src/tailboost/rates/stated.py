@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tailboost.core import Column, Groups, Name, Stated, Table, did_you_mean
+from tailboost.core import Column, Groups, Name, Names, Stated, Table, did_you_mean
 from tailboost.rates import make
 from tailboost.rates.limit import COMPARISONS, EACH, LARGEST, Limit, Statistic
-from tailboost.rates.rate import KINDS, Rate
+from tailboost.rates.rate import DEFINITIONS, Rate
 from tailboost.rates.strata import Counts
 
 # Objectives whose denominator depends on the answers. By other such ratios a rule is best that counts hardly
@@ -39,13 +39,22 @@ _EXAMPLE = (
 )
 
 
-# The functions for rates, limits and objectives in texts. Of a matrix, a text may name the labels.
+def _cost(matrix: Any = None, by: Any = None, labels: Names | None = None) -> Rate:
+    """Return the mean cost: of a matrix, a text may name the labels."""
+    rate = make.cost(matrix, by)
+    if labels is None:
+        return rate
+    if labels != tuple(dict.fromkeys(labels)) or len(labels) != len(rate.matrix or ()):
+        raise ValueError(f"cost: labels must name each row of a matrix once, got {labels!r}")
+    return replace(rate, labels=labels)
+
+
+# The functions for rates, limits and objectives in texts.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: vars(make)[name] for name in (*KINDS, *make.ALIASES, "custom", LARGEST, *COMPARISONS)
+    name: vars(make)[name]
+    for name in (*DEFINITIONS, *make.ALIASES, "custom", LARGEST, *COMPARISONS)
 }
-FUNCTIONS["cost"] = lambda matrix=None, by=None, labels=None: replace(
-    make.cost(matrix, by), labels=labels
-)
+FUNCTIONS["cost"] = _cost
 
 
 def parse(text: str) -> Rate | Statistic | Limit:
