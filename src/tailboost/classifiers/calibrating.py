@@ -53,10 +53,7 @@ from tailboost.selection.selection import Selection
 #: so the next one has the whole level.
 ON_ONE_SCORE = (ranks, gaps, chain, sequence)
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
-ABSENT = (
-    "This was an attempt: correct a wrong name, or bring more rows drawn alike, with this "
-    "error as previous="
-)
+ABSENT = "This was an attempt: mend a wrong name, or bring more rows drawn alike, with it as previous="
 EARLIER_UNKNOWN = "Earlier calls on these rows are not known without previous=."
 LOOSEN = ", or loosen a limit to its bound before new rows are seen"
 MOST_PRICED = 4  # limits with a price of their own
@@ -293,7 +290,7 @@ def recorded(
     # A copy of the ledger: nothing is spent yet.
     level = Ledger(ledger.attempts).record(attempt, earlier)[-1].error
     if case and not case.division.tests:
-        level *= case.division.of_stop
+        level *= case.division.level_of_stop
     limits = selection.problem.limits
     lacking = few_rows.lacking(limits, fresh, level)
     if not lacking:
@@ -372,10 +369,8 @@ def first_result(
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
     results = (each.certified(case, level) for each in ON_ONE_SCORE if case)
     result = next(filter(None, results), None)
-    if (
-        result is None
-    ):  # several scores, more than two labels, or limits that none of these serves
-        result = sequence.within_tighter(selection, fresh, level)
+    # Several scores, more than two labels, or limits that none of these serves.
+    result = result or sequence.within_tighter(selection, fresh, level)
     fresh = fresh.by(result.rule)
     if isinstance(result, Certified) and len(np.unique(fresh.answered.actions)) == 1:
         result = Refused(

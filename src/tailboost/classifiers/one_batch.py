@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.classifiers.estimators import usable
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Floats,
@@ -18,21 +17,18 @@ from tailboost.core import (
     ResubstitutionWarning,
     Table,
     frozen_object,
-    label_column,
     listed,
 )
-from tailboost.guarantees.one_score import CountTable, Division
-from tailboost.learners.scores import Scores
+from tailboost.guarantees.division import Division
+from tailboost.guarantees.one_score import CountTable
 from tailboost.learners.table import check_classes
 from tailboost.rates import Limit
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
 from tailboost.selection.door import hashes_of_table
 
-# Fractions of the selecting rows: where tests certify, where ranks do, and where they do beside human review.
-# Beside ranks the selecting rows serve only the objective and the balance of groups.
-FOR_TESTS = 0.3
-FOR_RANKS = 0.2
-BESIDE_REVIEW = 0.1
+# Fractions of the selecting rows, by what keeps the limits. Beside ranks these rows serve only the objective
+# and the balance of groups.
+SELECTING = {"tests": 0.3, "ranks": 0.2, "ranks and tests": 0.1}
 # The most rows that select where a smaller share lacks a label or group.
 LARGEST_SHARE = 0.5
 # From so many rows or clusters with unknown labels on the call is a mistake, see `refuse_unknown`.
@@ -105,38 +101,21 @@ class Batch:
         if len(rows.classes) < 2:
             raise LabelsError(f"y holds one class only, {rows.classes.tolist()}")
         check_classes(rows.classes)
-        known: list[Name] = []
-        for named in self.classifier.models:
-            _, model = named
-            if isinstance(model, Scores):
-                own = model.label_list
-                if len(own) < 2:  # a single score knows the most frequent other label
-                    size = np.bincount(rows.y) + len(rows) * np.isin(rows.classes, own)
-                    own = rows.classes[size.argsort()[-2:]].tolist()
-            else:  # a function may state no labels, and is taken to know those of the rows
-                [(_, model)] = usable([named], rows, "models")
-                own = label_column(model.classes_, "classes_").tolist()
-            known += own
-        refuse_unknown(rows, known)
         # The columns of groups that a rate or the rule reads.
         problem = replace(self.classifier, limits=self.limits)._problem(rows)
-        read = rows.names.column_read(self.classifier.by_group)
-        columns = problem.columns(rows.names.titles, read)
+        names = rows.names
+        columns = problem.columns(names.titles, names.column_read(self.classifier.by_group))
+        # Limits that every rule keeps: they only name the groups.
+        loosest = [replace(limit, bound=limit.loosest) for limit in self.limits]
 
         # 1. The share of the selecting rows, unless all rows certify.
-        groups = dict.fromkeys(rows.names.titles, ("",))  # no number of them matters
+        groups = dict.fromkeys(names.titles, ("",))  # no number of them matters
         division = Division.planned(self.limits, (*rows.classes.tolist(),), groups)
-        if selection_share is not None:
-            share = selection_share
-        elif division.kept_by == "tests":
-            share = FOR_TESTS
-        elif division.kept_by == "ranks and tests":
-            share = BESIDE_REVIEW
-        else:
-            parts = self.all_certifying()
+        if selection_share is None and division.kept_by == "ranks":
+            parts = self.all_certifying(loosest)
             if parts is not None:
                 return parts
-            share = FOR_RANKS
+        share = selection_share or SELECTING[division.kept_by]
 
         # 2. They are drawn by hashes, on which the order of the columns has no effect. Each label, and each
         # group in a limit or read by the rule, needs rows in both parts.
@@ -150,11 +129,11 @@ class Batch:
         )
         selecting = rows.part(selects).occurring()
         certifying = rows.part(~selects)
-        refuse_unknown(certifying, selecting.classes)
+        refuse_unknown(certifying, selecting.classes.tolist())
         try:
             classifier = self.selected(selecting, self.limits)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-            classifier = self.selected(selecting, self.loosest)
+            classifier = self.selected(selecting, loosest)
         return Parts(
             classifier,
             certifying,
@@ -162,23 +141,17 @@ class Batch:
             "selected the rules. The others certify. All of them are used up.",
         )
 
-    @property
-    def loosest(self) -> list[Limit]:
-        """Limits that every rule keeps: they only name the groups."""
-        return [replace(limit, bound=limit.loosest) for limit in self.limits]
-
-    def all_certifying(self) -> Parts | None:
+    def all_certifying(self, loosest: Sequence[Limit]) -> Parts | None:
         """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
 
         Then thresholds on the score are all that the rows select; of several models they select an average.
+        ``loosest`` are the limits that these thresholds are within before they are placed.
         """
         if len(self.classifier.models) > 1:
             return None
-        classifier = self.selected(self.rows, self.loosest)
+        classifier = self.selected(self.rows, loosest)
         table = CountTable.of(classifier.selection_)
-        if table is None:
-            return None
-        if Division.of(table.tests, defers=table.defers).kept_by != "ranks":
+        if not table or Division.of(table.tests, defers=table.defers).kept_by != "ranks":
             return None
         return Parts(
             classifier,
@@ -199,19 +172,18 @@ class Batch:
             warnings.simplefilter("ignore", ResubstitutionWarning)
             try:
                 selection = classifier._learn(selecting, training_rows=self.training_rows)
-            except InfeasibleLimitsError:
-                raise
             except ValueError as failure:
-                # A function that states no labels may lack one of few rows, see `refuse_unknown`.
-                state_labels = [
-                    isinstance(model, (Scores, FrozenEstimator))
-                    for _, model in self.classifier.models
-                ]
+                # Scores and functions may lack a label of few rows, and do not state which they know.
                 sizes = np.bincount(self.rows.y)
-                has_few = sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
-                if len(sizes) > 2 and has_few and not all(state_labels):
+                few = sizes[2:].size and (
+                    sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
+                )
+                state_all = {type(each) for _, each in classifier.models} == {FrozenEstimator}
+                if few and not (state_all or isinstance(failure, InfeasibleLimitsError)):
                     raise LabelsError(str(failure)) from None
                 raise
+        known = np.unique(np.concatenate(selection.models.columns))
+        refuse_unknown(self.rows, selecting.classes[known].tolist())
         return classifier._by(
             selection.stated_within(self.limits),
             records=replace(classifier.records_, used=()),
@@ -219,22 +191,22 @@ class Batch:
 
 
 def refuse_unknown(rows: Rows, known: Sequence[Name]) -> None:
-    """Raise LabelsError if few rows, or clusters, have labels that are not known to models, or to a rule.
+    """Raise LabelsError if few rows, or clusters, have a label that is not known to models, or to a rule.
 
-    Each is an error of the rule. Who brings tables until none has such a label leaves these errors out, so
-    this is an attempt, and certifies nothing. Many such rows are a mistake in the call, or a part of them
+    Each is an error of the rule. Who brings tables until none has this label leaves these errors out, so this
+    is an attempt, and certifies nothing. Many such rows are a mistake in the call, or a part of them
     selects. *Proof.* If at most 19 are expected, `MANY_UNKNOWN` have a probability of at most 10⁻⁸. If more
     are expected, none at all has it. ∎
     """
-    unknown = [k for k, label in enumerate(rows.classes.tolist()) if label not in known]
     units = rows.given_numbers if rows.clusters is None else rows.clusters
-    n = len(np.unique(units[np.isin(rows.y, unknown)]))
-    if 0 < n < MANY_UNKNOWN:
-        raise LabelsError(
-            f"y: {listed(rows.classes[unknown])} in {n} of {len(rows):,} rows is no label that the rule "
-            f"knows, as {listed(known)}. Such rows are its errors: select it on rows with all "
-            "labels, or join labels in all tables"
-        )
+    for number, label in enumerate(rows.classes.tolist()):
+        n = len(np.unique(units[rows.y == number]))
+        if label not in known and 0 < n < MANY_UNKNOWN:
+            raise LabelsError(
+                f"y: {label!r} in {n} of {len(rows):,} rows is no label that the rule knows, as "
+                f"{listed(known)}. Such rows are its errors: select it on rows with all labels, or "
+                "join labels in all tables"
+            )
 
 
 def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:
@@ -267,12 +239,11 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
     enough = share
     for column in needed:
         for value in np.unique(column):
-            own = numbers[column == value]
-            first = own.min()
-            if first < own.max():
+            first, *others = np.unique(numbers[column == value])
+            if others:
                 enough = max(enough, float(np.nextafter(first, 1.0)))
     selects = numbers < max(share, min(enough, LARGEST_SHARE))
-    if selects.all() or not selects.any():
+    if len(np.unique(selects)) < 2:
         raise ValueError(
             f"X: {len(np.unique(numbers)):,} rows or clusters are too few: one part selects "
             f"the rule (selection_share={share:g}), the other certifies it"

@@ -76,19 +76,19 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     if division.tests:
         words += f" {ALONG}"
     with_ranks = case.counted(case.fresh.lots >= 1.0 - division.rows_of_stops)
-    chain = stopped(free, with_ranks, division.shares, level * division.of_stop)
+    chain = stopped(free, with_ranks, division.shares, level * division.level_of_stop)
     # 3. The tests: (b) of the proof.
     testing = case.counted(case.fresh.lots < division.rows_of_tests)
     testing = replace(testing, tests=division.tests)
     chosen = np.zeros_like(free[0])
-    for places in division.parts:
-        of_part = chain[:, places]
-        passes = testing.at(places).passes(of_part, level * division.of_test)
-        passes &= case.certifying.at(places).passes(of_part, LEVEL_OF_ESTIMATE)
+    for places in division.tested_together:
+        cuts = chain[:, places]
+        passes = testing.at(places).passes(cuts, level * division.level_of_test)
+        passes &= case.certifying.at(places).passes(cuts, LEVEL_OF_ESTIMATE)
         if not passes.any():
             return refused(case, level)
-        losses = np.where(passes, selecting.at(places).loss(of_part), np.inf)
-        chosen[places] = of_part[losses.argmin()]
+        losses = np.where(passes, selecting.at(places).loss(cuts), np.inf)
+        chosen[places] = cuts[losses.argmin()]
     return Certified(case.rule(chosen), METHOD, words)
 
 
@@ -124,7 +124,7 @@ def stopped(
         last = max(n_passing - 1, 0)
         chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]
     below = (table.below[share.strata].sum(axis=0) for share in alone)
-    largest, least = stops_of(alone, below, table.n_places, table.end, level).T
+    largest, least = stops_of(alone, below, table.n_places, table.end, level)
     if not table.defers:
         if (least > largest).any():
             return chain[:0]

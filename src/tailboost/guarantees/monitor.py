@@ -222,11 +222,9 @@ class Monitor:
             bound.rate.refuse_uncounted()
             # The column of each compared subgroup; combinations of columns begin with the same one.
             columns = dict(
-                chain(
-                    *(
-                        groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
-                        for subgroup in bound.subgroups
-                    )
+                chain.from_iterable(
+                    groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
+                    for subgroup in bound.subgroups
                 )
             )
             if len(columns) > 1:

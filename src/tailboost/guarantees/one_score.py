@@ -9,147 +9,21 @@ Axes of arrays: K rules, m places, S strata, V bins of the score, 3 answers, 2 c
 (K, m, 2), and the rows that rules answer (K, S, 3).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import product
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 
-from tailboost.core import Floats, Ints, Mask, Name, Names, frozen_object
-from tailboost.guarantees.exact_tests import LimitedShare, LimitTests
+from tailboost.core import Floats, Ints, Mask, frozen_object
+from tailboost.guarantees.division import Division
+from tailboost.guarantees.exact_tests import LimitTests
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Limit, Strata
+from tailboost.rates import Strata
 from tailboost.selection.search import OVERALL_ERROR, TIE_PRICE
 from tailboost.selection.selection import Selection
-from tailboost.selection.thresholds import DEFERRED, FIRST, SECOND, Places, Thresholds
-
-# -- the division of a level -----------------------------------------------------------------------------
-
-#: What keeps the limits: the ranks of all of them, ranks of some beside tests of the others, or tests.
-KeptBy = Literal["ranks", "ranks and tests", "tests"]
-# Parts of the level of all tests beside stops, and of the fresh rows of both, by whether rules defer.
-BESIDE_STOPS = {False: (0.2, 1.0, 1.0), True: (0.5, 0.3, 0.7)}
-
-
-@frozen_object
-class Division:
-    """The division of a level among limits on rules on one score.
-
-    Attributes
-    ----------
-    kept_by : {"ranks", "ranks and tests", "tests"}
-        What keeps the limits: `ranks`, `chain` and `sequence` serve one case each. Rules that defer have a
-        chain also if no limit has a test.
-    shares : list of LimitedShare
-        The limited shares with stops.
-    tests : list of LimitTests
-        The limits with tests.
-    parts : list of ndarray
-        The places whose rules are tested together: each one alone if each limit is on one place.
-    of_stop, of_test : float
-        The part of the level of each stop, and of all tests of each one of ``parts``.
-    rows_of_tests, rows_of_stops : float
-        The parts of the fresh rows that they read; 1 if both read all rows.
-    """
-
-    kept_by: KeptBy = "tests"
-    shares: Sequence[LimitedShare] = ()
-    tests: Sequence[LimitTests] = ()
-    parts: Sequence[Ints] = ()
-    of_stop: float = 1.0
-    of_test: float = 1.0
-    rows_of_tests: float = 1.0
-    rows_of_stops: float = 1.0
-
-    @classmethod
-    def of(
-        cls, limits: Sequence[LimitTests], *, defers: bool, has_clusters: bool = False
-    ) -> Self:
-        """Return the division with stops for all limits that ranks can keep beside the others.
-
-        With deferral the limits on it have tests, without it those that have no ranks. These must be on one
-        answer, and on other rows than the ranks: a cluster may have both. Otherwise all limits have tests.
-        """
-        spanning = [
-            each
-            for each in limits
-            if each.limit.compares or (each.places.sum(axis=1) > 1).any()
-        ]
-        # 1. The limits with tests, and the shares of the others.
-        if not all(each.shares and not each.limit.compares for each in limits):
-            tests = limits
-        elif defers:
-            tests = [each for each in limits if each.shares[0].answer == DEFERRED]
-        else:
-            tests = spanning
-            tested = [share for each in tests for share in each.shares]
-            others = [share for each in limits if each not in tests for share in each.shares]
-            read_both = any((a.strata & b.strata).any() for a, b in product(tested, others))
-            if tests and (
-                read_both or len({each.answer for each in tested}) > 1 or has_clusters
-            ):
-                tests = limits
-        shares = [share for each in limits if each not in tests for share in each.shares]
-        # 2. The level and the rows of the tests: all of them without stops.
-        kept_by: KeptBy = "ranks and tests"
-        level, *rows = 0.0, 1.0, 1.0
-        if not shares:
-            kept_by = "tests"
-            level = 1.0
-        elif tests:
-            level, *rows = BESIDE_STOPS[defers]
-        elif not defers:
-            kept_by = "ranks"
-        # 3. Shares of one place and answer have one stop; one of several places has its own.
-        stops = {
-            (share.places, share.answer) if len(share.places) == 1 else share
-            for share in shares
-        }
-        places = np.arange(limits[0].places.shape[1])
-        parts = list(places[:, None])
-        if spanning:
-            parts = [places]
-        n_tested = sum(any(each.places[:, part].any() for each in tests) for part in parts)
-        return cls(
-            kept_by,
-            shares,
-            tests,
-            parts,
-            (1.0 - level) / max(len(stops), 1),
-            level / max(n_tested, 1),
-            *rows,
-        )
-
-    @classmethod
-    def planned(
-        cls,
-        limits: Sequence[Limit],
-        classes: Names,
-        groups: Mapping[Name, Iterable[Name]],
-        *,
-        by_group: bool = False,
-    ) -> Self:
-        """Return the division for all combinations of some classes and of groups by column.
-
-        By group, those of the first column have thresholds of their own. More than two classes have none, and
-        each test has the whole level.
-        """
-        values = tuple(map(tuple, groups.values()))
-        combinations = np.array([*product(*(range(len(each)) for each in values))], int)
-        mass = np.ones(len(classes) * len(combinations))
-        defers = any("mask" in limit.rate.needs for limit in limits)
-        strata = Strata(classes, (*groups,), values, combinations, mass, mass, defers)
-        places = Places(strata.place(None))
-        if by_group and groups:
-            places = Places(strata.place(0), len(values[0]), strata.columns[:1])
-        loose = [replace(limit, bound=0.5) for limit in limits]
-        tests = [*filter(None, (LimitTests.of(each, strata, places) for each in loose))]
-        if len(tests) < len(limits):
-            return cls()
-        return cls.of(tests, defers=defers)
-
+from tailboost.selection.thresholds import DEFERRED, FIRST, SECOND, Thresholds
 
 # -- the two tables --------------------------------------------------------------------------------------
 

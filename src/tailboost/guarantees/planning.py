@@ -11,9 +11,9 @@ from scipy.stats import binom
 
 from tailboost.core import Document, Floats, Ints, Name, Stated, frozen_value
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
+from tailboost.guarantees.division import Division
 from tailboost.guarantees.exact_tests import all_pairs_pass, most_reached
 from tailboost.guarantees.few_rows import of_subgroup
-from tailboost.guarantees.one_score import Division
 from tailboost.rates import SIGNS, Limit, checked_limits, groups_in
 from tailboost.rows import SPENT_EACH
 
@@ -153,15 +153,15 @@ def rows_needed(
     totals = []
     for expected in expected_by_limit:
         limit = expected.limit
-        part = division.of_stop
+        level = division.level_of_stop
         rows = division.rows_of_stops
         if limit.rate in [test.limit.rate for test in division.tests]:
-            part = division.of_test
+            level = division.level_of_test
             rows = division.rows_of_tests
         rows_for = rows_for_pairs if limit.compares else rows_for_shares
         total = rows_for(
             expected._replace(shares=rows * expected.shares),
-            part * SPENT_EACH * (1.0 - confidence),
+            level * SPENT_EACH * (1.0 - confidence),
             # All certificates together have the power, as if those of the limits were independent.
             power ** (1.0 / len(stated)),
         )

@@ -43,7 +43,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     """
     if case.division.kept_by != "ranks":
         return None
-    thresholds = cheapest_within(case, level * case.division.of_stop)
+    thresholds = cheapest_within(case, level * case.division.level_of_stop)
     if thresholds is None:
         return refused(case, level)
     return replace(at_thresholds(case, thresholds), chose=True)
@@ -65,13 +65,13 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
         n_below(case.scores[votes.among(np.flatnonzero(share.strata[stratum]))], ends)
         for share in shares
     )
-    stops = stops_of(shares, below, case.family.n_places, len(ends) - 1, level)
-    if (stops[:, 1] > stops[:, 0]).any():
+    largest, least = stops_of(shares, below, case.family.n_places, len(ends) - 1, level)
+    if (least > largest).any():
         return None
     # 2. The least loss between them.
     thresholds = []
-    for place, (largest, least) in enumerate(stops):
-        within = ends[least : largest + 1]
+    for place in range(case.family.n_places):
+        within = ends[least[place] : largest[place] + 1]
         loss = case.loss_at(place, within) + sum(
             case.certifying.excess[number] * n_below(case.scores[stratum == number], within)
             for number in np.flatnonzero(case.certifying.place == place)
@@ -89,23 +89,24 @@ def stops_of(
     n_places: int,
     end: int,
     level: float,
-) -> Ints:
-    """Return the largest and the least cut of each place within the ranks of shares at a level each, (m, 2).
+) -> tuple[Ints, Ints]:
+    """Return the largest and the least cut of each place within the ranks of shares, shape (m,) each.
 
-    They are the stops of the first and of the second label. ``below`` has the rows of each share below each
-    cut, ``end`` is the last cut.
+    These are the stops of the first and of the second label. ``below`` has the rows of each share below each
+    cut, ``end`` is the last cut, and ``level`` that of each share.
     """
-    stops = np.tile([end, 0], (n_places, 1))
+    largest = np.full(n_places, end)
+    least = np.zeros(n_places, int)
     for share, counted in zip(shares, below, strict=True):
         (place,) = share.places
         n = counted[-1]
         most = most_reached(n, share.allowed, level)
         # The cuts within the rank of a share are the first ones, or the last ones.
         if share.answer == FIRST:
-            stops[place, 0] = min(stops[place, 0], (counted[1:] <= most).sum())
+            largest[place] = min(largest[place], (counted[1:] <= most).sum())
         else:
-            stops[place, 1] = max(stops[place, 1], (n - counted[:-1] > most).sum())
-    return stops
+            least[place] = max(least[place], (n - counted[:-1] > most).sum())
+    return largest, least
 
 
 # -- thresholds between scores ------------------------------------------------------------------------------

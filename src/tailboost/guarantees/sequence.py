@@ -74,25 +74,23 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
             return None
         if limit.rate.kind == "representation" and case.selecting.n_places > 1:
             return None
-    # 1. The sequence of each part.
-    parts = case.division.parts
-    level_of_each = level * case.division.of_test
-    found = [
-        sequence_of(case.selecting.at(places), case.ratio, level_of_each) for places in parts
-    ]
+    # 1. The sequence of places that are tested together.
+    together = case.division.tested_together
+    level *= case.division.level_of_test
+    found = [sequence_of(case.selecting.at(places), case.ratio, level) for places in together]
     if min(log_power for _, log_power in found) < log_ndtr(WORTHWHILE):
         return None
     # 2. The tests.
     likeliest = np.concatenate([sequence[0] for sequence, _ in found])
     cuts = likeliest.copy()
-    for places, (sequence, _) in zip(parts, found, strict=True):
-        passing = list(takewhile(partial(passes, case, places, level_of_each), sequence))
+    for places, (sequence, _) in zip(together, found, strict=True):
+        passing = list(takewhile(partial(passes, case, places, level), sequence))
         if not passing:
             return Refused(case.rule(likeliest))
         cuts[places] = passing[-1]
     words = LAST
-    if len(parts) > 1:
-        words += f", for each of {len(parts)} groups alone"
+    if len(together) > 1:
+        words += f", for each of {len(together)} groups alone"
     return Certified(case.rule(cuts), METHOD, f"{words}.")
 
 
