@@ -30,7 +30,7 @@ from tailboost.guarantees.certificates import Price
 from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
-from tailboost.guarantees.rate_bounds import joint_bounds
+from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
 from tailboost.rates import AbsentError, Limit, Statistic, checked_limits
 from tailboost.rows import (
     HUMAN_REVIEW,
@@ -247,7 +247,8 @@ def calibrate(
     # 6. State each limit, and nothing tighter.
     bounds = [
         bound.at_target(result.method)
-        for bound in joint_bounds(limits, answered, None)
+        for limit in limits
+        for bound in bounds_of(limit, answered, None)
         if bound.target is not None
     ]
     certificate = certificate_of(answered, bounds, confidence)

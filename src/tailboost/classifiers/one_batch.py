@@ -164,7 +164,8 @@ class Batch:
         """Return the classifier of a rule that rows select within limits; it states those to certify.
 
         It does not know these rows. The certifying rows are different rows, also if one has the content of a
-        selecting row; later the batch is known as a whole.
+        selecting row; later the batch is known as a whole. Raise LabelsError if few rows have a label that
+        the models do not know.
         """
         classifier = replace(self.classifier, limits=limits)
         with warnings.catch_warnings():
@@ -172,16 +173,18 @@ class Batch:
             warnings.simplefilter("ignore", ResubstitutionWarning)
             try:
                 selection = classifier._learn(selecting, training_rows=self.training_rows)
-            except ValueError as failure:
-                # Scores and functions may lack a label of few rows, and do not state which they know.
-                sizes = np.bincount(self.rows.y)
-                few = sizes[2:].size and (
-                    sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
-                )
-                state_all = {type(each) for _, each in classifier.models} == {FrozenEstimator}
-                if few and not (state_all or isinstance(failure, InfeasibleLimitsError)):
-                    raise LabelsError(str(failure)) from None
+            except InfeasibleLimitsError:
                 raise
+            except ValueError as failure:
+                # Scores and functions do not state which of more than two labels they know.
+                state_labels = {type(each) for _, each in classifier.models} == {
+                    FrozenEstimator
+                }
+                sizes = np.bincount(self.rows.y)
+                has_few = sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
+                if state_labels or len(sizes) == 2 or not has_few:
+                    raise
+                raise LabelsError(str(failure)) from None
         known = np.unique(np.concatenate(selection.models.columns))
         refuse_unknown(self.rows, selecting.classes[known].tolist())
         return classifier._by(
@@ -199,9 +202,9 @@ def refuse_unknown(rows: Rows, known: Sequence[Name]) -> None:
     are expected, none at all has it. ∎
     """
     units = rows.given_numbers if rows.clusters is None else rows.clusters
-    for number, label in enumerate(rows.classes.tolist()):
-        n = len(np.unique(units[rows.y == number]))
-        if label not in known and 0 < n < MANY_UNKNOWN:
+    for label in sorted({*rows.classes.tolist()} - {*known}, key=str):
+        n = len(np.unique(units[rows.labels == label]))
+        if 0 < n < MANY_UNKNOWN:
             raise LabelsError(
                 f"y: {label!r} in {n} of {len(rows):,} rows is no label that the rule knows, as "
                 f"{listed(known)}. Such rows are its errors: select it on rows with all labels, or "

@@ -76,8 +76,8 @@ class Wealth:
 class Bets:
     """The bets against one bound after some batches, and sums over the rows of each of its m subgroups.
 
-    ``sums`` has the shape (m, 3): rows, weight in the denominator, and counted weight. There are no
-    ``wealths`` before the first batch, because its rows have the range of the rate.
+    ``sums`` has the shape (m, 3): rows, weight in the denominator, and counted weight. Before the first batch
+    it is a single row of zeros, and there are no ``wealths``: the rows of a batch have the range of the rate.
     """
 
     bound: CertifiedBound

@@ -216,7 +216,7 @@ def certify(
     bounds = []
     for part in parts:
         bounds += joint_bounds(part, fresh, level)
-    return replace(certificate_of(fresh, bounds, confidence), model=decided and model)
+    return replace(certificate_of(fresh, bounds, confidence), model=model if decided else None)
 
 
 def _decided(model: Model, X: Table) -> Decided | None:

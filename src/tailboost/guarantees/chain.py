@@ -4,9 +4,10 @@
 threshold, the false alarms on all of them. "Misses at most 10 %, at most 30 % deferred": the misses depend on
 one of two thresholds, the deferred rows on both.
 
-*Needs.* Each limit is on the share of a fixed number of rows with one answer. Without deferral the tests read
-rows of another label than the ranks, all on one answer to them, and rows have no clusters, which may have
-rows of both labels. With deferral the limits on it have tests, and at least one limit is on errors.
+*Needs.* Each limit is on the share of a fixed number of rows with one answer. With deferral the limits on it
+have tests, and at least one limit is on errors. Without deferral the limits on several places have tests.
+These are all on one answer, on rows of another label than those of the ranks. Clusters could have rows of
+both, so there are none.
 
 1. The selecting rows fix the free chain. Without deferral all thresholds rise together. With deferral all
    rows are deferred at first. Step by step bins of the score get an answer, the surest first: from the lowest

@@ -29,8 +29,8 @@ from tailboost.rows import unit_name
 def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, int]:
     """Return words for each limited subgroup with fewer rows than a test at a level needs, and this number.
 
-    n rows at the largest allowed share are all right with a probability of (1 − share)ⁿ. The test of a count
-    passes with no n for which this is above the level. Other limits need a row in each limited subgroup.
+    At the largest allowed share n rows are all right with a probability of (1 − share)ⁿ. If this is above the
+    level, no test of a count passes on n rows. Other limits need a row in each limited subgroup.
     """
     # A rule by group, or one that defers, may keep a limit with one answer, without a test.
     may_keep = fresh.decision.by_group or fresh.answered.strata.defers

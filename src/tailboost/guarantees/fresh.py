@@ -114,6 +114,7 @@ class Compared:
             tables = known.records.tables
             if tables:
                 hashes = known.hashes(rows.X, scored)
+                # Where an inner part alone knows rows, those of the whole model are not known.
                 complete = complete and not known.is_part
                 forms = [Seen.of(hashes)]
                 # Rows of scores are known with their labels, other rows without them.
@@ -259,7 +260,7 @@ class Fresh:
         _refuse_unknown(rates, rows, cost_range)
         if rows.X is None:
             raise ValueError("X is needed: model is a classifier")
-        # The answers, and what of the model no digest covers: before them here, after them below.
+        # What of the model no digest covers may change as it answers: it is read before and after.
         before = decided.identity()
         rule = decided.rule
         if rows.names.titles == (None,) and len(rule.groups) == 1:
@@ -289,9 +290,7 @@ class Fresh:
             compared,
             rule,
             scored,
-            before.after_answers(
-                decided.identity(), "the model"
-            ),  # it may change as it answers
+            before.after_answers(decided.identity(), "the model"),
         )
 
     @classmethod

@@ -69,12 +69,13 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in fresh_shares]
     sizes = np.array(list(map(len, scores)))
     curves = [Curve.of(case, place, share) for place, share in enumerate(selecting_shares)]
-    ranks = chosen(curves, sizes, limit, level)
-    if ranks is None:
+    intervals = chosen(curves, sizes, limit, level)
+    if intervals is None:
         return None
     # 2. Their thresholds.
     thresholds = []
-    for share, scores_of_share, least, most in zip(fresh_shares, scores, *ranks, strict=True):
+    of_places = zip(fresh_shares, scores, *intervals, strict=True)
+    for share, scores_of_share, least, most in of_places:
         ends, counted = counted_at(scores_of_share, share.answer)
         nearest = np.abs(counted - (least + most) / 2.0).argmin()
         if not least <= counted[nearest] <= most:  # equal scores leave no threshold there

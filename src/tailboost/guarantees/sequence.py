@@ -146,7 +146,7 @@ def sequence_of(table: CountTable, ratio: float, level: float) -> tuple[Ints, fl
 
 def starts(table: CountTable) -> Ints:
     """Return rules with equal cuts, common prices, and equal rates of compared groups, (K, m, 2)."""
-    equal = np.repeat(np.arange(table.end + 1)[:, None], table.n_places, axis=1)
+    equal, _ = np.indices((table.end + 1, table.n_places))
     at_prices = table.at_prices(HUNDREDTHS)
     at_rates = []
     for test in table.tests:
