@@ -228,7 +228,9 @@ def calibrate(
     try:
         result, answered = first_result(selection, case, fresh, level)
     except InfeasibleLimitsError as failure:  # on the part of a batch that selects
-        words = FELL if rising < 0.5 else f"the selecting rows contradict the limits: {failure}"
+        words = f"the selecting rows contradict the limits: {failure}"
+        if rising < 0.5:
+            words = FELL
         raise NotCertifiedError(
             f"no rule is certified: {words}. {USED_UP}", attempts=attempts
         ) from None
@@ -245,12 +247,12 @@ def calibrate(
     _warn_if_useless(answered, priced, selection.problem.objective)
 
     # 6. State each limit, and nothing tighter.
-    bounds = [
-        bound.at_target(result.method)
-        for limit in limits
-        for bound in bounds_of(limit, answered, None)
-        if bound.target is not None
-    ]
+    bounds = []
+    for limit in limits:
+        of_limit = bounds_of(limit, answered, None)
+        bounds += [
+            each.at_target(result.method) for each in of_limit if each.target is not None
+        ]
     certificate = certificate_of(answered, bounds, confidence)
     notes = [
         f"The limits are certified, and nothing tighter. {result.words}",

@@ -188,8 +188,7 @@ class Batch:
         known = np.unique(np.concatenate(selection.models.columns))
         refuse_unknown(self.rows, selecting.classes[known].tolist())
         return classifier._by(
-            selection.stated_within(self.limits),
-            records=replace(classifier.records_, used=()),
+            selection.stated_within(self.limits), records=replace(classifier.records_, used=())
         )
 
 

@@ -221,4 +221,6 @@ class CertifiedBound:
 
 def _tuples(value: Any) -> Any:
     """Return a value read from JSON, with tuples instead of lists, as in names of subgroups."""
-    return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_tuples, value))
+    return value

@@ -7,15 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tailboost.core import (
-    Column,
-    Groups,
-    Model,
-    Stated,
-    Table,
-    check_indexes,
-    warn_user,
-)
+from tailboost.core import Column, Groups, Model, Stated, Table, check_indexes, warn_user
 from tailboost.core.ranges import SHARE, check_number
 from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.certified_bound import CertifiedBound
@@ -216,7 +208,10 @@ def certify(
     bounds = []
     for part in parts:
         bounds += joint_bounds(part, fresh, level)
-    return replace(certificate_of(fresh, bounds, confidence), model=model if decided else None)
+    certificate = certificate_of(fresh, bounds, confidence)
+    if decided is None:
+        return certificate
+    return replace(certificate, model=model)
 
 
 def _decided(model: Model, X: Table) -> Decided | None:

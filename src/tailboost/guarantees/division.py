@@ -68,8 +68,10 @@ class Division:
             if each.limit.compares or (each.places.sum(axis=1) > 1).any()
         ]
         tests, shares = parted(limits, of_several, defers, has_clusters)
-        n_places = limits[0].places.shape[1]
-        together = np.array_split(np.arange(n_places), 1 if of_several else n_places)
+        places = np.arange(limits[0].places.shape[1])
+        together = list(places[:, None])
+        if of_several:
+            together = [places]
         n_tested = sum(any(each.places[:, own].any() for each in tests) for own in together)
         if not shares:
             return cls("tests", (), tests, together, level_of_test=1.0 / max(n_tested, 1))

@@ -78,12 +78,7 @@ class CountTable:
         if problem.objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
         return cls(
-            rows,
-            places.of_strata,
-            losses,
-            family.chances,
-            tests,
-            family.data.strata.defers,
+            rows, places.of_strata, losses, family.chances, tests, family.data.strata.defers
         )
 
     @property

@@ -84,11 +84,7 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
 
 
 def stops_of(
-    shares: Sequence[LimitedShare],
-    below: Iterable[Ints],
-    n_places: int,
-    end: int,
-    level: float,
+    shares: Sequence[LimitedShare], below: Iterable[Ints], n_places: int, end: int, level: float
 ) -> tuple[Ints, Ints]:
     """Return the largest and the least cut of each place within the ranks of shares, shape (m,) each.
 

@@ -115,7 +115,7 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
             in_percent=isinstance(stated, Limit) and stated.in_percent,
             deferred=deferred.get(sample.name),
         )
-        if bound.target is not None and not values:
+        if bound.target is not None and not values:  # no row can count, so each limit is kept
             bound = bound.at_target(method)
         bounds.append(bound)
     if isinstance(stated, Limit) and stated.compares:
