@@ -49,8 +49,8 @@ from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
 
 #: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
-#: for limits that it does not serve. This depends on the selecting rows and on numbers of fresh rows alone,
-#: so the next one has the whole level.
+#: for limits that it does not serve, see `tailboost.guarantees.division`. This depends on the selecting rows
+#: and on numbers of fresh rows alone, so the next one has the whole level.
 ON_ONE_SCORE = (ranks, gaps, chain, sequence)
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
 ABSENT = "This was an attempt: mend a wrong name, or bring more rows drawn alike, with it as previous="
@@ -127,9 +127,9 @@ def calibrate(
     Raises
     ------
     NotCertifiedError
-        If no rule is certified. Its ``certificate`` has the bounds of the likeliest rule, which misses a
-        limit, and only estimates where all rows chose the rule; None for another reason. The message says
-        whether an attempt is spent.
+        If no rule is certified, or a few rows have a label that no model knows. Its ``certificate`` has the
+        bounds of the likeliest rule, which misses a limit, and only estimates where all rows chose the rule;
+        None for another reason. The message says whether an attempt is spent.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError

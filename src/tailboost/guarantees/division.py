@@ -6,8 +6,8 @@ One of three cases holds, and each has its procedure, a file with the theorem.
   defers. The limit stops the threshold of its place where too many of the fresh rows would get this answer
   (`ranks`).
 * *Ranks and tests.* Some limits have such stops, and the others have tests along a chain of rules (`chain`).
-  The others are on all places together, and on rows of another label; with deferral they are the limits on
-  it, and those with stops may be on several places, too.
+  The others are on several places together, and on rows of another label. With deferral they are the limits
+  on it, if there are any, and those with stops may be on several places, too.
 * *Tests.* All limits are tested, in any other case (`sequence`, or `gaps` for a lone gap or ratio).
 """
 
