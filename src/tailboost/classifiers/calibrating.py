@@ -48,10 +48,10 @@ from tailboost.selection.door import hashes_of_table, known_within
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
 
-#: The procedures for rules on one score, the simplest first: each is a file with its theorem. It returns None
-#: for limits that it does not serve, see `tailboost.guarantees.division`. This depends on the selecting rows
-#: and on numbers of fresh rows alone, so the next one has the whole level.
-ON_ONE_SCORE = (ranks, gaps, chain, sequence)
+#: The procedures for rules on one score, by what keeps the limits (`tailboost.guarantees.division`): each is
+#: a file with its theorem. One returns None for limits that it does not serve. This depends on the selecting
+#: rows and on numbers of fresh rows alone, so the next one has the whole level.
+ON_ONE_SCORE = {"ranks": [ranks], "ranks and tests": [chain], "tests": [gaps, sequence]}
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
 ABSENT = "This was an attempt: mend a wrong name, or bring more rows drawn alike, with it as previous="
 EARLIER_UNKNOWN = "Earlier calls on these rows are not known without previous=."
@@ -370,8 +370,10 @@ def first_result(
     selection: Selection, case: OneScore | None, fresh: Fresh, level: float
 ) -> tuple[Certified | Refused, Fresh]:
     """Return the result of the first procedure that serves the limits of a selection, with its answers."""
-    results = (each.certified(case, level) for each in ON_ONE_SCORE if case)
-    result = next(filter(None, results), None)
+    result = None
+    if case:
+        for procedure in ON_ONE_SCORE[case.division.kept_by]:
+            result = result or procedure.certified(case, level)
     # Several scores, more than two labels, or limits that none of these serves.
     result = result or sequence.within_tighter(selection, fresh, level)
     fresh = fresh.by(result.rule)

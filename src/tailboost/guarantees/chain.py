@@ -61,14 +61,9 @@ ALONG = "The other limits were tested along a chain of rules fixed before these 
 LEVEL_OF_ESTIMATE = 0.5
 
 
-def certified(case: OneScore, level: float) -> Certified | Refused | None:
-    """Return the rule of least loss within the ranks among those that pass the tests.
-
-    None for other limits.
-    """
+def certified(case: OneScore, level: float) -> Certified | Refused:
+    """Return the rule of least loss within the ranks among those that pass the tests."""
     division = case.division
-    if division.kept_by != "ranks and tests":
-        return None
     selecting = case.selecting
     # 1. The free chain.
     free = chain_of(selecting)

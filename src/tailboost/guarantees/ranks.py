@@ -36,13 +36,11 @@ AT_RANKS = "Thresholds are at ranks of the scores of these rows, which need no t
 NO_RULE = "equal scores, or too few, leave no rule within the ranks and tests"
 
 
-def certified(case: OneScore, level: float) -> Certified | Refused | None:
-    """Return the rule of least loss within the ranks of all limits; None if a limit needs a test.
+def certified(case: OneScore, level: float) -> Certified | Refused:
+    """Return the rule of least loss within the ranks of all limits.
 
     Thresholds are written as decimals that part the selecting and the fresh rows alike.
     """
-    if case.division.kept_by != "ranks":
-        return None
     thresholds = cheapest_within(case, level * case.division.level_of_stop)
     if thresholds is None:
         return refused(case, level)
