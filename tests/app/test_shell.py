@@ -156,8 +156,8 @@ def test_codes_of_text_keep_their_zeros(folder, tables):
     coded = pd.DataFrame({"fraud": fraud, "code": codes, "row": range(200), "sex": np.arange(200) % 2})
     coded.to_csv("codes.csv", index=False)
     shell("fit codes.csv --target fraud --text code --group sex --out m.model")
-    shell("predict m.model codes.csv --out answers.csv")
-    assert pd.read_csv("answers.csv").to_numpy()[:, 1:3].tolist() == [[label, False] for label in fraud]
+    shell("predict m.model codes.csv --out answers.tsv")
+    assert pd.read_table("answers.tsv").to_numpy()[:, 1:3].tolist() == [[label, False] for label in fraud]
 
 
 def test_words_are_features_and_ids_as_they_are_written(folder):

@@ -83,10 +83,11 @@ class Form:
     decimal: Annotated[str, option("Decimal sign of CSV files.", parser=_sign)] = "."
 
     def content(self, table: Any, path: Path = Path()) -> Any:
-        """Return the content of a file of this name with a table; without a name it is CSV."""
+        """Return the content of a file of this name with a table: CSV without a name, .tsv with tabs."""
         if path.suffix in _PARQUET:
             return table.to_parquet(index=False)
-        return table.to_csv(index=False, sep=self.sep, decimal=self.decimal)
+        sep = "\t" if (path.suffix, self.sep) == (".tsv", ",") else self.sep
+        return table.to_csv(index=False, sep=sep, decimal=self.decimal)
 
 
 @frozen_value
