@@ -96,7 +96,7 @@ def test_a_group_that_the_rule_does_not_know_is_refused():
     X, y, groups, _ = people(400)
     rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group="age")
     for given in (groups[["sex"]], groups["sex"], groups["sex"].to_numpy(), None):
-        refused(lambda: rule.predict(X, groups=given), "groups")  # noqa: B023
+        refused(lambda: rule.predict(X, groups=given), "groups")
     refused(lambda: rule.predict(X.assign(ages=1)), "reads")
 
 

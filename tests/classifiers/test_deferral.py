@@ -97,8 +97,8 @@ def test_predict_marks_deferred_rows(labels, mark, kind):
         ]
         assert all(one == mark or one != one for one in found[passed].tolist())
     for ask in (lambda **d: mix.predict(X, **d), lambda **d: mix.predict(probabilities, **d)):
-        refused(lambda: ask(deferred=labels[1].item()), "label")  # noqa: B023
-        refused(lambda: ask(deferred=["human"] * N), "value")  # noqa: B023
+        refused(lambda: ask(deferred=labels[1].item()), "label")
+        refused(lambda: ask(deferred=["human"] * N), "value")
         assert ask().tolist() == plain.tolist()
 
 
@@ -181,7 +181,7 @@ def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
     assert as_text.rule_.to_sql() == as_number.rule_.to_sql()
     assert (rates.miss(1, by="sex") <= {"f": "40%", "m": 0.3}).bound == (("f", 0.4), ("m", 0.3))
     for wrong in ("forty", "0.4", True):
-        refused(lambda: curve.at(wrong), "number", TypeError)  # noqa: B023
+        refused(lambda: curve.at(wrong), "number", TypeError)
     # A rate that should be large is limited from above as its complement alone.
     label = {"recall": 1, "specificity": 0}
     for kind, most, measured in [

@@ -77,7 +77,7 @@ def test_a_number_beyond_float32_is_refused_and_named():
     X, y = noisy(3, n=60, K=2)
     X[7, 1] = 1e300
     for form, place in ((np.asarray, r"column \[1\]"), (csr_matrix, "sparse")):
-        refused(lambda: RobustMixtureClassifier(random_state=0).fit(form(X), y), place)  # noqa: B023
+        refused(lambda: RobustMixtureClassifier(random_state=0).fit(form(X), y), place)
     X[7, 1] = 0.0
     mix = RobustMixtureClassifier(random_state=0).fit(X, y)
     X[7, 1] = 1e300

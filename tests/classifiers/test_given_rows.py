@@ -89,7 +89,7 @@ def test_a_table_that_the_model_reads_is_read(case, frozen):
     np.testing.assert_array_equal(rule.predict(form(X[later])), P[:, 1] >= end)
     assert tb.Monitor(rule).add(form(X[later]), y[later]).alarms == []
     for known in (tuned, rule):
-        refused(lambda: tb.certify(known, given, y[train]), "trained", tb.LeakageError)  # noqa: B023
+        refused(lambda: tb.certify(known, given, y[train]), "trained", tb.LeakageError)
     certificate = tb.certify(model, form(X[fresh]), y[fresh], training_rows=given)
     assert certificate.compared
 

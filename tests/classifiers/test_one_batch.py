@@ -408,10 +408,10 @@ def test_too_few_rows_no_model_and_models_of_one_name(model, data):
     refused(lambda: tb.calibrate(LogisticRegression(), X[800:], y[800:], limits=limits), "fitted", Exception)
     scores = [tb.Scores(column, 1, kind="number") for column in ("p", "p", "p 1")]  # called p 1, p 2 and p 1
     for models in (scores, [("a", model), ("a", model)]):
-        refused(lambda: tb.tune(models, table, y), "unique")  # noqa: B023
-        refused(lambda: tb.calibrate(models, table, y, limits=limits), "unique")  # noqa: B023
+        refused(lambda: tb.tune(models, table, y), "unique")
+        refused(lambda: tb.calibrate(models, table, y, limits=limits), "unique")
     for models, says in (([], "must"), ({"a": object()}, "'a'"), ({1: model}, "a name.* 1")):
-        refused(lambda: tb.tune(models, table, y), f"^models.*{says}", (TypeError, ValueError))  # noqa: B023
+        refused(lambda: tb.tune(models, table, y), f"^models.*{says}", (TypeError, ValueError))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -458,7 +458,7 @@ def test_contradicting_limits_spend_no_attempt():
         tb.calibrate(model, table, y, limits=["miss(toxic) <= .05", "false_alarm(toxic) <= .05"])
     for cost in ("[[0, 5], [10, 0]]) <= .5", "[[-5, -1], [-1, -5]]) >= -.5"):  # the other rows may keep them
         batch = tb.Scores("p", "toxic"), table, y
-        refused(lambda: tb.calibrate(*batch, limits=[f"cost({cost}"]), "[-]?0.5", tb.NotCertifiedError)  # noqa: B023
+        refused(lambda: tb.calibrate(*batch, limits=[f"cost({cost}"]), "[-]?0.5", tb.NotCertifiedError)
     assert len(tb.calibrate(model, table, y, limits=["miss(toxic) <= .4"]).certificate_.attempts) == 1
 
 

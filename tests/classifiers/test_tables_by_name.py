@@ -112,7 +112,7 @@ def test_the_order_of_named_columns_changes_no_answer(name):
             continue
         with pytest.raises(ValueError, match="column"):
             ask(**{**tables, argument: one.rename(columns={"no": "none"})})
-        refused(lambda: ask(**{**tables, argument: one[["no"]]}), "column for each class")  # noqa: B023
+        refused(lambda: ask(**{**tables, argument: one[["no"]]}), "column for each class")
         with pytest.raises(ValueError, match="column"):
             ask(**{**tables, argument: one.set_axis(["no", "no"], axis=1)})
         array = one.to_numpy()
@@ -193,6 +193,6 @@ def test_a_fitted_classifier_reads_its_features_in_any_order_of_the_columns(trai
     for reader in (clf, tb.load_model(tmp_path / "c.model")):
         for order in ([2, 1, 0], [1, 2, 0]):
             np.testing.assert_array_equal(reader.predict(table[B].iloc[:, order]), clf.predict(table[B]))
-        refused(lambda: reader.predict(table.iloc[:, 1:]), r"missing|2 features")  # noqa: B023
+        refused(lambda: reader.predict(table.iloc[:, 1:]), r"missing|2 features")
     with pytest.raises(tb.exceptions.LeakageError):
         tb.certify(clf, table[A].iloc[:, order], Y[A], rates=["error"], training_rows=table[A])

@@ -129,7 +129,7 @@ def test_each_end_of_an_interval_fails_with_at_most_half_of_the_rest():
 def test_answers_that_do_not_fit():
     three = {"probabilities": np.full((3, 2), 0.5), "answers": [0, 1], "^model": np.zeros((3, 2, 2))}
     for words, answers in three.items():
-        refused(lambda: tb.certify(answers, None, [0, 1, 2]), words)  # noqa: B023
+        refused(lambda: tb.certify(answers, None, [0, 1, 2]), words)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_rows_needed_are_near_those_of_the_exact_test(missed, n, confidence):
 @pytest.mark.parametrize("limit", ["gap(error(by=g)) <= 5%", "error(by=g) <= 5%"])
 def test_rates_too_near_their_limit_have_no_practical_number_of_rows(limit):
     for rate, words in ((0.05 - 1e-7, "no practical number"), (0.06, "leave no room")):
-        refused(lambda: tb.rows_needed(limit, {"a": 0.0, "b": rate}), words)  # noqa: B023
+        refused(lambda: tb.rows_needed(limit, {"a": 0.0, "b": rate}), words)
 
 
 def test_shares_by_limit_are_one_for_each_and_give_a_total_unless_one_is_missing():

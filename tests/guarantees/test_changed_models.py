@@ -74,7 +74,7 @@ def test_copies_and_files_have_the_certificate_and_see_a_fit_too(tmp_path):
     for other in (copy.deepcopy(rule), pickle.loads(pickle.dumps(rule)), tb.load_model(tmp_path / "r.model")):
         assert tb.Monitor(other).add(LATER, LATER_LABELS).certificate == rule.certificate_
         other.estimators_[0].estimator.fit(X, 1 - Y)
-        refused(lambda: tb.Monitor(other), "changed after")  # noqa: B023
+        refused(lambda: tb.Monitor(other), "changed after")
     assert rule.certificate_.certified  # the copies are no part of it
 
 
@@ -116,7 +116,7 @@ def test_a_certificate_is_of_its_rule_alone():
     rule, other = calibrated(), calibrated(RandomForestClassifier(9, random_state=0).fit(X, Y))
     turned = make_pipeline(FunctionTransformer(np.negative), rule)
     for model in (turned, LogisticRegression().fit(X, Y), other):
-        refused(lambda: tb.Monitor(model, rule.certificate_), "another rule")  # noqa: B023
+        refused(lambda: tb.Monitor(model, rule.certificate_), "another rule")
     of_answers = tb.certify(LABELS, None, LABELS, limits=["error() <= 10%"])
     refused(lambda: tb.Monitor(rule, of_answers), "another rule")
     refused(lambda: tb.Monitor(turned), "no certificate")
@@ -234,7 +234,7 @@ def test_copies_are_the_model_and_a_later_fit_of_them_is_not(model):
     ]:
         assert tb.Monitor(own, its).add(LATER, LATER_LABELS).alarms == []
         getattr(own, "steps", [(0, own)])[0][1].fit(X[:200] * 2, 1 - Y[:200])
-        refused(lambda: tb.Monitor(own, its), "fitted again")  # noqa: B023
+        refused(lambda: tb.Monitor(own, its), "fitted again")
 
 
 def test_the_identity_is_that_of_the_content():

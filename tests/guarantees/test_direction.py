@@ -33,7 +33,7 @@ KINDS = {"p": "probability", "z": "logit", "grade": "number"}
 def test_a_score_with_the_wrong_label_spends_nothing(column, limits):
     scores = tb.Scores(column, "well", kind=KINDS[column])
     for call in (tb.tune, tb.calibrate):
-        refused(lambda: call(scores, TABLE, Y, limits=limits), "'ill'")  # noqa: B023
+        refused(lambda: call(scores, TABLE, Y, limits=limits), "'ill'")
     right = tb.calibrate(tb.Scores(column, "ill", kind=KINDS[column]), TABLE, Y, limits=limits)
     assert len(right.certificate_.attempts) == 1
 

@@ -52,8 +52,8 @@ def test_a_tuned_rule_knows_them(tmp_path):
     assert tb.certify(clf, X[FRESH], y[FRESH]).compared
     tb.save_model(clf, tmp_path / "m.model")
     for known in (clf, tb.load_model(tmp_path / "m.model")):
-        refused(lambda: tb.certify(known, X[TRAIN], y[TRAIN]), "trained", tb.LeakageError)  # noqa: B023
-        refused(lambda: tb.certify(known, X[SELECT], y[SELECT]), "selected", tb.LeakageError)  # noqa: B023
+        refused(lambda: tb.certify(known, X[TRAIN], y[TRAIN]), "trained", tb.LeakageError)
+        refused(lambda: tb.certify(known, X[SELECT], y[SELECT]), "selected", tb.LeakageError)
         assert "training_rows= names" not in " ".join(tb.certify(known, X[FRESH], y[FRESH]).notes)
     without = tb.tune(MODEL, X[SELECT], y[SELECT])
     assert "training_rows= names" in " ".join(tb.certify(without, X[FRESH], y[FRESH]).notes)
@@ -84,7 +84,7 @@ def test_models_trained_here_know_both():
     mix = tb.RobustMixtureClassifier(pairs, random_state=0)
     mix.fit(X[SELECT], y[SELECT], training_rows=X[TRAIN])
     for rows in (SELECT, TRAIN):
-        refused(lambda: tb.certify(mix, X[rows], y[rows]), "these", tb.LeakageError)  # noqa: B023
+        refused(lambda: tb.certify(mix, X[rows], y[rows]), "these", tb.LeakageError)
 
 
 def test_rows_equal_by_nature():

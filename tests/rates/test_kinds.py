@@ -293,12 +293,12 @@ def test_a_rate_that_means_nothing_is_refused_whoever_makes_it():
         *(("beta", rates.f_score, 1, beta) for beta in (-1, 0, np.nan, True)),
         ("labels must name", rates.parse, "cost([[0, 1], [1, 0]], labels=['a', 'a'])"),
     ):  # fmt: skip
-        refused(lambda: call(*given), words)  # noqa: B023
+        refused(lambda: call(*given), words)
     for label in (np.inf, -np.inf, np.nan):  # no row has it, and no text says it
         for call in (rates.miss, rates.error, lambda x: rates.custom("c", [(x, 0)])):
-            refused(lambda: call(label), "must be text or a number", TypeError)  # noqa: B023
+            refused(lambda: call(label), "must be text or a number", TypeError)
     for name in ("label", "beta", "level", "matrix"):
-        refused(lambda: rates.parse(f"error({name}=1)"), name)  # noqa: B023
+        refused(lambda: rates.parse(f"error({name}=1)"), name)
 
 
 def test_a_class_may_be_called_as_the_answer_to_deferred_rows():

@@ -52,7 +52,7 @@ def weighted_strata():
 
 def test_repeated_labels_are_refused():
     for kind in (rates.false_alarm(1), rates.selected(1), rates.miss(0)):
-        refused(lambda: rates.measure(kind, [0, 0, 1], [1, 1, 1], labels=[0, 1, 1]), "labels must differ")  # noqa: B023
+        refused(lambda: rates.measure(kind, [0, 0, 1], [1, 1, 1], labels=[0, 1, 1]), "labels must differ")
 
 
 def test_a_constant_answer_to_weighted_rows_errs_by_the_weight_of_the_other_label():
@@ -123,7 +123,7 @@ def test_a_wrong_answer_that_earns_more_than_the_right_one_is_refused():
     assert rates.cost([[-1, 2], [5, -3]]).matrix == ((-1.0, 2.0), (5.0, -3.0))
     assert rates.cost([[0, 1], [0, 1]]).matrix  # a price of each positive answer
     for gains in ([[1, -1], [-5, 1]], [[0, 1, -0.1], [5, 0, 0.1]]):
-        refused(lambda: rates.cost(gains), "gains")  # noqa: B023
+        refused(lambda: rates.cost(gains), "gains")
 
 
 def test_a_rate_is_the_mean_of_its_samples():
@@ -305,7 +305,7 @@ def test_texts_that_mean_what_they_say_are_read(text):
 def test_a_label_is_of_the_kind_of_the_labels():
     y = np.array([0, 1, 1, 0])
     for label in (True, "1", False):
-        refused(lambda: rates.measure(rates.miss(label), y, y), "called")  # noqa: B023
+        refused(lambda: rates.measure(rates.miss(label), y, y), "called")
     assert rates.measure(rates.miss(True), y == 1, y == 1) == {None: 0.0}
 
 

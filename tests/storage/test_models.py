@@ -188,7 +188,7 @@ def test_an_edited_file_is_refused(shape, tmp_path):
     if shape == (1, 1):  # the digest of the rule covers its threshold
         refused(lambda: tb.load_model(write_forged(path, content)).certificate_, "another rule")
     for of, cure in ((4, "upgrade tailboost"), (2, "fit the model again")):
-        refused(lambda: tb.load_model(write_forged(path, content, format=of)), f"format {of}.*{cure}")  # noqa: B023
+        refused(lambda: tb.load_model(write_forged(path, content, format=of)), f"format {of}.*{cure}")
 
 
 def test_what_cannot_be_stored_writes_nothing(tmp_path):

@@ -53,7 +53,9 @@ from tailboost.selection.selection import Selection
 #: rows and on numbers of fresh rows alone, so the next one has the whole level.
 ON_ONE_SCORE = {"ranks": [ranks], "ranks and tests": [chain], "tests": [gaps, sequence]}
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
-ABSENT = "This was an attempt: mend a wrong name, or bring new rows, with this error as previous="
+ABSENT = (
+    "This was an attempt: mend a wrong name, or bring new rows, with this error as previous="
+)
 EARLIER_UNKNOWN = "Earlier calls on these rows are not known without previous=."
 LOOSEN = ", or loosen a limit to its bound before new rows are seen"
 MOST_PRICED = 4  # limits with a price of their own
