@@ -75,8 +75,7 @@ def test_bounds_belong_to_the_player(page):
         clf = tb.GameClassifier(player, TREE, alpha=0.1, n_estimators=20, random_state=0).fit(X, y)
         assert clf.bounds_ == []
         assert clf.n_iter_ == 20
-    own = tb.AdditiveClassifier(page["Logistic"](), TREE, n_estimators=5, random_state=0).fit(X, y)
-    assert own.bounds_ == []
+    assert tb.AdditiveClassifier(page["Logistic"](), TREE, n_estimators=5).fit(X, y).bounds_ == []
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -92,6 +91,14 @@ def test_the_steps_of_a_cost_of_ones_own_minimise_it(page, seed):
         assert log_cost == pytest.approx(np.log(costs[1]))
         f = f + a * h
     assert clf.decision_function(X) == pytest.approx(f)
+
+
+def test_a_hypothesis_without_errors_gets_the_longest_step_so_far():
+    player, errors = Exponential(), np.eye(4, dtype=bool)
+    state = player.start(np.full(4, 0.25))
+    for losses in (errors[0], errors[1] | errors[2], errors[0] & errors[1]):
+        state = player.update(state, losses)
+    assert state.steps == pytest.approx(np.log([3, 2, 3]) / 2)  # half the log odds of being right
 
 
 def test_a_game_of_a_papers_player_is_its_classifier():
@@ -141,17 +148,11 @@ class Wrong(Uniform):
         return state[0], state[1] + 1
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [lambda p: 1.21 * p, lambda p: np.append(1 + p[0], -p[1:]), lambda p: p[1:], lambda p: p * np.nan,
-     lambda p: None],
-)  # fmt: skip
+@pytest.mark.parametrize("fault", [lambda p: 1.21 * p, lambda p: np.append(1 + p[0], -p[1:]), lambda p: p[1:],
+                                   lambda p: p * np.nan, lambda p: None])  # fmt: skip
 def test_weights_that_are_no_distribution_are_refused(fault):
-    X, y = noisy(0, n=60)
-    with pytest.raises(
-        ValueError, match="weights of Wrong in round 3 must be 60 non-negative numbers with sum 1"
-    ):
-        tb.GameClassifier(Wrong(fault), TREE, n_estimators=5).fit(X, y)
+    with pytest.raises(ValueError, match="weights of Wrong in round 3 must be 60 non-negative numbers"):
+        tb.GameClassifier(Wrong(fault), TREE, n_estimators=5).fit(*noisy(0, n=60))
 
 
 def test_a_cost_of_ones_own_whose_weights_do_not_sum_to_one_is_refused(page):
@@ -159,6 +160,5 @@ def test_a_cost_of_ones_own_whose_weights_do_not_sum_to_one_is_refused(page):
         def weights(self, state):
             return 2 * super().weights(state)
 
-    X, y = noisy(0, n=60)
     with pytest.raises(ValueError, match="weights of Doubled in round 1"):
-        tb.AdditiveClassifier(Doubled(), TREE, n_estimators=5).fit(X, y)
+        tb.AdditiveClassifier(Doubled(), TREE, n_estimators=5).fit(*noisy(0, n=60))
