@@ -45,7 +45,7 @@ from tailboost.learners.named import named_learner
 from tailboost.learners.table import Classifier, check_labelled_rows, checked_rows, seed_of
 
 
-class Rows(NamedTuple):
+class LabelledRows(NamedTuple):
     """A table of n rows, class numbers 0 … K − 1, positive sample weights, and the rows' numbers as given."""
 
     X: Any
@@ -53,9 +53,11 @@ class Rows(NamedTuple):
     weight: Floats
     used: Ints
 
-    def part(self, mask: Mask) -> Rows:
+    def part(self, mask: Mask) -> LabelledRows:
         """Return the rows of a mask."""
-        return Rows(take(self.X, mask), self.y[mask], self.weight[mask], self.used[mask])
+        return LabelledRows(
+            take(self.X, mask), self.y[mask], self.weight[mask], self.used[mask]
+        )
 
 
 @frozen_value
@@ -66,13 +68,13 @@ class RoundLearner:
     ----------
     session : Session
         The base learner with the rows, see `tailboost.learners.protocols`.
-    rows : Rows
+    rows : LabelledRows
         Rows of the fit.
     units : Units
         What the player weighs.
     seed : int
         Root of the seeds of the rounds.
-    judged : Rows
+    judged : LabelledRows
         Rows that select the rule: those of the fit, or others.
     loss : callable, optional
         Returns losses of units from those of rows; None if the units are rows.
@@ -88,10 +90,10 @@ class RoundLearner:
     """
 
     session: Any
-    rows: Rows
+    rows: LabelledRows
     units: Units
     seed: int
-    judged: Rows
+    judged: LabelledRows
     loss: Callable[[Array], Array] | None = None
     target: float = math.inf
     grows: bool = False
@@ -217,7 +219,7 @@ class Boosting(Classifier):
             return X.then(self._checked)  # when they are read
         return checked_rows(self, X, reset=reset)
 
-    def _read(self, X: Table, y: Column, sample_weight: Column, *, reset: bool) -> Rows:
+    def _read(self, X: Table, y: Column, sample_weight: Column, *, reset: bool) -> LabelledRows:
         """Return the rows of positive weight; ``reset`` checks the parameters and sets classes and columns.
 
         Raises
@@ -244,7 +246,7 @@ class Boosting(Classifier):
                 f"{type(self).__name__} boosts {self._learner()!r}, for two labels; "
                 "AdaLPBoostClassifier of estimator='tree' is for more"
             )
-        return Rows(take(X, used), numbers, weight[used], used)
+        return LabelledRows(take(X, used), numbers, weight[used], used)
 
     @abstractmethod
     def _run(self, learn: RoundLearner) -> None:
@@ -262,7 +264,7 @@ class Boosting(Classifier):
             judged = self._read(*validation, reset=False)
         return self._learner_on(rows, judged, seed_of(self.random_state))
 
-    def _learner_on(self, rows: Rows, judged: Rows, seed: int) -> RoundLearner:
+    def _learner_on(self, rows: LabelledRows, judged: LabelledRows, seed: int) -> RoundLearner:
         """Return the learner on some rows, with others that select the rule."""
         learner = self._learner()
         if isinstance(learner, FrozenEstimator):

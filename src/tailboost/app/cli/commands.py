@@ -24,10 +24,10 @@ from tailboost.app.cli.stored import (
 )
 from tailboost.app.cli.tables import (
     TABLES,
+    FileRows,
     Form,
     Reader,
     Roles,
-    Rows,
     check_output,
     option,
     several,
@@ -140,7 +140,7 @@ class ScoreColumns:
     def __bool__(self) -> bool:
         return bool(self.score)
 
-    def of(self, rows: Rows) -> tb.Scores:
+    def of(self, rows: FileRows) -> tb.Scores:
         """Return the scores, with labels of the table."""
         positive = self.positive or [name.rpartition("_")[2] for name in self.score]
         if len(positive) != len(self.score):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 import tailboost as tb
-from tailboost.app.cli.tables import Reader, Roles, Rows
+from tailboost.app.cli.tables import FileRows, Reader, Roles
 from tailboost.core import frozen_value, write_output
-from tailboost.rows import Attempt, Ledger, Rows as GivenRows, refuse_repeated
+from tailboost.rows import Attempt, Ledger, Rows, refuse_repeated
 
 try:
     import fcntl
@@ -66,7 +66,7 @@ class Stored:
 
     def rows(
         self, reader: Reader, path: Path, *, ids: Collection[Any] = (), **stated: Any
-    ) -> Rows:
+    ) -> FileRows:
         """Return the rows of a file by the roles of the classifier and those of options."""
         groups = getattr(self.classifier, "groups_", [])
         titles = (each[0] for each in groups if isinstance(each, tuple))
@@ -98,7 +98,7 @@ class _Entry(NamedTuple):
     rule: str | None = None  # its digest, if one was given
 
 
-def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
+def calibrated(model: Any, rows: FileRows, given: Any, **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
     What was ``given`` is the model, or a rule of these scores. Its attempts count, and the result knows all
@@ -113,7 +113,7 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
     with held(path, 600):  # as long as another calibration on a table of the folder may take
         entries = _read_ledger(path)
         decided = answering(model)
-        seen = decided.seen(decided.score(rows.features), GivenRows.read(y=rows.labels), "")
+        seen = decided.seen(decided.score(rows.features), Rows.read(y=rows.labels), "")
         refuse_repeated(seen, records.used, "copies")
         # On rows of the call attempts count under any name of the target.
         here = [
@@ -142,7 +142,7 @@ def calibrated(model: Any, rows: Rows, given: Any, **options: Any) -> Any:
     return rule
 
 
-def recall_attempts(classifier: Any, rows: Rows) -> None:
+def recall_attempts(classifier: Any, rows: FileRows) -> None:
     """Add the attempts beside a table to the ledger of their rule, whose file does not have them."""
     from tailboost.selection.door import answering
 

@@ -109,7 +109,7 @@ class Reader(Form):
         ),
     ]
 
-    def read(self, path: Path, roles: Roles, ids: Collection[Any] = ()) -> Rows:
+    def read(self, path: Path, roles: Roles, ids: Collection[Any] = ()) -> FileRows:
         """Return the rows of a file, with columns of ``ids`` as they are written."""
         import pandas as pd
 
@@ -139,7 +139,7 @@ class Reader(Form):
         texts = texts.union(roles.text, self.text)
         text = tuple(name for name in table if name in texts)
         table = table.astype(dict.fromkeys(text, "category"))
-        rows = Rows(path, table, words, replace(roles, text=text))
+        rows = FileRows(path, table, words, replace(roles, text=text))
         rows.columns(self.text)
         return rows
 
@@ -246,7 +246,7 @@ class Reader(Form):
 
 
 @frozen_value
-class Rows:
+class FileRows:
     """The rows of a file by the roles of its columns.
 
     ``words`` has columns as they are written there: of labels, groups, clusters and ids. Labels become the
