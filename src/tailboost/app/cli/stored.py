@@ -143,13 +143,13 @@ def calibrated(model: Any, rows: FileRows, given: Any, **options: Any) -> Any:
 
 
 def recall_attempts(classifier: Any, rows: FileRows) -> None:
-    """Add the attempts beside a table to the ledger of their rule, whose file does not have them."""
+    """Make the rows of attempts beside a table known to their rule, whose file does not have them."""
     from tailboost.selection.door import answering
 
-    decided = answering(classifier)
-    for each in _read_ledger(rows.path.resolve().with_name(LEDGER)).values():
-        if each.rule == decided.rule.digest:
-            decided.known[0].records.ledger.attempts += (each.attempt,)
+    if isinstance(classifier, tb.TunedClassifier):
+        entries = _read_ledger(rows.path.resolve().with_name(LEDGER)).values()
+        digest = answering(classifier).rule.digest
+        classifier._know(*(each.attempt.rows for each in entries if each.rule == digest))
 
 
 def _read_ledger(path: Path) -> dict[str, _Entry]:
