@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core import Array, Derived, Floats, Mask, frozen_value, one_blas_thread
+from tailboost.core import Array, Derived, Floats, frozen_value, one_blas_thread
 from tailboost.rates import (
     SIGNS,
     InfeasibleLimitsError,
@@ -178,8 +178,8 @@ class Charges(Derived):
         bound are negative.
     levels : ndarray of shape (R,)
         The upper bound of each of these; 0 of rates that are minimised or compared, NaN of free ones.
-    statement : ndarray of int, shape (R,)
-        The statement that each of these is about.
+    ends : ndarray of int
+        The number of the first rate of each limit among them.
 
     Raises
     ------
@@ -208,7 +208,7 @@ class Charges(Derived):
             levels.append(sign * limit.levels(terms.names))
             parts.append([sign * terms.top, terms.bottom])
         self.levels = np.concatenate(levels)
-        self.statement = np.repeat(range(len(levels)), [*map(len, levels)])
+        self.ends = np.cumsum([*map(len, levels)])[:-1]
         self.table = np.concatenate(parts, axis=1).transpose(2, 3, 0, 1).copy()
 
     def value(self, counts: Floats) -> float:
@@ -217,38 +217,22 @@ class Charges(Derived):
 
     def of(self, counts: Floats | Sequence[Floats]) -> Floats:
         """Return the charges of rules with confusion counts (…, W, A), shape (…)."""
-        sums = np.tensordot(counts, self.table, ([-2, -1], [0, 1]))
-        return self.of_extremes(self.extremes(sums, slice(None)))
+        return self.of_sums(np.tensordot(counts, self.table, ([-2, -1], [0, 1])))
 
-    def extremes(self, sums: Floats, some: Mask | slice) -> Floats:
-        """Return the largest and minus the least excess of each statement, shape (number, 2, …).
-
-        The larger ones of those of some rates and those of others are then those of all. An excess is that of
-        a rate over its level, NaN without rows or a level. ``sums`` are the numerators and denominators of
-        ``some`` of the R rates, shape (…, 2, r).
-        """
-        counted, among = np.moveaxis(sums, -2, 0)
-        excess = counted / np.where(among > 0, among, np.nan) - self.levels[some]
-        statement = self.statement[some]
-        extremes = np.empty((len(self.terms), 2, *counted.shape[:-1]))
-        for number, of_statement in enumerate(extremes):
-            own = excess[..., statement == number]
-            of_statement[0] = np.fmax.reduce(own, -1, initial=np.nan)
-            of_statement[1] = -np.fmin.reduce(own, -1, initial=np.nan)
-        return extremes
-
-    def of_extremes(self, extremes: Floats) -> Floats:
-        """Return the charges of rules, shape (…), from the `extremes` of all rates.
+    def of_sums(self, sums: Floats) -> Floats:
+        """Return the charges of rules by the numerators and denominators of their rates, (…, 2, R).
 
         A charge is the scaled objective; if a limit is broken, it is more than any objective.
         """
+        counted, among = np.moveaxis(sums, -2, 0)
+        excess = counted / np.where(among > 0, among, np.nan) - self.levels
+        minimised, *limited = np.split(excess, self.ends, axis=-1)
         # An objective without rows is −1: no other one is less.
-        charges = np.nan_to_num(extremes[0, 0] / self.terms[0].scale, nan=-1.0)
+        charges = np.nan_to_num(np.fmax.reduce(minimised, -1) / self.terms[0].scale, nan=-1.0)
         violations = np.zeros_like(charges)
-        for number, limit in enumerate(self.limits, 1):
-            most, minus_least = extremes[number]
-            violation = limit.violation(most, -minus_least) / self.terms[number].scale
-            violations = np.maximum(violations, violation)
+        for limit, terms, own in zip(self.limits, self.terms[1:], limited, strict=True):
+            violation = limit.violation(np.fmax.reduce(own, -1), np.fmin.reduce(own, -1))
+            violations = np.maximum(violations, violation / terms.scale)
         broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
 
@@ -265,8 +249,7 @@ class Charges(Derived):
 def descended(family: Family, charges: Charges, candidate: Array, counts: Floats) -> Array:
     """Return the candidate after moves to the best one on each line in turn, from one with its counts.
 
-    Along a line few counts change, and by group few rates. These alone are charged anew: their numerators and
-    denominators are running sums of the changes.
+    A line changes the numerators and denominators of the rates, which are sums over counts.
     """
     moves: Any = family.moves(compares=any(limit.compares for limit in charges.limits))
     reached = family.reached(candidate)
@@ -274,20 +257,15 @@ def descended(family: Family, charges: Charges, candidate: Array, counts: Floats
     least = np.inf
     n_kept = 0  # lines since the last move
     for move in moves * PASSES:
-        line = family.line(reached, move)
-        table = charges.table[line.rows]
-        moving: Any = table.any(axis=(0, 1, 2))
-        running = line.changes @ table[..., moving].reshape(line.changes.shape[1], -1)
-        running = running.cumsum(axis=0).reshape(len(running), 2, -1)
-        moved = sums[:, moving] + running - running[line.here]
-        moved[np.abs(moved) < ROUNDING] = 0.0
-        shared = charges.extremes(sums[:, ~moving], ~moving)[..., None]
-        on_line = charges.of_extremes(np.fmax(charges.extremes(moved, moving), shared))
+        line = family.line(reached, move, charges.table)
+        moved = sums + line.changes
+        moved[:, 1][moved[:, 1] < ROUNDING] = 0.0  # without rows
+        on_line = charges.of_sums(moved)
         n_kept += 1
         best = int(on_line.argmin())
         if on_line[best] < least - SLIGHT:
             least = on_line[best]
-            sums[:, moving] = moved[best]
+            sums = moved[best]
             reached = line.to(best)
             n_kept = 0
         if n_kept == len(moves):

@@ -233,11 +233,12 @@ class Thresholds:
         """Return cuts as the first ones of a descent."""
         return Reached(cuts)
 
-    def line(self, reached: Reached, move: list[Side]) -> Line:
+    def line(self, reached: Reached, move: list[Side], table: Floats) -> Line:
         """Return other cuts on a line.
 
         One cut takes all cuts of its place, two together those at some distances from them. The first cut is
-        at most the last one.
+        at most the last one. ``table`` has the summands of numerators and denominators over confusion counts,
+        shape (W, A, 2, R).
         """
         own = reached.candidate
         taken = []
@@ -252,14 +253,12 @@ class Thresholds:
         for (place, side), cuts in zip(move, np.ix_(*taken), strict=True):
             moved[..., place, side] = cuts
         moved = moved[np.all(moved[..., 0] <= moved[..., -1], axis=-1)]
-        here = np.all(moved == own, axis=(1, 2)).argmax()
 
         # Only rows of the moved places get other answers.
         of_places = np.isin(self.place, [place for place, _ in move])
-        rows = np.flatnonzero(np.resize(of_places, self.passed[FIRST].shape[1]))
-        counts = self.counts(moved, rows).reshape(len(moved), -1)
-        changes = np.diff(counts, axis=0, prepend=0.0)
-        return Line(lambda number: Reached(moved[number]), here, rows, changes)
+        rows = np.flatnonzero(np.resize(of_places, len(table)))
+        changes = self.counts(moved, rows) - self.counts(own, rows)
+        return Line(lambda number: Reached(moved[number]), np.tensordot(changes, table[rows]))
 
     # -- written thresholds ------------------------------------------------------------------------------
 

@@ -130,30 +130,29 @@ class ClassWeights:
     def reached(self, candidate: Array) -> Reached:
         """Return a candidate as the first one of a descent."""
         costs = expected_costs(self.probabilities, candidate)
-        return Reached(candidate, list(costs), costs.argmin(axis=0), costs.min(axis=0))
+        return Reached(candidate, costs, costs.argmin(axis=0))
 
-    def line(self, reached: Reached, move: tuple[int, Floats, Floats]) -> Line:
+    def line(self, reached: Reached, move: tuple[int, Floats, Floats], table: Floats) -> Line:
         """Return the candidates with other costs of one action in some strata.
 
         A row changes its action once as the cost grows: from this action to the best other one. By how much
-        the cost of a candidate is larger, or smaller, than that of the reached one is its raise.
+        the cost of a candidate is larger, or smaller, than that of the reached one is its raise. ``table``
+        has the summands of numerators and denominators over confusion counts, shape (W, A, 2, R).
         """
         action, in_strata, growth = move
         cost = reached.costs[action]
-        # The best other action of each row with its cost: the rows of this action alone have a new one.
-        has_action = reached.actions == action
-        own = np.flatnonzero(has_action)
+        # The best other action of each row, which is new for the rows of this action alone.
         other = reached.actions.copy()
-        other_cost = reached.least.copy()
-        costs_of_own = np.array([of_action[own] for of_action in reached.costs])
-        costs_of_own[action] = np.inf
-        other[own] = costs_of_own.argmin(axis=0)
-        other_cost[own] = costs_of_own.min(axis=0)
+        has_action = other == action
+        costs_of_others = reached.costs[:, has_action]
+        costs_of_others[action] = np.inf
+        other[has_action] = costs_of_others.argmin(axis=0)
+        other_cost = reached.costs[other, np.arange(len(other))]
         # A row leaves the action at the raise with which its cost reaches the other one. Where the cost does
         # not grow, the row never leaves this action, or never has it.
         leaves_at = np.where(has_action, np.inf, -np.inf)
         np.divide(other_cost - cost, growth, out=leaves_at, where=growth > 0)
-        leaves_at[own] = leaves_at[own].clip(FIRST_CHANGE)
+        leaves_at[has_action] = leaves_at[has_action].clip(FIRST_CHANGE)
         # The raises of the candidates: 0, and one between each two neighbours among some of these.
         ends = np.unique(leaves_at[np.isfinite(leaves_at)])
         ends = ends[:: len(ends) // MOST + 1]
@@ -164,13 +163,14 @@ class ClassWeights:
             raised = raises[number]
             candidate = reached.candidate.copy()
             candidate[:, action] += raised * in_strata
-            costs = list(reached.costs)
-            costs[action] = cost + raised * growth
-            answers = np.where(leaves_at > raised, action, other)
-            return Reached(candidate, costs, answers, np.minimum(costs[action], other_cost))
+            costs = reached.costs.copy()
+            costs[action] += raised * growth
+            return Reached(candidate, costs, np.where(leaves_at > raised, action, other))
 
-        here = int(np.searchsorted(raises, 0.0))
-        return Line(to, here, slice(None), self._changes(leaves_at, raises, action, other))
+        steps = self._changes(leaves_at, raises, action, other)
+        sums = (steps @ table.reshape(steps.shape[1], -1)).cumsum(axis=0)
+        changes = sums - sums[np.searchsorted(raises, 0.0)]
+        return Line(to, changes.reshape(-1, *table.shape[2:]))
 
     def _changes(
         self, leaves_at: Floats, raises: Floats, action: int, other: Ints
