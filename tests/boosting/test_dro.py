@@ -106,10 +106,8 @@ def test_unknown_or_too_few_labels_are_named():
     X, y = noisy(0, n=60)
     clf = tb.AdaBoostClassifier("stump", n_estimators=2).fit(X, y)
     for measure in (lambda y: published.profile_likelihood(clf, X, y), lambda y: clf.margins(X, y)):
-        with pytest.raises(ValueError, match=r"y holds labels .*\[7\]"):
-            measure(np.where(y == 1, 7, y))
-        with pytest.raises(ValueError, match="y has 1 row,"):
-            measure(y[:1])
+        refused(lambda: measure(np.where(y == 1, 7, y)), r"y holds labels .*\[7\]")
+        refused(lambda: measure(y[:1]), "y has 1 row,")
 
 
 def test_radius_and_bernstein_bound_by_their_formulas():

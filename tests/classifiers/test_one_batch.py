@@ -312,8 +312,7 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
     assert rule.certificate_.to_dict() == same.certificate_.to_dict()
     assert rule.certificate_.n_rows == 1200
     for given in ({"selection_share": 0.2}, {"by_group": True}):
-        with pytest.raises(ValueError, match="TunedClassifier"):
-            tb.calibrate(first, X[1300:2500], y[1300:2500], **given)
+        refused(lambda: tb.calibrate(first, X[1300:2500], y[1300:2500], **given), "TunedClassifier")
 
 
 @pytest.mark.slow

@@ -218,8 +218,7 @@ def test_sql_answers_the_rows_of_scores_that_predict_answers(database):
     clf = tb.tune(tb.Scores(["p", "q", "r"], ["a", "b", "c"]), table, y, limits=["miss(c) <= .35"])
     other = pd.DataFrame({"p": [0.2, 0.5, 0.0], "q": [0.3, 0.3, 0.0], "r": [0.4, 0.3, 0.0]})
     for row in range(3):
-        with pytest.raises(ValueError, match="sum to 1"):
-            clf.predict(other[row : row + 1])
+        refused(lambda: clf.predict(other[row : row + 1]), "sum to 1")
     rows = pd.concat([table, other], ignore_index=True)
     expected = [*clf.predict(table).tolist(), None, None, None]
     check(database, clf.rule_, rows, expected, columns=["p", "q", "r"], label=["a", "b", "c"])
