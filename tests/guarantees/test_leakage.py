@@ -132,9 +132,9 @@ def test_rows_by_which_a_point_of_two_rates_was_picked_do_not_certify_it(curves)
     level = min(1.0, curve[0][0] + 0.01)
     before = curve.at(level)
     curve.predicted(Z, z, groups=groups)
-    refused = [curve.at(level), *(point for _, _, point in curve)]
+    picked = [curve.at(level), *(point for _, _, point in curve)]
     asked = {"rates": [rates.error()]}
-    for point in refused:
+    for point in picked:
         refused(lambda: tb.certify(point, Z, z, **asked), "selected", tb.LeakageError)
         assert tb.certify(point, U, u, **asked).n_rows == 300
     for model in (before, mix):

@@ -21,6 +21,7 @@ from tailboost.core import (
     as_table,
     distinct_and_positions,
     is_missing,
+    shortest_decimals,
     written,
 )
 
@@ -34,8 +35,10 @@ _ODD = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
 
+# Texts that readers of files, such as pandas, take for a missing value.
+_NO_VALUE = re.compile(r"(#?N/?A|#N/A N/A|n/a|<NA>|NULL|null|None|-?NaN|-?nan|NaT)?")
 # Durations and times as files have them.
-_DURATION = re.compile(r"(-?\d+) days?(?:,? \+?(\d+):(\d\d):(\d\d(?:\.\d+)?))?")
+_DURATION = re.compile(r"(?:(-?\d+) days?(?:,? \+?|\Z))?(?:(\d+):(\d\d):(\d\d(?:\.\d+)?))?")
 _DAY_BEFORE_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T")
 _FRACTION = re.compile(r"(?<=:\d\d:\d\d)\.(\d+)")
 
@@ -96,6 +99,8 @@ def _words(column: Column, kept_bits: int) -> Hashes:
     """
     if getattr(column.dtype, "kind", "O") not in "fiub":
         return _words_of_objects(column, kept_bits)
+    if kept_bits and column.dtype == np.float16:  # a file has the shortest decimals
+        column = shortest_decimals(np.asarray(column))
     if hasattr(column, "iloc"):
         column = column.to_numpy(np.float64, na_value=np.nan)
     with np.errstate(over="ignore"):  # float32 has a smaller range
@@ -124,21 +129,27 @@ def _words_of_objects(column: Column, kept_bits: int) -> Hashes:
 
 
 def _word(value: Any, kept_bits: int) -> int:
-    """Return any value as a 64-bit word; if ``kept_bits`` are 0, text is no number."""
+    """Return any value as a 64-bit word: that of its text in a file, or without ``kept_bits`` as it is.
+
+    Then text is no number.
+    """
     printed = str(value)
     if kept_bits:
         printed = _DAY_BEFORE_TIME.sub(r"\1 ", printed)
         printed = _FRACTION.sub(
             lambda found: f".{found[1]:0<6.6}".removesuffix(".000000"), printed
         )
+        value = None
+        if not _NO_VALUE.fullmatch(printed):
+            value = TRUTH.get(printed.lower(), printed)
         duration = _DURATION.fullmatch(printed)
-        if duration:
+        if value and duration:
             days, hours, minutes, seconds = map(float, duration.groups("0"))
             value = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if kept_bits or not isinstance(value, str):
-        number = math.nan if is_missing(value) else TRUTH.get(printed.lower(), value)
+        number = math.nan if is_missing(value) else value
         with suppress(TypeError, ValueError, OverflowError):  # for what is no number
             return int(_words(np.array([float(number)]), kept_bits)[0])
     printed = printed.removesuffix(" 00:00:00")
