@@ -191,8 +191,8 @@ def test_an_edited_file_is_refused(shape, tmp_path):
 
 def test_what_cannot_be_stored_writes_nothing(tmp_path):
     clf = LogisticRegression().fit(X_FIT, Y_FIT)
-    refused = ((LogisticRegression(), NotFittedError), (5, TypeError), (certified().rule_, TypeError))
-    for model, error in refused:
+    unsaved = ((LogisticRegression(), NotFittedError), (5, TypeError), (certified().rule_, TypeError))
+    for model, error in unsaved:
         with pytest.raises(error):
             tb.save_model(model, tmp_path / "m.model")
     with pytest.raises(NotFittedError):
