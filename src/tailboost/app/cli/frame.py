@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any, NoReturn
 
@@ -56,9 +57,8 @@ def as_typed(message: str, options: Collection[str]) -> str:
             return match[0] if follows else f"{match[0]} (in Python)"
         word = f"--{option.replace('_', '-')}"
         if entries:
-            return " ".join(
-                f"{word} {entry}" for entry in re.findall(rf"{_QUOTED}|[^\s,]+", entries)
-            )
+            each_entry = re.findall(rf"{_QUOTED}|[^\s,]+", entries)
+            return " ".join(f"{word} {entry}" for entry in each_entry)
         return f"{word} " if follows else word
 
     return _ARGUMENT.sub(typed, message)
@@ -85,55 +85,63 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+@contextmanager
+def _in_words_of_shell(options: Collection[str]) -> Iterator[None]:
+    """Say each warning and an error of a block as a line that names ``options``; an error is an exit code."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("default", UserWarning)
+        warnings.simplefilter("error", FitInterruptedWarning)  # a file has the whole fit
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
+            message = as_typed(str(error), options)
+            code = NOT_CERTIFIED
+            if not isinstance(error, NotCertifiedError):
+                code = MISTAKE
+                caught.clear()  # the mistake comes first
+            if isinstance(error, OSError) and error.filename:
+                message = f"{error.filename}: {error.strerror}"
+            say_aside(f"tailboost: {message}")
+            raise typer.Exit(code) from None
+        finally:
+            for text in dict.fromkeys(str(each.message) for each in caught):
+                say_aside(f"warning: {as_typed(text, options)}")
+
+
 def command(function: Command) -> Command:
     """Register a function as a command, which prints what the function yields.
 
     Texts and results of the library are printed as they are, results as JSON if the command is given
-    ``as_json``. An error is one line in the words of the shell, as a warning is, and an exit code. A
-    parameter of a data class stands for the options that are its fields, of no use where it is false.
+    ``as_json``. A parameter of a data class stands for the options that are its fields; messages name them
+    unless it is false. Errors and warnings are lines, as of `_in_words_of_shell`.
     """
-    parameters: dict[str, inspect.Parameter] = {}
-    classes = {}
+    options: dict[str, inspect.Parameter] = {}
+    data_classes = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        if isinstance(parameter.annotation, type):  # not Annotated
-            classes[name] = parameter.annotation
-            parameters |= inspect.signature(parameter.annotation, eval_str=True).parameters
+        kind = parameter.annotation
+        if isinstance(kind, type):  # not Annotated
+            data_classes[name] = kind
+            options |= inspect.signature(kind, eval_str=True).parameters
         else:
-            parameters[name] = parameter
+            options[name] = parameter
 
     @wraps(function)
     def run(**arguments: Any) -> None:
-        usable = {*parameters}
-        for name, options in classes.items():
-            fields = inspect.signature(options).parameters
-            arguments[name] = options(**{field: arguments.pop(field) for field in fields})
+        named = {*options}
+        for name, kind in data_classes.items():
+            fields = inspect.signature(kind).parameters
+            arguments[name] = kind(**{field: arguments.pop(field) for field in fields})
             if not arguments[name]:
-                usable -= {*fields}
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("default", UserWarning)
-            warnings.simplefilter("error", FitInterruptedWarning)  # a file has the whole fit
-            try:
-                for result in function(**arguments):
-                    if arguments.get("as_json") and not isinstance(result, str):
-                        result = json.dumps(result.to_dict(), indent=1, default=str)
-                    typer.echo(result)
-            except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
-                message = as_typed(str(error), usable)
-                code = NOT_CERTIFIED
-                if not isinstance(error, NotCertifiedError):
-                    code = MISTAKE
-                    caught.clear()  # the mistake comes first
-                if isinstance(error, OSError) and error.filename:
-                    message = f"{error.filename}: {error.strerror}"
-                say_aside(f"tailboost: {message}")
-                raise typer.Exit(code) from None
-            finally:
-                for text in dict.fromkeys(str(each.message) for each in caught):
-                    say_aside(f"warning: {as_typed(text, usable)}")
+                named -= fields.keys()
+        with _in_words_of_shell(named):
+            for result in function(**arguments):
+                if arguments.get("as_json") and not isinstance(result, str):
+                    result = json.dumps(result.to_dict(), indent=1, default=str)
+                typer.echo(result)
 
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [each.replace(kind=each.KEYWORD_ONLY) for each in parameters.values()]
+        [each.replace(kind=each.KEYWORD_ONLY) for each in options.values()]
     )
     app.command(cls=_Command)(run)
     return function
