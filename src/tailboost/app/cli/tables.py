@@ -90,6 +90,35 @@ class Form:
         return table.to_csv(index=False, sep=sep, decimal=self.decimal)
 
 
+def _refuse_other_forms(path: Path) -> None:
+    """Raise ValueError for a pipe, and for a file whose first bytes are those of no CSV."""
+    if path.is_fifo():
+        raise ValueError("it is a pipe, and is read repeatedly; write its rows to a file")
+    with path.open("rb") as file:
+        if _OTHER_FORMS.match(file.read(100)) and path.suffix != ".zip":
+            raise ValueError(
+                "it is a workbook, an archive, JSON or a web page; save its table as CSV"
+            )
+
+
+def _check_header(cells: Any) -> None:
+    """Raise ValueError unless the cells of a first line name different columns."""
+    titles = cells[cells != ""]
+    for repeated in titles[titles.duplicated()]:
+        raise ValueError(f"two columns are called {repeated!r}")
+    if titles.empty or titles.iloc[0].startswith("sep="):
+        raise ValueError(
+            "its first line is no header; delete it, and name the separator by --sep"
+        )
+
+
+def _are_codes(words: Any, numbers: Any) -> bool:
+    """Return whether two words of a column are one number, such as 7 and 007."""
+    different = words.drop_duplicates()
+    different = different[different.str.fullmatch(_CODE)]
+    return bool(numbers[different.index].duplicated().any())
+
+
 @frozen_value
 class Reader(Form):
     """How the tables of a command are written, and what their cells mean, by its options."""
@@ -165,6 +194,7 @@ class Reader(Form):
         """
         import pandas as pd
 
+        _refuse_other_forms(path)
         read = partial(
             pd.read_csv,
             path,
@@ -174,43 +204,25 @@ class Reader(Form):
             thousands=self.thousands,
             encoding=self.encoding,
         )
-        if path.is_fifo():
-            raise ValueError("it is a pipe, and is read repeatedly; write its rows to a file")
-        with path.open("rb") as file:
-            if _OTHER_FORMS.match(file.read(100)) and path.suffix != ".zip":
-                raise ValueError(
-                    "it is a workbook, an archive, JSON or a web page; save its table as CSV"
-                )
-        header = read(header=None, nrows=1, dtype=str, keep_default_na=False).loc[0]
-        header = header[header != ""]
-        for repeated in header[header.duplicated()]:
-            raise ValueError(f"two columns are called {repeated!r}")
-        if header.empty or header.iloc[0].startswith("sep="):
-            raise ValueError(
-                "its first line is no header; delete it, and name the separator by --sep"
-            )
+        _check_header(read(header=None, nrows=1, dtype=str, keep_default_na=False).loc[0])
         table = read(low_memory=False, na_values=self.na)
         texts = {*roles.text, *self.text} & {*table}
         named = {*roles.groups, roles.target, roles.cluster, *ids} & {*table}
-        codes = set[str]()
+        whole = set[str]()  # columns of whole numbers, which may be codes
         if roles.features:
             texts |= named.difference(roles.features)
         else:
             columns = table.drop(columns=[*texts])
             numbers = columns.select_dtypes(["number", "bool"]).dropna(axis=1, how="all")
             texts |= {*columns} - {*numbers}
-            codes = {name for name in numbers if (numbers[name].dropna() % 1 == 0).all()}
+            whole = {name for name in numbers if (numbers[name].dropna() % 1 == 0).all()}
         words = read(
-            usecols=[*texts | codes | named],
+            usecols=[*texts | whole | named],
             dtype=str,
             keep_default_na=False,
             na_values=["", *self.na],
         )
-        for name in codes:
-            different = words[name].drop_duplicates()
-            different = different[different.str.fullmatch(_CODE)]
-            if table[name][different.index].duplicated().any():
-                texts.add(name)
+        texts |= {name for name in whole if _are_codes(words[name], table[name])}
         table[[*texts]] = words[[*texts]]
         return table, words, texts
 
