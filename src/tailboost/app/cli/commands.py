@@ -33,7 +33,6 @@ from tailboost.app.cli.tables import (
     several,
 )
 from tailboost.core import as_known, frozen_value, write_output
-from tailboost.rows import HUMAN_REVIEW
 
 __all__ = ["app"]
 
@@ -108,6 +107,11 @@ class Aims:
         option("Column of groups that get thresholds of their own; of two columns make one."),
     ] = None
     objective: Objective = None
+
+    @property
+    def groups(self) -> list[str | None]:
+        """All columns of groups."""
+        return [*self.group, self.by_group]
 
     def settings(self) -> dict[str, Any]:
         """Return the stated ones as arguments of the library."""
@@ -186,7 +190,7 @@ def fit(
 ) -> Iterator[Any]:
     """Train models, select a rule within the limits, and write both."""
     check_output(out, [MODEL], data)
-    roles = Roles(target).given(groups=[*aims.group, aims.by_group], cluster=cluster, drop=drop)
+    roles = Roles(target).given(groups=aims.groups, cluster=cluster, drop=drop)
     rows = reader.read(data, roles)
     features = rows.features
     reader.refuse_odd(features)
@@ -212,7 +216,7 @@ def tune(
     if not scores:
         raise ValueError("name the column of the scores by --score")
     check_output(out, [RULE], data)
-    roles = Roles(target).given(groups=[*aims.group, aims.by_group], features=scores.score)
+    roles = Roles(target).given(groups=aims.groups, features=scores.score)
     rows = reader.read(data, roles)
     rule = tb.tune(
         scores.of(rows),
@@ -245,18 +249,17 @@ def calibrate(
 
     MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
     """
-    columns: dict[str, Any] = {
+    roles: dict[str, Any] = {
         "target": target,
-        "groups": [*aims.group, aims.by_group],
+        "groups": aims.groups,
         "cluster": cluster,
     }
-    settings = aims.settings()
     if scores:
         if data:
             raise ValueError("--score: give one table and no model")
         check_output(out, [RULE], model)
-        rows = reader.read(model, Roles().given(**columns, features=scores.score))
-        given = source = scores.of(rows)
+        rows = reader.read(model, Roles().given(**roles, features=scores.score))
+        stored = Stored(scores.of(rows), rows.roles)
     else:
         if not data:
             raise ValueError("give the table of fresh rows after MODEL, or name its --score")
@@ -264,13 +267,8 @@ def calibrate(
             raise ValueError("--positive, --kind and --missing describe a --score")
         stored = Stored.read(model)
         check_output(out, [RULE if model.suffix == RULE else MODEL], model, data)
-        rows = stored.rows(reader, data, **columns)
-        given = source = stored.classifier
-        if stored.scores:  # of a rule file, whose rule gives way to another one
-            source = stored.scores
-            for name in ("limits", "by_group", "objective"):
-                settings.setdefault(name, getattr(given, name))
-    rule = calibrated(source, rows, given, confidence=confidence, **settings)
+        rows = stored.rows(reader, data, **roles)
+    rule = calibrated(stored, rows, confidence=confidence, **aims.settings())
     write(rule, out, rows.roles.given(about=[("certified on", f"{rows}"), *about]))
     yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
@@ -323,38 +321,18 @@ def predict(
 
     check_output(out, TABLES, model, data)
     stored = Stored.read(model)
-    classifier = stored.classifier
-    of_models = stored.scores is None
-    if of_models and default is not None:
+    if default is not None and not stored.scores:
         raise ValueError("--default: only a rule file (.json) answers such rows")
-    names = []
-    if of_models and hasattr(classifier, "predict_proba"):
-        names = [f"probability_{label}" for label in classifier.classes_]
-    columns = ["row", "prediction", "deferred", *names, *id]
+    columns = ["row", "prediction", "deferred", *stored.probabilities, *id]
     if len({*columns}) < len(columns):
         raise ValueError(
             f"--id {' '.join(id)}: a column is named twice, or as one of the answers"
         )
     rows = stored.rows(reader, data, ids=id)
-    features = rows.features
-    options = {}
-    is_tuned = isinstance(classifier, tb.TunedClassifier)
-    if is_tuned:
-        if classifier.rule_.defers:  # otherwise a label may be called so
-            options["deferred"] = HUMAN_REVIEW
-        if classifier.rule_.groups:
-            options["groups"] = rows.groups
-    if default is not None:
-        [options["default"]] = as_known([default], rows.known)
-    answers = pd.DataFrame({"row": range(len(features))})
+    answers = pd.DataFrame({"row": range(len(rows.table))})
     if id:
         answers[id] = rows.written(id)
-    # A rule file also reads groups, to name those without a certificate.
-    answers["prediction"] = classifier.predict(features if of_models else rows.table, **options)
-    if is_tuned:
-        answers["deferred"] = answers["prediction"].isin({HUMAN_REVIEW} - {*rows.known})
-    if names:
-        answers[names] = classifier.predict_proba(features).round(9)
+    answers = answers.join(stored.answers(rows, default))
     if not out:
         yield reader.content(answers).removesuffix("\n")
     else:

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,8 +13,8 @@ import numpy as np
 
 import tailboost as tb
 from tailboost.app.cli.tables import FileRows, Reader, Roles
-from tailboost.core import frozen_value, write_output
-from tailboost.rows import Attempt, Ledger, Rows, refuse_repeated
+from tailboost.core import as_known, frozen_value, write_output
+from tailboost.rows import HUMAN_REVIEW, Attempt, Ledger, Rows, refuse_repeated
 
 try:
     import fcntl
@@ -24,13 +24,22 @@ except ImportError:  # on Windows there are no locks
 RULE = ".json"
 MODEL = ".model"
 LEDGER = "tailboost-attempts.json"  # of the attempts on the tables of a folder
+# Seconds that another calibration on a table of the folder may take.
+LONGEST_CALIBRATION = 600
 
 
 @frozen_value
 class Stored:
-    """The classifier of a model or rule file, with the roles of columns.
+    """The classifier of a model or rule file, and the roles of the columns of its tables.
 
-    ``scores`` are the columns of a rule file.
+    Attributes
+    ----------
+    classifier : fitted classifier or Scores
+        The classifier; columns of scores that have no rule yet, for ``calibrate --score``.
+    roles : Roles
+        The roles.
+    scores : Scores or None
+        The columns on which the rule of a rule file decides.
     """
 
     classifier: Any
@@ -40,29 +49,34 @@ class Stored:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a file of ``fit``, ``tune``, ``calibrate`` or Python."""
-        from sklearn.base import is_classifier
-
-        from tailboost.storage.models import read_notes
-
         if path.suffix != RULE:
-            model = tb.load_model(path)
-            if not is_classifier(model):
-                raise ValueError(f"{str(path)!r} has no classifier")
-            noted = read_notes(path)["notes"].get("roles")
-            roles = Roles()
-            if isinstance(noted, dict) and noted.keys() <= vars(roles).keys():
-                roles = Roles(**noted)  # otherwise a note of Python
-            kinds = getattr(model, "_columns", None)  # of a mixture that Python trained
-            if kinds and not roles.features:
-                names = model.feature_names_in_
-                texts = np.delete(names, kinds.numbers)
-                roles = roles.given(features=tuple(names), text=tuple(texts))
-            return cls(model, roles)
+            return cls._of_model_file(path)
         rule = tb.load_rule(path)
         if isinstance(rule, tb.ThresholdRule | tb.Rule):
             raise ValueError(f"{str(path)!r} is a rule alone: write it by tailboost.save_rule")
         notes = {"features": rule.scores_.column_list, **rule.evidence_.selection.notes}
         return cls(rule, Roles(**notes), rule.scores_)
+
+    @classmethod
+    def _of_model_file(cls, path: Path) -> Self:
+        """Read a classifier; one that Python trained has no roles but those of its features."""
+        from sklearn.base import is_classifier
+
+        from tailboost.storage.models import read_notes
+
+        model = tb.load_model(path)
+        if not is_classifier(model):
+            raise ValueError(f"{str(path)!r} has no classifier")
+        noted = read_notes(path)["notes"].get("roles")
+        roles = Roles()
+        if isinstance(noted, dict) and noted.keys() <= vars(roles).keys():
+            roles = Roles(**noted)  # otherwise a note of Python
+        columns = getattr(model, "_columns", None)
+        if columns and not roles.features:
+            names = model.feature_names_in_
+            texts = np.delete(names, columns.numbers)
+            roles = roles.given(features=tuple(names), text=tuple(texts))
+        return cls(model, roles)
 
     def rows(
         self, reader: Reader, path: Path, *, ids: Collection[Any] = (), **stated: Any
@@ -78,6 +92,36 @@ class Stored:
             roles=rows.roles.given(features=tuple(names)),
             known=self.classifier.classes_.tolist(),
         )
+
+    @property
+    def probabilities(self) -> list[str]:
+        """The columns of probabilities in the answers of a model; a rule file has none."""
+        if self.scores or not hasattr(self.classifier, "predict_proba"):
+            return []
+        return [f"probability_{label}" for label in self.classifier.classes_]
+
+    def answers(self, rows: FileRows, default: str | None) -> Any:
+        """Return the answers to rows, a data frame; ``default`` answers those without one, if not None."""
+        import pandas as pd
+
+        classifier = self.classifier
+        # A rule file also reads groups, to name those without a certificate.
+        table = rows.table if self.scores else rows.features
+        options = {}
+        is_tuned = isinstance(classifier, tb.TunedClassifier)
+        if is_tuned:
+            if classifier.rule_.defers:  # otherwise a label may be called so
+                options["deferred"] = HUMAN_REVIEW
+            if classifier.rule_.groups:
+                options["groups"] = rows.groups
+        if default is not None:
+            [options["default"]] = as_known([default], rows.known)
+        answers = pd.DataFrame({"prediction": classifier.predict(table, **options)})
+        if is_tuned:
+            answers["deferred"] = answers["prediction"].isin({HUMAN_REVIEW} - {*rows.known})
+        if self.probabilities:
+            answers[self.probabilities] = classifier.predict_proba(table).round(9)
+        return answers
 
 
 def write(classifier: Any, path: Path, roles: Roles) -> None:
@@ -98,46 +142,38 @@ class _Entry(NamedTuple):
     rule: str | None = None  # its digest, if one was given
 
 
-def calibrated(model: Any, rows: FileRows, given: Any, **options: Any) -> Any:
+def calibrated(stored: Stored, rows: FileRows, **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
-    What was ``given`` is the model, or a rule of these scores. Its attempts count, and the result knows all
-    rows that it knows.
+    The rule of a file gives way to another one on its scores, by default for the same aims. Its attempts
+    count, and the result knows all rows that it knows.
     """
     from tailboost.selection.door import answering
 
-    before = answering(given)
-    records = before.known[0].records
-    path = rows.path.resolve().with_name(LEDGER)
-    target = rows.roles.target
-    with held(path, 600):  # as long as another calibration on a table of the folder may take
-        entries = _read_ledger(path)
-        decided = answering(model)
-        seen = decided.seen(decided.score(rows.features), Rows.read(y=rows.labels), "")
+    model = stored.classifier
+    given = answering(model)
+    records = given.known[0].records
+    if stored.scores:
+        aims = {name: getattr(model, name) for name in ("limits", "by_group", "objective")}
+        options = aims | options
+        model = stored.scores
+    with held(_ledger_beside(rows), LONGEST_CALIBRATION):
+        scored = answering(model)
+        seen = scored.seen(scored.score(rows.features), Rows.read(y=rows.labels), "")
         refuse_repeated(seen, records.used, "copies")
-        # On rows of the call attempts count under any name of the target.
-        here = [
-            each.attempt
-            for each in entries.values()
-            if each.target == target or seen.repeats(each.attempt.rows)
-        ]
-        earlier = *records.ledger.attempts, *here
+        earlier = [*records.ledger.attempts]
+        for each in _read_ledger(rows).values():
+            # On rows of the call attempts count under any name of the target.
+            if each.target == rows.roles.target or seen.repeats(each.attempt.rows):
+                earlier.append(each.attempt)
         if earlier:
-            options["previous"] = Ledger(earlier)
-        refusal = None
+            options["previous"] = Ledger(tuple(earlier))
         try:
             rule: Any = tb.calibrate(model, **rows.given, **options)
-            attempts = rule.certificate_.attempts
-        except tb.NotCertifiedError as error:
-            refusal = error
-            attempts = error.attempts
-        for each in attempts:
-            entries.setdefault(each.key, _Entry(target, each, before.rule.digest))
-        if attempts:
-            documents = [*map(_Entry._asdict, entries.values())]
-            write_output(path, json.dumps(documents, default=Attempt.to_dict))
-    if refusal:
-        raise refusal
+        except tb.NotCertifiedError as refusal:
+            _record(rows, given.rule.digest, refusal.attempts)
+            raise
+        _record(rows, given.rule.digest, rule.certificate_.attempts)
     rule._know(*records.used)
     return rule
 
@@ -147,13 +183,29 @@ def recall_attempts(classifier: Any, rows: FileRows) -> None:
     from tailboost.selection.door import answering
 
     if isinstance(classifier, tb.TunedClassifier):
-        entries = _read_ledger(rows.path.resolve().with_name(LEDGER)).values()
+        entries = _read_ledger(rows).values()
         digest = answering(classifier).rule.digest
         classifier._know(*(each.attempt.rows for each in entries if each.rule == digest))
 
 
-def _read_ledger(path: Path) -> dict[str, _Entry]:
+def _ledger_beside(rows: FileRows) -> Path:
+    """Return the file of the attempts on the tables of a folder."""
+    return rows.path.resolve().with_name(LEDGER)
+
+
+def _record(rows: FileRows, digest: str | None, attempts: Sequence[Attempt]) -> None:
+    """Write attempts on rows into the ledger; those that it lacks have the digest of the given rule."""
+    entries = _read_ledger(rows)
+    for each in attempts:
+        entries.setdefault(each.key, _Entry(rows.roles.target, each, digest))
+    if attempts:
+        documents = [*map(_Entry._asdict, entries.values())]
+        write_output(_ledger_beside(rows), json.dumps(documents, default=Attempt.to_dict))
+
+
+def _read_ledger(rows: FileRows) -> dict[str, _Entry]:
     """Return the attempts on the tables of a folder by their keys; none without a file."""
+    path = _ledger_beside(rows)
     entries = {}
     try:
         for each in list.copy(json.loads(path.read_text("utf-8"))):  # of a list alone
