@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -55,6 +55,14 @@ def expected_costs(probabilities: Floats32, action_costs: Floats) -> Floats:
     for s, a in zip(*np.nonzero(action_costs), strict=True):
         total[a] += probabilities[s] * action_costs[s, a]
     return total
+
+
+class CostMove(NamedTuple):
+    """What moves on a line: the cost of an action in some strata."""
+
+    action: int
+    in_strata: Floats  # shape (S,): 1 in these strata, otherwise 0
+    growth: Floats  # shape (n,): their probability, by which the expected cost of a row grows
 
 
 @dataclass(eq=False)
@@ -111,12 +119,11 @@ class ClassWeights:
         """Return the confusion counts of a candidate, shape (W, A)."""
         return self.data.counts(expected_costs(self.probabilities, candidate).argmin(axis=0))
 
-    def moves(self, *, compares: bool) -> list[tuple[int, Floats, Floats]]:
-        """Return the moves of a descent: an action, the strata in which its cost moves, and its growth.
+    def moves(self, *, compares: bool) -> list[CostMove]:
+        """Return the moves of a descent, of the cost of an action in all strata or in one.
 
-        The strata, of shape (S,), are all strata and, beside groups, each one alone: the worst cell of six
-        groups within budgets is .01 lower than with a line for each group. The growth of the expected cost of
-        each row is the probability of the strata, shape (n,).
+        Beside groups each stratum moves alone, too: the worst cell of six groups within budgets is .01 lower
+        than with a line for each group.
         """
         p = self.probabilities
         all_strata = np.ones(len(p))
@@ -125,14 +132,14 @@ class ClassWeights:
             moved += zip(np.eye(len(p)), p, strict=True)
         n_actions = self.data.strata.n_actions
         actions = range(n_actions) if n_actions > 2 else [1]  # of two the cost of one suffices
-        return [(action, *strata) for strata, action in product(moved, actions)]
+        return [CostMove(action, *strata) for strata, action in product(moved, actions)]
 
     def reached(self, candidate: Array) -> Reached:
         """Return a candidate as the first one of a descent."""
         costs = expected_costs(self.probabilities, candidate)
         return Reached(candidate, costs, costs.argmin(axis=0))
 
-    def line(self, reached: Reached, move: tuple[int, Floats, Floats], table: Floats) -> Line:
+    def line(self, reached: Reached, move: CostMove, table: Floats) -> Line:
         """Return the candidates with other costs of one action in some strata.
 
         A row changes its action once as the cost grows: from this action to the best other one. By how much
@@ -140,7 +147,6 @@ class ClassWeights:
         has the summands of numerators and denominators over confusion counts, shape (W, A, 2, R).
         """
         action, in_strata, growth = move
-        cost = reached.costs[action]
         # The best other action of each row, which is new for the rows of this action alone.
         other = reached.actions.copy()
         has_action = other == action
@@ -151,7 +157,8 @@ class ClassWeights:
         # A row leaves the action at the raise with which its cost reaches the other one. Where the cost does
         # not grow, the row never leaves this action, or never has it.
         leaves_at = np.where(has_action, np.inf, -np.inf)
-        np.divide(other_cost - cost, growth, out=leaves_at, where=growth > 0)
+        lead = other_cost - reached.costs[action]
+        np.divide(lead, growth, out=leaves_at, where=growth > 0)
         leaves_at[has_action] = leaves_at[has_action].clip(FIRST_CHANGE)
         # The raises of the candidates: 0, and one between each two neighbours among some of these.
         ends = np.unique(leaves_at[np.isfinite(leaves_at)])
@@ -167,36 +174,25 @@ class ClassWeights:
             costs[action] += raised * growth
             return Reached(candidate, costs, np.where(leaves_at > raised, action, other))
 
-        steps = self._changes(leaves_at, raises, action, other)
-        sums = (steps @ table.reshape(steps.shape[1], -1)).cumsum(axis=0)
+        # At its step, the first candidate with such a raise, a row gets the other action.
+        step = np.searchsorted(raises, leaves_at)
+        n_rows = len(step)
+        shape = (n_rows, len(raises) + 1)
+        of_steps = csr_array((self.data.weights, step, np.arange(n_rows + 1)), shape=shape).T
+        change = self._summands(table, other) - self._summands(table, action)
+        sums = (of_steps @ change.reshape(n_rows, -1)).cumsum(axis=0)[:-1]
         changes = sums - sums[np.searchsorted(raises, 0.0)]
         return Line(to, changes.reshape(-1, *table.shape[2:]))
 
-    def _changes(
-        self, leaves_at: Floats, raises: Floats, action: int, other: Ints
-    ) -> csr_array:
-        """Return how the counts change from each raise of an action's cost to the next one, (T, W × A).
-
-        The first row is 0. A row leaves the action for its other one.
-        """
+    def _summands(self, table: Floats, actions: Ints | int) -> Floats:
+        """Return what each row with its action adds to sums over confusion counts, shape (n, 2, R)."""
         data = self.data
-        order = np.argsort(leaves_at)
-        n_left = np.searchsorted(leaves_at[order], raises, side="right")
-        rows = order[n_left[0] : n_left[-1]]
-        # Each row leaves the entry of one action, and enters that of the other.
-        actions = np.column_stack([np.full(len(rows), action), other[rows]])  # (rows, 2)
-        entries = data.stratum[rows, None] * np.intp(data.strata.n_actions) + actions
-        amounts = data.weights[rows, None] * [-1.0, 1.0]
-        n_entries = data.strata.n_actions * len(data.strata.mass)
+        summands: Floats = table[data.stratum, actions]
         if data.costs is not None:  # which follow the counts
-            costs = amounts * data.costs[rows[:, None], actions]
-            entries = np.hstack([entries, entries + n_entries])
-            amounts = np.hstack([amounts, costs])
-            n_entries *= 2
-        ends = np.append(0, n_left - n_left[0]) * entries.shape[1]
-        return csr_array(
-            (amounts.ravel(), entries.ravel(), ends), shape=(len(raises), n_entries)
-        )
+            costs = data.costs[np.arange(len(summands)), actions]
+            of_costs = table[len(data.strata.mass) :]
+            summands += costs[:, None, None] * of_costs[data.stratum, actions]
+        return summands
 
     def kept(self, candidate: Floats) -> Floats:
         """Return the candidate, of which a selection keeps all."""
