@@ -150,7 +150,7 @@ class ModelCard:
             not_tested.append("Fitness for a purpose: none was stated.")
         facts = _facts(model, certificate, stated)
         sections = {
-            "Model": "\n".join(f"{known}: {fact}" for known, fact in facts.items()),
+            "Model": "\n".join(map(": ".join, facts.items())),
             "Certificate": str(certificate).partition("\n\n")[2],
             "Rule": str(getattr(model, "rule_", "")),
             **texts,

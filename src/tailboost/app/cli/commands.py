@@ -5,14 +5,13 @@ from __future__ import annotations  # help loads no part that an annotation name
 import hashlib
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 import tailboost as tb
-from tailboost.app.cli.frame import ALARM, app, command, file, say_aside
+from tailboost.app.cli.frame import ALARM, Printed, app, command, file, say_aside
 from tailboost.app.cli.stored import (
     MODEL,
     RULE,
@@ -24,6 +23,7 @@ from tailboost.app.cli.stored import (
 )
 from tailboost.app.cli.tables import (
     TABLES,
+    Arguments,
     FileRows,
     Form,
     Reader,
@@ -113,7 +113,7 @@ class Aims:
         """All columns of groups."""
         return [*self.group, self.by_group]
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Arguments:
         """Return the stated ones as arguments of the library."""
         stated = {"limits": self.limit, "by_group": self.by_group, "objective": self.objective}
         return {name: given for name, given in stated.items() if given}
@@ -156,7 +156,7 @@ class ScoreColumns:
 @command
 def example(
     folder: Annotated[Path, typer.Argument(help="Folder for the files.")] = Path("."),
-) -> Iterator[Any]:
+) -> Printed:
     """Write the bundled table of credit card clients as train.csv, tune.csv and test.csv."""
     import numpy as np
 
@@ -187,7 +187,7 @@ def fit(
     seed: Annotated[int, option("Seed of all random numbers.", min=0)] = 0,
     about: About,
     reader: Reader,
-) -> Iterator[Any]:
+) -> Printed:
     """Train models, select a rule within the limits, and write both."""
     check_output(out, [MODEL], data)
     roles = Roles(target).given(groups=aims.groups, cluster=cluster, drop=drop)
@@ -211,7 +211,7 @@ def tune(
     aims: Aims,
     about: About,
     reader: Reader,
-) -> Iterator[Any]:
+) -> Printed:
     """Select thresholds on a column of scores within limits; nothing is trained or certified."""
     if not scores:
         raise ValueError("name the column of the scores by --score")
@@ -219,11 +219,7 @@ def tune(
     roles = Roles(target).given(groups=aims.groups, features=scores.score)
     rows = reader.read(data, roles)
     rule = tb.tune(
-        scores.of(rows),
-        rows.features,
-        rows.labels,
-        groups=rows.groups,
-        **aims.settings(),
+        scores.of(rows), rows.features, rows.labels, groups=rows.groups, **aims.settings()
     )
     write(rule, out, roles.given(about=[("rule selected on", f"{rows}"), *about]))
     yield rule.rates_
@@ -244,16 +240,12 @@ def calibrate(
     about: About,
     as_json: Json = False,
     reader: Reader,
-) -> Iterator[Any]:
+) -> Printed:
     """Select the rule of least error whose limits are certified, on fresh rows.
 
     MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
     """
-    roles: dict[str, Any] = {
-        "target": target,
-        "groups": aims.groups,
-        "cluster": cluster,
-    }
+    roles: Arguments = {"target": target, "groups": aims.groups, "cluster": cluster}
     if scores:
         if data:
             raise ValueError("--score: give one table and no model")
@@ -287,7 +279,7 @@ def certify(
     require: Annotated[bool, option("Exit with code 4 if a limit is not certified.")] = False,
     as_json: Json = False,
     reader: Reader,
-) -> Iterator[Any]:
+) -> Printed:
     """Compute confidence bounds on the rates of a rule from fresh rows."""
     stored = Stored.read(model)
     rows = stored.rows(reader, data, target=target, groups=group, cluster=cluster)
@@ -315,7 +307,7 @@ def predict(
         str | None, option("Answer to rows without a score or of an unknown group.")
     ] = None,
     reader: Reader,
-) -> Iterator[Any]:
+) -> Printed:
     """Answer new rows."""
     import pandas as pd
 
@@ -348,7 +340,7 @@ def rule(
         str | None, option("Name of the table in SQL, before its columns.")
     ] = None,
     as_json: Json = False,
-) -> Iterator[Any]:
+) -> Printed:
     """Print the rule as text, SQL, Python or JSON."""
     if sql + python + as_json > 1:
         raise ValueError("--sql, --python and --json exclude each other")
@@ -397,7 +389,7 @@ def monitor(
     id: Annotated[str | None, option("Column of ids, which late labels need.")] = None,
     as_json: Json = False,
     reader: Reader,
-) -> Iterator[Any]:
+) -> Printed:
     """Test the certified limits on a later batch; exit code 3 is an alarm."""
     state = out or model.with_suffix(".monitor.json")
     check_output(state, [RULE], model, data)
@@ -430,7 +422,7 @@ def card(
     ] = None,
     about: About,
     reader: Reader,
-) -> Iterator[Any]:
+) -> Printed:
     """Write the model card, measured on further fresh rows."""
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
@@ -471,7 +463,7 @@ def tradeoff(
     ] = None,
     as_json: Json = False,
     form: Form,
-) -> Iterator[Any]:
+) -> Printed:
     """Print the trade-off of two rates on the rows that selected the rule; nothing is trained."""
     import pandas as pd
 
@@ -512,6 +504,6 @@ def rows_needed(
     power: Annotated[float, option("Probability of the certificates.", parser=_number)] = 0.8,
     confidence: Confidence = 0.95,
     as_json: Json = False,
-) -> Iterator[Any]:
+) -> Printed:
     """Count the rows that certificates need."""
     yield tb.rows_needed(limit, rate, power=power, confidence=confidence)

@@ -37,8 +37,9 @@ _ARGUMENT = re.compile(
 )
 #: Print a line that is not the result.
 say_aside = partial(typer.echo, err=True)
-# What a command prints, one after the other.
-Command = Callable[..., Iterator[Any]]
+#: What a command prints, one after the other.
+Printed = Iterator[Any]
+Command = Callable[..., Printed]
 
 
 def as_typed(message: str, options: Collection[str]) -> str:

@@ -74,8 +74,8 @@ class Stored:
         columns = getattr(model, "_columns", None)
         if columns and not roles.features:
             names = model.feature_names_in_
-            texts = np.delete(names, columns.numbers)
-            roles = roles.given(features=tuple(names), text=tuple(texts))
+            text = np.delete(names, columns.numbers)
+            roles = roles.given(features=tuple(names), text=tuple(text))
         return cls(model, roles)
 
     def rows(
@@ -139,7 +139,7 @@ class _Entry(NamedTuple):
 
     target: str | None
     attempt: Attempt
-    rule: str | None = None  # its digest, if one was given
+    rule: str | None  # its digest, if one was given
 
 
 def calibrated(stored: Stored, rows: FileRows, **options: Any) -> Any:
@@ -161,13 +161,13 @@ def calibrated(stored: Stored, rows: FileRows, **options: Any) -> Any:
         scored = answering(model)
         seen = scored.seen(scored.score(rows.features), Rows.read(y=rows.labels), "")
         refuse_repeated(seen, records.used, "copies")
-        earlier = [*records.ledger.attempts]
+        earlier = records.ledger.attempts
         for each in _read_ledger(rows).values():
             # On rows of the call attempts count under any name of the target.
             if each.target == rows.roles.target or seen.repeats(each.attempt.rows):
-                earlier.append(each.attempt)
+                earlier += (each.attempt,)
         if earlier:
-            options["previous"] = Ledger(tuple(earlier))
+            options["previous"] = Ledger(earlier)
         try:
             rule: Any = tb.calibrate(model, **rows.given, **options)
         except tb.NotCertifiedError as refusal:

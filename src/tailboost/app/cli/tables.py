@@ -19,6 +19,8 @@ import typer
 
 from tailboost.core import as_known, did_you_mean, frozen_value, shown
 
+#: Arguments of a function of the library by name.
+Arguments = dict[str, Any]
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"
 _PARQUET = (".parquet", ".pq")
@@ -334,7 +336,7 @@ class FileRows:
         return self.written([*self.roles.groups])
 
     @property
-    def unlabelled(self) -> dict[str, Any]:
+    def unlabelled(self) -> Arguments:
         """The rows as arguments of the library, without labels."""
         return {
             "X": self.features,
@@ -343,7 +345,7 @@ class FileRows:
         }
 
     @property
-    def given(self) -> dict[str, Any]:
+    def given(self) -> Arguments:
         """The rows as arguments of the library."""
         return {**self.unlabelled, "y": self.labels}
 
