@@ -145,8 +145,21 @@ def test_a_column_by_another_name_is_not_compared():
 @pytest.mark.parametrize(("name", "known"), [("site", "abc"), (None, "abc"), ("ward", "ab")])
 def test_groups_of_a_fit_are_those_of_its_column(name, known):
     rows = GroupNames((np.array(["a", "b"]),), (name,))
-    names, _, _ = rows.extended_by({"site": ("a", "b", "c")}, (), np.zeros((1, 1), int))
+    names, _ = rows.extended_by({"site": ("a", "b", "c")}, np.zeros((1, 1), int))
     assert names.values[0].tolist() == [*known]
+
+
+def test_combinations_of_a_fit_are_in_the_order_of_its_columns_and_others_have_none():
+    of_fit, existing = {"site": ("a", "b"), "sex": ("f", "m")}, [("a", "f"), ("b", "m")]
+    sites, sexes = np.array(["a", "b"]), np.array(["f", "m"])
+    names = GroupNames((sexes, sites), ("sex", "site"))
+    assert names.combinations_of(of_fit, existing) == (("f", "a"), ("m", "b"))
+    for titles, values in (
+        ((), ()),
+        (("sex", "ward"), (sexes, sites)),
+        (("sex", "site"), (sexes, sites[:1])),
+    ):
+        assert GroupNames(values, titles).combinations_of(of_fit, existing) == ()
 
 
 @pytest.mark.parametrize("site", [["a"], ("a",), {"a": 1}, {"a"}, np.arange(2), ("a", ["b"])])

@@ -347,12 +347,12 @@ def _refuse_unknown(rates: Sequence[Rate], rows: Rows, cost_range: CostRange) ->
 def _stratified(rows: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
     """Return the rows by stratum, without answers yet."""
     costs = check_costs(rows.costs, len(rows), classes)
-    names, groups, known = rows.names.extended_by(rule.groups, rule.combinations, rows.groups)
+    names, groups = rows.names.extended_by(rule.groups, rows.groups)
     y = positions(rows.classes, classes, "y")[rows.y]
     counts = Counts.stratified(
         y, groups.T, rows.weight, classes, names, defers=rule.defers, costs=costs
     )
-    strata = replace(counts.strata, known=known)
+    strata = replace(counts.strata, known=names.combinations_of(rule.groups, rule.combinations))
     if cost_range is not None and costs is not None:
         low, high = finite(cost_range, "cost_range").tolist()
         least, most = strata.cost_range

@@ -60,21 +60,8 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     check_indexes(X=X, **{argument: groups})
     if groups is None:
         return {}
-    known = columns_of(X)
-    if isinstance(groups, str):
-        if groups not in known:
-            raise ValueError(
-                f"{argument}={groups!r}: {did_you_mean(groups, known)}X has "
-                f"{listed(known) or 'no columns with names'}; give one, or the column itself"
-            )
-        groups = [groups]
-    # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
-    if isinstance(groups, (list, tuple)):
-        named = {title for title in groups if isinstance(title, str) and title in known}
-        if len(named) == len(groups):
-            groups = {title: X[title] for title in groups}
-    groups = as_pandas(groups)
-    if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # columns with names
+    groups = as_pandas(_named_columns(groups, argument, X))
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):  # a table
         titles = list(groups)
         if len(set(titles)) < len(titles):
             raise ValueError(f"{argument} must have columns with different names, got {titles}")
@@ -94,8 +81,26 @@ def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     return with_titles(dict(enumerate(groups.T)), [None])
 
 
+def _named_columns(groups: Any, argument: str, X: Table) -> Any:
+    """Return the columns of X that a groups argument names, by name; other groups as they are."""
+    known = columns_of(X)
+    if isinstance(groups, str):
+        if groups not in known:
+            raise ValueError(
+                f"{argument}={groups!r}: {did_you_mean(groups, known)}X has "
+                f"{listed(known) or 'no columns with names'}; give one, or the column itself"
+            )
+        groups = [groups]
+    # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
+    if isinstance(groups, (list, tuple)):
+        named = {title for title in groups if isinstance(title, str) and title in known}
+        if len(named) == len(groups):
+            return {title: X[title] for title in groups}
+    return groups
+
+
 def with_titles(columns: Columns, titles: Collection[Name]) -> Columns:
-    """Return columns; one beside one known title gets this title, if either of both is None."""
+    """Return columns by title: a single one has the single title, if one of both is without a name."""
     if len(columns) == len(titles) == 1 and None in (*columns, *titles):
         return dict(zip(titles, columns.values(), strict=True))
     return columns
@@ -150,24 +155,15 @@ class GroupNames:
     def of(cls, columns: Columns, argument: str, n: int, table: str) -> tuple[Self, Ints]:
         """Return the names of the groups of n rows, and the number of each row's by column, shape (n, c).
 
-        Groups are sorted, or in the order of pandas' categories. The ``columns`` are those of
-        `group_columns`. Messages call the groups ``argument`` and the rows ``table``.
+        The ``columns`` are those of `group_columns`. Messages call the groups ``argument`` and the rows
+        ``table``.
         """
         values = []
         numbers = np.empty((len(columns), n), np.intp)
         for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
             check_length(column, words, n, table)
-            cure = f"make them a group, and write {MISSING_GROUP!r} there"
-            names, numbers[j] = coded(column, words, cure)
-            dtype: Any = getattr(column, "dtype", None)
-            if getattr(dtype, "ordered", False):
-                categories = dtype.categories
-                if categories.inferred_type == "interval":  # whose names are text
-                    categories = categories.astype(str)
-                order = categories.get_indexer(names).argsort()
-                names = names[order]
-                numbers[j] = order.argsort()[numbers[j]]
+            names, numbers[j] = _coded_groups(column, words)
             values.append(names)
         return cls(tuple(values), tuple(columns)), numbers.T
 
@@ -176,9 +172,11 @@ class GroupNames:
         """Names of all groups, shape (m,): values, or (column, value) pairs of named columns."""
         if self.titles == (None,):
             return self.values[0]
-        pairs: list[Names] = []
-        for title, values in zip(self.titles, self.values, strict=True):
-            pairs += product([title], values.tolist())
+        pairs = [
+            (title, value)
+            for j, title in enumerate(self.titles)
+            for value in self.values[j].tolist()
+        ]
         return np.fromiter(pairs, object)  # np.array would make a table of two columns
 
     def numbers_in(self, known: Self, numbers: Ints, argument: str) -> Ints:
@@ -205,42 +203,67 @@ class GroupNames:
             among_known[:, j] = position_of_name[numbers[:, own]]
         return among_known
 
-    def extended_by(
-        self, of_fit: Columns, combinations: Iterable[Names], numbers: Ints
-    ) -> tuple[Self, Ints, tuple[Names, ...]]:
-        """Return names with those of a fit, the numbers of rows among them, and combinations without rows.
+    def extended_by(self, of_fit: Columns, numbers: Ints) -> tuple[Self, Ints]:
+        """Return names with those of a fit, and the numbers of rows, shape (n, c), among these.
 
-        ``of_fit`` has the groups of the fit by column, ``combinations`` those of them that exist, and
-        ``numbers``, shape (n, c), are those of the rows.
-
-        A column is one of the fit if a row has a group of that column: then all groups of the fit are values.
-        If all columns are of the fit, its combinations exist also without rows; of a single column these are
-        all values.
+        ``of_fit`` has the groups of the fit by column. All of a column are values if a row has one of them;
+        otherwise the column is another one, by the same name.
         """
         of_fit = with_titles(of_fit, self.titles)
         values = []
-        columns_of_fit = []
         among_both = np.empty_like(numbers)
-        for j, (title, own) in enumerate(zip(self.titles, self.values, strict=True)):
+        for j, title in enumerate(self.titles):
             known = dict.fromkeys(of_fit.get(title, ()))
-            names = as_known(own.tolist(), known)  # "1" and "1.0" may be one of them
+            names = as_known(self.values[j].tolist(), known)  # "1" and "1.0" may be one of them
             groups = dict.fromkeys(names)
             if groups.keys() & known:
                 groups |= known
-                columns_of_fit.append([*of_fit].index(title))
-            values.append(np.array([*groups], object))
+            values.append(np.fromiter(groups, object))
             among_both[:, j] = positions(names, values[j], "groups")[numbers[:, j]]
-        if not values or len(columns_of_fit) < len(values):
-            combinations = ()
-        elif len(values) == 1:
-            combinations = product(values[0])
-        else:  # in the order of these columns
-            combinations = map(itemgetter(*columns_of_fit), combinations)
-        return replace(self, values=tuple(values)), among_both, tuple(combinations)
+        return replace(self, values=tuple(values)), among_both
+
+    def combinations_of(
+        self, of_fit: Columns, combinations: Iterable[Names]
+    ) -> tuple[Names, ...]:
+        """Return the combinations of groups of a fit, which exist also without rows, in the order of columns.
+
+        There are none unless each column has all groups that it had in the fit, as after `extended_by`. Of a
+        single column they are its values.
+        """
+        of_fit = with_titles(of_fit, self.titles)
+        others = [
+            title
+            for j, title in enumerate(self.titles)
+            if not {*of_fit.get(title, [None])} <= {*self.values[j]}
+        ]
+        if others or not self.titles:
+            return ()
+        if len(self.titles) == 1:
+            return tuple(product(self.values[0]))
+        places = map([*of_fit].index, self.titles)
+        return tuple(map(itemgetter(*places), combinations))
 
 
 #: The names of the groups of rows without any.
 NO_GROUPS = GroupNames((), ())
+
+
+def _coded_groups(column: Column, words: str) -> tuple[Labels, Ints]:
+    """Return the distinct groups of a column, and the number of each row's.
+
+    They are sorted, or in the order of pandas' categories.
+    """
+    names, numbers = coded(
+        column, words, f"make them a group, and write {MISSING_GROUP!r} there"
+    )
+    dtype: Any = getattr(column, "dtype", None)
+    if not getattr(dtype, "ordered", False):
+        return names, numbers
+    categories = dtype.categories
+    if categories.inferred_type == "interval":  # whose names are text
+        categories = categories.astype(str)
+    order = categories.get_indexer(names).argsort()
+    return names[order], order.argsort()[numbers]
 
 
 def crossed(columns: Iterable[Ints], n: int) -> Ints:
@@ -275,12 +298,7 @@ def known_groups(
 
 
 def group_numbers(
-    columns: Columns,
-    rule_groups: Sequence[Name] | None,
-    n: int,
-    title: Any,
-    *,
-    others: bool,
+    columns: Columns, rule_groups: Sequence[Name] | None, n: int, title: Any, *, others: bool
 ) -> Ints:
     """Return the number of the group of each row; 0 if ``rule_groups`` is None: a group-blind rule.
 
