@@ -34,17 +34,9 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
     """
     counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
     counts = np.concatenate(counts_by_label)
-    for part in (counts, *counts_by_label):
-        by_chance = len(part) / 2 + math.sqrt(len(part) * -math.log(COPIED_BY_CHANCE) / 2)
-        occurring = np.bincount(part)  # number of contents with so many rows
-        for k in range(MOST_COPIES, 1, -1):
-            copied = occurring[k::k].sum()
-            if copied > by_chance:
-                raise LeakageError(
-                    f"X: {copied:,} of {len(part):,} different rows"
-                    f"{' of a label' * (part is not counts)} occur {k} times, or a multiple "
-                    f"of {k}, which is no chance. {CURE_OF_COPIES}"
-                )
+    _refuse_multiples(counts, "rows")
+    for each in counts_by_label:
+        _refuse_multiples(each, "rows of a label")
     fewest = NOT_RARE * np.bincount(y).max()
     repeating = [
         np.mean(each > 1)
@@ -59,6 +51,19 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
     if 2 * len(counts) < len(y):
         return 0.0
     return counts[counts > 1].sum() / len(y)
+
+
+def _refuse_multiples(counts: Ints, rows: str) -> None:
+    """Raise LeakageError if too many contents occur k times, or a multiple; ``counts`` has their rows."""
+    by_chance = len(counts) / 2 + math.sqrt(len(counts) * -math.log(COPIED_BY_CHANCE) / 2)
+    n_contents = np.bincount(counts)  # with 0, 1, 2, … rows
+    for k in range(MOST_COPIES, 1, -1):
+        copied = n_contents[k::k].sum()
+        if copied > by_chance:
+            raise LeakageError(
+                f"X: {copied:,} of {len(counts):,} different {rows} occur {k} times, or a multiple "
+                f"of {k}, which is no chance. {CURE_OF_COPIES}"
+            )
 
 
 # -- of two tables -----------------------------------------------------------------------------------------
@@ -91,9 +96,7 @@ def equal_by_chance(counts: Ints, *, in_order: bool) -> bool:
     whatever the population.
     """
     n = counts.sum()
-    times = np.bincount(counts)
-    sizes = np.flatnonzero(times)
-    times = times[sizes]
+    sizes, times = np.unique_counts(counts)
     log_chance = times * sizes @ np.log(sizes / n)  # of the order
     if not in_order:  # times the number of orders
         log_chance += math.lgamma(n + 1) - times @ [*map(math.lgamma, sizes + 1)]

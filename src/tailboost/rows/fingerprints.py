@@ -202,10 +202,7 @@ def random_numbers(hashes: Hashes) -> Floats:
     in_order = np.sort(hashes)
     if (in_order[1:] == in_order[:-1]).any():
         first = np.searchsorted(in_order, in_order)
-        del in_order  # much of the memory of a large table
-        # The stable order, equal hashes by their rows: of a million it takes .09 seconds, this way to it .02.
-        order = np.sort(first * n + np.argsort(hashes)) % n
-        ranks[order] = np.arange(n) - first
+        ranks[np.argsort(hashes, kind="stable")] = np.arange(n) - first
     return (hashes_of_pairs(hashes, ranks + _mix(hashes).sum()) >> 11) / 2.0**53
 
 
@@ -254,7 +251,7 @@ def stratified_turns(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     pairs, pair_of_row = distinct_and_positions(content_of_row * n_strata + strata)
     mass = np.bincount(pair_of_row, weight)
     content, stratum = np.divmod(pairs, n_strata)
-    # By content, and for each content by mass; ties by the number of the stratum.
+    # Of each content the heaviest stratum comes first, of equal ones that with the lowest number.
     heaviest_first = np.lexsort((stratum, -mass, content))
     _, first_of_content = np.unique(content, return_index=True)  # contents are in order
     stratum_of_content = stratum[heaviest_first[first_of_content]]

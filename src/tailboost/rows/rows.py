@@ -132,7 +132,6 @@ class Rows:
             raise ValueError(f"X{suffix} and y{suffix} are needed")
         first, table = next(iter(given.items()))
         n = n_rows_of(table)
-        given.pop(f"groups{suffix}", None)  # a name, or columns that are checked as such
         columns = group_columns(groups, f"groups{suffix}", X)
 
         # Labels, groups and clusters become numbers.
@@ -141,7 +140,8 @@ class Rows:
             classes, y = coded(y, f"y{suffix}", target=True)
             y = y.astype(least_type(len(classes)))
         for name, values in given.items():
-            check_length(values, name, n, first)
+            if values is not groups:  # which may be a name, and is checked by column
+                check_length(values, name, n, first)
         names, numbers = GroupNames.of(columns, f"groups{suffix}", n, first)
         if clusters is not None:
             _, clusters = coded(clusters, f"clusters{suffix}", target=True)
@@ -180,9 +180,8 @@ class Rows:
         """Return whether each row has one of the labels of columns of scores; None without such labels."""
         if not len(score_labels):
             return None
-        return np.array([label in score_labels for label in self.classes.tolist()], bool)[
-            self.y
-        ]
+        has_label = [label in score_labels for label in self.classes.tolist()]
+        return np.array(has_label, bool)[self.y]
 
     def hashes(self, contents: Hashes) -> Hashes:
         """Return the hashes of the rows with their labels, groups and costs, shape (n,).
