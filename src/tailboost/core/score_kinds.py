@@ -109,11 +109,8 @@ class ScoreKind:
                 "state their score by missing=, or their answer by default="
             )
         if ((values < self.accepted_from) | (values > self.accepted_to)).any():
-            advice = ""
-            if self.upper < MOST:
-                advice = (
-                    "; kind= may be probability, percent, logit, or number, for any numbers"
-                )
+            kinds = "; kind= may be probability, percent, logit, or number, for any numbers"
+            advice = kinds * (self.upper < MOST)
             raise ValueError(
                 f"{owner}: values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are no "
                 f"{self.plural} between {self.lower:g} and {self.upper:g}{advice}"

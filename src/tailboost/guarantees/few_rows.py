@@ -68,7 +68,7 @@ def may_read_numbers(stated: Sequence[Expression], fresh: Fresh) -> bool:
     # A kind of subgroups: whether rows of each class count, and what divides these rows.
     kinds = set()
     for each in stated:
-        rate = each.rate.loss or each.rate
+        rate = each.rate.row_rate
         _, among = rate.numerator_and_denominator(strata)
         by = rate.by
         if rate.kind == "representation":  # among the rows of all subgroups

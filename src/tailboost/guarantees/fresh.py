@@ -201,7 +201,7 @@ class Fresh:
         Of a tail or shift these are the losses, expected if the model draws its answers.
         """
         shares = self.drawn if rate.loss else None
-        samples = (rate.loss or rate).samples(self.answered, shares)
+        samples = rate.row_rate.samples(self.answered, shares)
         if self.votes.clusters is None:
             return samples
         return [s.taken(np.isin(s.rows, self.votes.among(s.rows))) for s in samples]

@@ -148,7 +148,7 @@ def compared_bound(limit: Limit, bounds: Sequence[CertifiedBound]) -> CertifiedB
 
 def method_for(rate: Rate, fresh: Fresh) -> str:
     """Return the method of bounds on a rate: exact for numbers of rows, and for means of two values."""
-    mean = rate.loss or rate
+    mean = rate.row_rate
     if mean.matrix is None:
         has_two_values = mean.quantity == "share"
     else:

@@ -46,6 +46,8 @@ COMPARISONS = (GAP, RATIO)
 WORDS = {GAP: "gap at most", RATIO: "ratio at least"}
 # By the sense of a bound: the violation is this number times rate minus bound.
 SIGNS = {"≤": 1.0, "≥": -1.0}
+# The same sense in Python.
+IN_PYTHON = {"≤": "<=", "≥": ">="}
 
 
 class AbsentError(ValueError):
@@ -95,7 +97,7 @@ class Expression(Derived):
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
         # Of a cost by row no more is known than `ALL_COSTS`, and a deferred row may cost 0.
-        matrix = (self.rate.loss or self.rate).matrix
+        matrix = self.rate.row_rate.matrix
         costs = np.append(0.0, matrix or (ALL_COSTS, -ALL_COSTS))
         return min(self.value(costs), ALL_COSTS)
 
@@ -225,31 +227,12 @@ class Limit(Expression):
             raise ValueError(
                 f"{form}({rate!r}): name subgroups to compare, for example by='group'"
             )
-        # The bounds that are possible.
-        of_costs = rate.quantity == "cost"
-        low = -ALL_COSTS if of_costs and not compares else 0.0
-        high = ALL_COSTS if of_costs and form != RATIO else 1.0
-
         if compares or not isinstance(bound, Mapping) or not bound:
             bound = {None: bound}
-        in_percent = False
-        numbers = {}
-        for name, given in bound.items():
-            number = given
-            if f"{given}".endswith("%"):
-                in_percent = not of_costs
-                with suppress(ValueError):  # a number, or the next check names the text
-                    number = float(given[:-1]) / 100
-            if isinstance(number, bool) or not isinstance(number, Real):
-                raise TypeError(
-                    f"{rate!r}: a bound must be a number or a text such as '30%', and of each "
-                    f"rate also a dict of them by subgroup, got {given!r}"
-                )
-            if not low <= float(number) <= high:
-                raise ValueError(
-                    f"{rate!r}: the bound must be from {low:g} to {high:g}, got {given!r}"
-                )
-            numbers[plain(name)] = float(number)
+        numbers = {
+            plain(name): checked_bound(given, form, rate) for name, given in bound.items()
+        }
+        in_percent = "%" in f"{[*bound.values()]}" and rate.quantity != "cost"
         if numbers.keys() == {None}:
             return cls(form, rate, numbers[None], in_percent)
         # In one order, so that limits are equal in whatever order their bounds are stated.
@@ -371,20 +354,22 @@ class Limit(Expression):
     # -- words -------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        others = " for the others" * (len(self.bound_of) > 1)
-        words = [
-            f"{stated_words(value, in_percent=self.in_percent)}{others if name is None else f' for {name}'}"
-            for name, value in self.bound_of.items()
-        ]
+        words = []
+        for name, value in self.bound_of.items():
+            subgroup = f" for {name}"
+            if name is None:
+                subgroup = " for the others" * (len(self.bound_of) > 1)
+            words.append(f"{stated_words(value, in_percent=self.in_percent)}{subgroup}")
         return f"{self.rate}: {WORDS.get(self.form, self.form)} {', '.join(words)}"
 
     def __repr__(self) -> str:
         """Return the limit as a text for `parse`, in percent if stated so, and this is exact."""
         text_of = {}
         for name, value in self.bound_of.items():
+            text_of[name] = f"{value!r}"
             percent = f"{100.0 * value:.15g}%"
-            is_exact = self.in_percent and float(percent[:-1]) / 100 == value
-            text_of[name] = percent if is_exact else f"{value!r}"
+            if self.in_percent and float(percent[:-1]) / 100 == value:
+                text_of[name] = percent
         if isinstance(self.bound, tuple):
             bounds = f"{{{', '.join(f'{name!r}: {text}' for name, text in text_of.items())}}}"
         else:
@@ -392,4 +377,26 @@ class Limit(Expression):
         family = f"{self.rate!r}"
         if self.compares:
             family = f"{self.form}({family})"
-        return f"{family} { {'≤': '<=', '≥': '>='}[self.sense] } {bounds}"
+        return f"{family} {IN_PYTHON[self.sense]} {bounds}"
+
+
+def checked_bound(bound: Stated, form: str, rate: Rate) -> float:
+    """Return a bound as a number; raise TypeError or ValueError if it is none, or out of range."""
+    number = bound
+    if f"{bound}".endswith("%"):
+        with suppress(ValueError):  # a number, or the next check names the text
+            number = float(f"{bound}"[:-1]) / 100
+    if isinstance(number, bool) or not isinstance(number, Real):
+        raise TypeError(
+            f"{rate!r}: a bound must be a number or a text such as '30%', and of each "
+            f"rate also a dict of them by subgroup, got {bound!r}"
+        )
+    low = 0.0
+    high = 1.0
+    if rate.quantity == "cost" and form != RATIO:
+        high = ALL_COSTS
+        if form != GAP:
+            low = -high
+    if not low <= float(number) <= high:
+        raise ValueError(f"{rate!r}: the bound must be from {low:g} to {high:g}, got {bound!r}")
+    return float(number)

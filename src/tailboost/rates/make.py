@@ -201,8 +201,9 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
     >>> print(1 - balanced_accuracy_score(y, answers))
     0.375
     """
+    rate = Rate(DEFINITIONS["cost"], by=checked_by(by))
     if matrix is None:
-        return Rate(DEFINITIONS["cost"], by=checked_by(by))
+        return rate
     labels = None
     if hasattr(matrix, "columns"):
         labels = tuple(map(checked_label, matrix.index))
@@ -219,8 +220,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
         raise ValueError(
             "cost: a wrong answer earns more than the right one; of gains, change the sign"
         )
-    rows = tuple(map(tuple, values.tolist()))
-    return Rate(DEFINITIONS["cost"], by=checked_by(by), matrix=rows, labels=labels)
+    return replace(rate, matrix=tuple(map(tuple, values.tolist())), labels=labels)
 
 
 def deferred(by: By = None) -> Rate:

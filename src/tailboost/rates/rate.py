@@ -15,8 +15,6 @@ import numpy as np
 from tailboost.core import (
     Derived,
     Floats,
-    Ints,
-    Mask,
     Name,
     Names,
     Stated,
@@ -159,7 +157,9 @@ class Rate(Limitable, Derived):
     @property
     def better(self) -> str:
         """Sign of a limit that asks for better answers: "≤" or "≥", empty if neither does."""
-        return "≤" if self.complement else self.definition.better
+        if self.complement:
+            return "≤"
+        return self.definition.better
 
     @cached_property
     def by_names(self) -> Names:
@@ -179,46 +179,47 @@ class Rate(Limitable, Derived):
         - "mask": which rows are deferred. Two answers by name or more in the denominator are taken to leave
           out deferred rows.
         """
-        matrix = (self.loss or self).matrix
-        answers = {answer for _, answer in self.definition.among} - {None}
-        is_gain = self.better == "≥" or self.complement
-        defers = (
-            HUMAN_REVIEW in [answer for _, answer in self.definition.counted] and not is_gain
-        )
-        if matrix:  # the last column is the cost of deferral
-            defers = len(matrix[0]) > len(matrix)
+        counted = [answer for _, answer in self.definition.counted]
+        among = {answer for _, answer in self.definition.among} - {None}
+        matrix = self.row_rate.matrix
+        if matrix:
+            defers = len(matrix[0]) > len(matrix)  # the last column is the cost of deferral
+        else:
+            defers = HUMAN_REVIEW in counted and self.definition.better != "≥"
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
             "deferral": defers,
-            "mask": defers or HUMAN_REVIEW in answers or len(answers) > 1,
+            "mask": defers or HUMAN_REVIEW in among or len(among) > 1,
         }
         return tuple(filter(is_needed.get, is_needed))
 
+    @property
+    def row_rate(self) -> Rate:
+        """The rate of which each row has a value: of a tail or shift its loss, else the rate itself."""
+        return self.loss or self
+
     @cached_property
     def quantity(self) -> str:
-        """What it is: a "share" of rows, with a binomial count, a "cost", or a "score" from 0 to 1."""
-        kind = (self.loss or self).kind
-        if kind == "cost":
-            return kind
-        if self.loss or kind == "f_score":
+        """What it counts: a "share" of rows, with a binomial count, a "cost", or a "score" from 0 to 1."""
+        if self.row_rate.kind == "cost":
+            return "cost"
+        if self.loss or self.kind == "f_score":
             return "score"
         return "share"
 
     @cached_property
     def is_ratio(self) -> bool:
-        """Whether the denominator depends on the answers."""
+        """Whether the denominator depends on the answers, as of a precision, and not on labels alone."""
         return any(answer is not None for _, answer in self.definition.among)
 
     @property
     def named_labels(self) -> set[Name]:
         """The labels that it names, also in pairs."""
-        label = {self.label} - {None}
-        return label.union(
-            {*chain(*self.definition.counted, *self.definition.among)}.difference(
-                PARTS.values()
-            )
-        )
+        if self.label is not None:
+            return {self.label}
+        parts = {*chain(*self.definition.counted, *self.definition.among)}
+        return parts.difference(PARTS.values())
 
     @property
     def words_of_rows(self) -> str:
@@ -228,8 +229,8 @@ class Rate(Limitable, Derived):
             return f"rows with other labels than {self.label!r}"
         if None in parts:
             return "rows"
-        labels = [f"{self.label if part == LABEL else part!r}" for part in parts]
-        return f"rows with label {' or '.join(labels)}"
+        labels = [self.label if part == LABEL else part for part in parts]
+        return f"rows with label {' or '.join(map(repr, labels))}"
 
     # -- counts --------------------------------------------------------------------------------------
 
@@ -246,54 +247,55 @@ class Rate(Limitable, Derived):
 
         Raise ValueError if a label is unknown, or costs do not fit the classes.
         """
-        K = strata.n_classes
-        classes, actions = np.indices((K, strata.n_actions))
-        own = classes if self.label is None else number_of(self.label, strata)
-
-        # Of a custom rate the words may name a class, else they are deferral.
-        deferral = {HUMAN_REVIEW}.difference(strata.classes if self.kind == "custom" else ())
-
-        def are(numbers: Ints, part: Name) -> Mask:
-            """Return which classes, or which answers by name, are a part of a pair."""
-            if part is None:
-                return numbers >= 0
-            if part == LABEL:
-                return numbers == own
-            if part == OTHER:
-                return (numbers != own) & (numbers < K)
-            return numbers == number_of(part, strata)
-
-        counted, among = (
-            np.array(
-                [
-                    are(classes, label)
-                    & (actions == K if answer in deferral else are(actions, answer))
-                    for label, answer in pairs
-                ],
-                float,
-            )
-            for pairs in (self.definition.counted, self.definition.among)
-        )
-        top = counted.max(axis=0)
+        top = self._in_pairs(self.definition.counted, strata).max(axis=0)
+        among = self._in_pairs(self.definition.among, strata)
         bottom = among.max(axis=0)
         if self.kind == "f_score":
             # Found rows of the class are in both pairs, missed ones in the first, false alarms in the second:
             # they weigh 1, β²/(1 + β²) and 1/(1 + β²).
             bottom = np.average(among, axis=0, weights=[self.beta**2, 1.0])
         if self.matrix:
-            costs = np.array(self.matrix)
-            if len(costs) != K:
-                raise ValueError(
-                    f"cost: the matrix has shape {costs.shape}, and there are {K} classes"
-                )
-            if self.labels:
-                order = np.argsort([number_of(label, strata) for label in self.labels])
-                costs = costs[order]
-                costs[:, :K] = costs[:, order]
-            top = strata.costs_of_actions(costs)
+            top = strata.costs_of_actions(self._costs_by_class(strata))
         if self.complement:
             top = bottom - top
         return top, bottom
+
+    def _in_pairs(self, pairs: Pairs, strata: Strata) -> Floats:
+        """Return 1 for the classes and actions in each of p pairs, and 0 for others, shape (p, K, A)."""
+        K = strata.n_classes
+        classes, actions = np.indices((K, strata.n_actions))
+        own = classes if self.label is None else number_of(self.label, strata)
+        # Of a custom rate the words may name a class, else they are deferral.
+        names_class = self.kind == "custom" and HUMAN_REVIEW in strata.classes
+        masks = []
+        for label, answer in pairs:
+            mask = classes >= 0
+            if answer == HUMAN_REVIEW and not names_class:
+                mask = actions == K
+                answer = None
+            for numbers, part in ((classes, label), (actions, answer)):
+                if part == LABEL:
+                    mask &= numbers == own
+                elif part == OTHER:
+                    mask &= (numbers != own) & (numbers < K)
+                elif part is not None:
+                    mask &= numbers == number_of(part, strata)
+            masks.append(mask)
+        return np.array(masks, float)
+
+    def _costs_by_class(self, strata: Strata) -> Floats:
+        """Return the costs of the matrix with its labels in the order of the classes."""
+        costs = np.array(self.matrix)
+        K = strata.n_classes
+        if len(costs) != K:
+            raise ValueError(
+                f"cost: the matrix has shape {costs.shape}, and there are {K} classes"
+            )
+        if self.labels:
+            order = np.argsort([number_of(label, strata) for label in self.labels])
+            costs = costs[order]
+            costs[:, :K] = costs[:, order]
+        return costs
 
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
@@ -311,10 +313,11 @@ class Rate(Limitable, Derived):
         mass = (bottom.max(axis=2) > 0) @ strata.mass
         low = 0.0
         high = 1.0
+        by_row = "costs" in self.needs
         if self.matrix:
             low = float(numerator.min())
             high = float(numerator.max())
-        elif "costs" in self.needs:
+        elif by_row:
             if strata.mean_costs is None:
                 raise ValueError(
                     f"{self!r} needs the costs of the rows: give costs= (costs_val=), which "
@@ -322,14 +325,13 @@ class Rate(Limitable, Derived):
                 )
             low, high = strata.cost_range
         if strata.mean_costs is not None:  # the second half counts costs, as in `Counts.sums`
-            none = np.zeros_like(top)
-            top = np.hstack([none, top] if "costs" in self.needs else [top, none])
-            bottom = np.hstack([bottom, none])
+            top = np.hstack([top * (not by_row), top * by_row])
+            bottom = np.hstack([bottom, np.zeros_like(bottom)])
         # The scale is a divisor, also if all costs are 0.
         return Terms([*subgroups], top, bottom, mass, low, high, max(TINY, -low, high))
 
     def samples(self, answered: Counts, shares: Floats | None = None) -> list[Sample]:
-        """Return the rows behind the rate of each subgroup, with their values and weights.
+        """Return the rows behind the rate of each subgroup, with their values.
 
         The values lie between ``low`` and ``high``. ``shares`` are probabilities of the answers, shape
         (n, A); then values are expected.
@@ -355,24 +357,24 @@ class Rate(Limitable, Derived):
         words = self.definition.words
         if self.kind != "custom":
             words = words.format(rate=self, percent=100.0 * self.level)
-        by = "" if self.by is None else f" by {' and '.join(map(str, self.by_names))}"
-        return f"{'1 − ' * self.complement}{words}{by}"
+        if self.by is not None:
+            words += f" by {' and '.join(map(str, self.by_names))}"
+        return f"{'1 − ' * self.complement}{words}"
 
     def __repr__(self) -> str:
-        arguments: list[object] = [
-            self.kind == "custom"
-            and f"{self.definition.words!r}, counted={list(map(list, self.definition.counted))}, "
-            f"among={list(map(list, self.definition.among))}",
-            self.level and f"{float(self.level)!r}",
-            self.loss and self.loss.kind != "error" and f"{self.loss!r}",
-            self.label is not None and f"{self.label!r}",
-            self.matrix and f"{list(map(list, self.matrix))}",
-            self.labels and f"labels={list(self.labels)}",
-            self.beta != 1.0 and f"beta={float(self.beta)!r}",
-            self.by is not None and f"by={self.by!r}",
-        ]
-        stated = ", ".join(map(str, filter(None, arguments)))
-        return f"{'1 - ' * self.complement}{self.kind}({stated})"
+        is_stated = {
+            f"{self.definition.words!r}, counted={[*map(list, self.definition.counted)]}, "
+            f"among={[*map(list, self.definition.among)]}": self.kind == "custom",
+            f"{float(self.level)!r}": self.level,
+            f"{self.loss!r}": self.loss and self.loss.kind != "error",
+            f"{self.label!r}": self.label is not None,
+            f"{[*map(list, self.matrix or ())]}": self.matrix,
+            f"labels={[*(self.labels or ())]}": self.labels,
+            f"beta={float(self.beta)!r}": self.beta != 1.0,
+            f"by={self.by!r}": self.by is not None,
+        }
+        arguments = ", ".join(filter(is_stated.get, is_stated))
+        return f"{'1 - ' * self.complement}{self.kind}({arguments})"
 
 
 def checked_label(label: object) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tailboost.core import Column, Groups, Name, Names, Stated, Table, did_you_mean
 from tailboost.rates import make
-from tailboost.rates.limit import COMPARISONS, EACH, LARGEST, Limit, Statistic
+from tailboost.rates.limit import COMPARISONS, EACH, IN_PYTHON, LARGEST, Limit, Statistic
 from tailboost.rates.rate import DEFINITIONS, Rate
 from tailboost.rates.strata import Counts
 
@@ -28,12 +28,7 @@ _PIECE = re.compile(
       | [%≤≥] | \bhuman\ review\b""",
     re.VERBOSE,
 )
-_IN_PYTHON = {
-    "%": "* percent ",
-    "≤": "<=",
-    "≥": ">=",
-    "human review": "'human review'",
-}
+_IN_PYTHON = {**IN_PYTHON, "%": "* percent ", "human review": "'human review'"}
 _EXAMPLE = (
     "write for example 'miss(1, by=sex) <= 30%' or 'recall(1) >= .8'; other signs need quotes"
 )
@@ -136,12 +131,13 @@ def _value(node: Any) -> Any:
             limited = _value(node.left)
             bound = _value(right)
             limit = limited >= bound if isinstance(sign, ast.GtE) else limited <= bound
-            bounds = bound.values() if isinstance(bound, dict) else [bound]
+            if limit.rate.quantity == "cost":
+                return limit
             # Who writes 1, and not 1.0, may mean one percent.
-            is_cost = limit.rate.quantity == "cost"
-            if limit.sense == "≤" and not is_cost and "1" in map(repr, bounds):
+            bounds = bound.values() if isinstance(bound, dict) else [bound]
+            if limit.sense == "≤" and "1" in map(repr, bounds):
                 raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            has_percent = ast.Mult in map(type, ast.walk(right)) and not is_cost
+            has_percent = ast.Mult in map(type, ast.walk(right))
             return replace(limit, in_percent=limit.in_percent or has_percent)
     raise ValueError(
         f"{ast.unparse(node)!r} is not understood; "
@@ -162,8 +158,16 @@ def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[An
         stated = [stated]
     if not isinstance(stated, (list, tuple)):  # others have no order, or are read once
         raise TypeError(f"{stated!r:.120} is no list; write for example {example}")
-    read = [parse(each) if isinstance(each, str) else each for each in stated]
-    return [Statistic(EACH, each) if isinstance(each, Rate) else each for each in read]
+    return [*map(_statistic, stated)]
+
+
+def _statistic(stated: Stated) -> Any:
+    """Return a rate or a text as a statistic or a limit; other entries stay."""
+    if isinstance(stated, str):
+        stated = parse(stated)
+    if isinstance(stated, Rate):
+        stated = Statistic(EACH, stated)
+    return stated
 
 
 def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...]:
@@ -210,7 +214,7 @@ def as_objective(objective: Stated) -> Statistic:
     TypeError, ValueError
         If ``objective`` cannot be an objective.
     """
-    (objective,) = as_statistics([objective])
+    objective = _statistic(objective)
     if not isinstance(objective, Statistic) or objective.compares:
         raise TypeError(
             f"{objective!r} is no objective, which must be a rate or the largest of a family; "

@@ -163,8 +163,7 @@ class Counts:
         combination = crossed(groups, len(y))
         n_combinations = combination.max(initial=0) + 1
         combinations = np.zeros((n_combinations, len(groups)), np.int32)
-        for j, column in enumerate(groups):
-            combinations[combination, j] = column
+        combinations[combination] = np.transpose(groups)
         n_strata = len(classes) * n_combinations
         stratum = (y * n_combinations + combination).astype(least_type(n_strata))
 
@@ -241,7 +240,7 @@ class Counts:
         if labels is None:
             labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
         classes = label_column(labels, "labels")
-        if len({*classes.tolist()}) < len(classes):
+        if len(np.unique(classes)) < len(classes):
             raise ValueError(f"labels must differ, got {classes.tolist()}")
         actions = positions(predicted, classes, "answers")
         names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")

@@ -5,14 +5,14 @@ strata, of sums of confusion counts, which are weights of rows by stratum and an
 sums of their values and their weights (`Sample`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core import Floats, Ints, Mask, Name, frozen_object, shown
+from tailboost.core import Floats, Ints, Mask, Name, Names, frozen_object, shown
 from tailboost.rates.strata import TINY, Strata
 
 # Values of `by` other than names of columns of `groups`.
@@ -46,13 +46,10 @@ def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
             (groups,) = columns.values()
         if by == GROUP:
             return groups
-        return {
-            (label, group): in_group & in_class
-            for (group, in_group), (label, in_class) in product(groups.items(), classes.items())
-        }
+        return {(label, group): mask for (group, label), mask in _crossed([groups, classes])}
 
     # None is everything, also beside a column without a name, whose title is None.
-    members: dict[Name, Any] = {
+    members: dict[Name, dict[Name, Mask]] = {
         **columns,
         CLASS: classes,
         EVERYTHING: {EVERYTHING: strata.y >= 0},
@@ -69,16 +66,21 @@ def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
         return members[by]
     known = set()
     for groups_known, label in product(strata.known, strata.classes):
-        of_groups = dict(zip(strata.columns, groups_known, strict=True))
-        value_of = of_groups | {CLASS: label, EVERYTHING: EVERYTHING}
-        known.add(tuple(map(value_of.get, names)))
-    crossed: dict[Name, Mask] = {}
-    for subgroup in product(*(members[name].items() for name in names)):
-        values, masks = zip(*subgroup, strict=True)
-        mask = np.logical_and.reduce(masks)
-        if mask @ strata.mass > 0.0 or values in known:
-            crossed[values] = mask
-    return crossed
+        of_groups = zip(strata.columns, groups_known, strict=True)
+        value_of = {**dict(of_groups), CLASS: label, EVERYTHING: EVERYTHING}
+        known.add(tuple(map(value_of.get, by)))
+    return {
+        values: mask
+        for values, mask in _crossed([members[name] for name in by])
+        if mask @ strata.mass > 0.0 or values in known
+    }
+
+
+def _crossed(families: list[dict[Name, Mask]]) -> Iterator[tuple[Names, Mask]]:
+    """Yield the combinations of a subgroup of each family: their names, and the mask of their strata."""
+    for subgroups in product(*map(dict.items, families)):
+        names, masks = zip(*subgroups, strict=True)
+        yield names, np.logical_and.reduce(masks)
 
 
 def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Name, Name]]:
@@ -91,9 +93,8 @@ def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Nam
     if by in (GROUP, CELL):
         if isinstance(subgroup, tuple):
             return [subgroup]
-        return [
-            (next(iter(titles), None), subgroup)
-        ]  # a certificate may be made without columns
+        title = next(iter(titles), None)  # a certificate may be made without columns
+        return [(title, subgroup)]
     if not isinstance(by, tuple):
         by = (by,)
         subgroup = (subgroup,)
