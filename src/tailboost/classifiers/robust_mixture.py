@@ -1,7 +1,7 @@
 """An ensemble of any classifiers, and a rule that holds up on the worst class, group, cell or tail."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, field, replace
 from math import prod
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -31,6 +31,7 @@ from tailboost.core import (
     check_indexes,
     check_length,
     fitting_apart,
+    parameters,
     warn_user,
 )
 from tailboost.core.ranges import SHARE
@@ -50,6 +51,7 @@ def pairs_of(estimators: Model) -> Any:
     return estimators
 
 
+@parameters
 class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
@@ -94,13 +96,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         an error of .22 if the least is .20. Both errors are measured on the selection data: 0 means no more
         error there than the most accurate candidate. If rows may be deferred, candidates within the limits on
         deferral are compared. None sets no limit.
-    cv : "auto", int, float in (0, 1), splitter, iterable or None, default="auto"
-        The selection data. An int is that many folds: out-of-fold probabilities of all rows; None is 5, as in
-        scikit-learn; a float is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted,
-        held-out) row numbers, each row held out at most once. "auto" is ``X_val`` if given, otherwise five
-        folds, three of more than 5,000 distinct rows; of more than 50,000 a fifth is held out if it has 20
-        rows of each class in a group. The final models are fitted on all rows. If all estimators are frozen,
-        "auto" selects on all rows given.
     by_group : bool or str, default=False
         Whether the rule may read the group: each group then has thresholds of its own, and `predict` takes
         ``groups``. Of several columns of groups give the name of the one to read; the others are for limits.
@@ -110,6 +105,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         features, and for images and tables of over 1,000 columns, from the models' probabilities. Such a rule
         has no SQL. An objective such as "worst_group" estimates the group in any case, unless the rule reads
         it. `Scores` have no other features, so no group is estimated.
+    cv : "auto", int, float in (0, 1), splitter, iterable or None, default="auto"
+        The selection data. An int is that many folds: out-of-fold probabilities of all rows; None is 5, as in
+        scikit-learn; a float is the fraction held out; a splitter of scikit-learn, or an iterable of (fitted,
+        held-out) row numbers, each row held out at most once. "auto" is ``X_val`` if given, otherwise five
+        folds, three of more than 5,000 distinct rows; of more than 50,000 a fifth is held out if it has 20
+        rows of each class in a group. The final models are fitted on all rows. If all estimators are frozen,
+        "auto" selects on all rows given.
     class_weight : dict or "balanced", optional
         Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
         objective and tables count rows by ``sample_weight`` alone.
@@ -182,6 +184,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
     (89,)
     """
 
+    estimators: Model = None
+    _: KW_ONLY
+    cv: Any = "auto"
+    class_weight: Stated = None
+    n_jobs: int | None = None
+    random_state: Seed = None
+    verbose: int = 0
+    models: Model = field(default=None, init=False)  # no parameter: a fit trains models
+
     _trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[Constraints] = {
         **TunedClassifier._parameter_constraints,
@@ -202,32 +213,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        estimators: Model = None,
-        *,
-        objective: Stated = None,
-        limits: Stated = (),
-        error_budget: float | None = None,
-        cv: Any = "auto",
-        by_group: bool | str = False,
-        infer_groups: bool = False,
-        class_weight: Stated = None,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimators = pairs_of(estimators)
-        self.objective = objective
-        self.limits = limits
-        self.error_budget = error_budget
-        self.cv = cv
-        self.by_group = by_group
-        self.infer_groups = infer_groups
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    def __post_init__(self) -> None:
+        self.estimators = pairs_of(self.estimators)
 
     # -- parameters ----------------------------------------------------------------------------------
 
