@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.classifiers import TunedClassifier
+from tailboost.classifiers.curve import Point
 from tailboost.core import Axes, Column, Groups, LimitLine, Model, Stated, Table, check_indexes
 from tailboost.rates import Counts, checked_limits
 from tailboost.rows import Rows
@@ -293,7 +294,7 @@ class TradeOffDisplay(_Display):
         given = Rows.read(X, y, groups)
         X = transformed(given.X, steps)
         rates = curve.predicted(X, given.labels, groups=given.columns)
-        points = zip(*rates, [each for _, _, each in curve.points], strict=True)
+        points = map(Point, *rates, [point.classifier for point in curve])
         return cls.from_curve(replace(curve, points=tuple(points)), name=name, ax=ax)
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -44,12 +44,18 @@ from tailboost.solvers.tradeoff import undominated
 if TYPE_CHECKING:
     from tailboost.classifiers.selected_models import TunedClassifier
 
-# A point: the limited and the minimised rate on the selection data, and the classifier with these rates.
-Point = tuple[float, float, "TunedClassifier"]
 # The statistic of the rates that a limit of each form limits.
 FORMS = {AT_MOST: LARGEST, GAP: GAP, RATIO: RATIO}
 # Points of a printed table.
 POINTS_SHOWN = 12
+
+
+class Point(NamedTuple):
+    """A point of a curve: both rates on the selection data, and the classifier with these rates."""
+
+    limited: float
+    objective: float
+    classifier: TunedClassifier
 
 
 @frozen_object
@@ -103,16 +109,13 @@ class Curve:
 
         # 1. Candidates with the strata of both rates, and the rule of the least objective.
         selection = classifier.selection_
-        limited, minimised = traded(selection.problem, a, b)
-        objective = minimised.objective
-        others = minimised.limits
+        limited, problem = traded(selection.problem, a, b)
+        objective = problem.objective
+        others = problem.limits
+        if objective.worst and "groups" in objective.rate.needs:
+            problem = replace(problem, infer_groups=selection.engine.column_read is None)
         loosest = limited.within(limited.loosest)
-        both = minimised.within((*others, loosest))
-        is_of_groups = objective.worst and "groups" in objective.rate.needs
-        if is_of_groups and selection.engine.column_read is None:
-            both = replace(both, infer_groups=True)
-        engine = selection.engine.on(both)
-        problem = both.within(others)
+        engine = selection.engine.on(problem.within((*others, loosest)))
         strata = engine.family.data.strata
         pool = first_pool(engine.family, Charges(strata, objective, others))
         least = engine.select(problem, pool)
@@ -140,7 +143,7 @@ class Curve:
             rate = float(rates[i])
             limits = (*others, limited.within(rate))
             rule = engine.selected(pool, i, problem.within(limits), limits)
-            points.append((rate, float(values[i]), unlimited._by(rule)))
+            points.append(Point(rate, float(values[i]), unlimited._by(rule)))
         bounds = (
             limit.bound
             for limit in selection.problem.limits
@@ -167,7 +170,7 @@ class Curve:
 
     @property
     def values(self) -> Floats:
-        """The limited and the minimised rate of each point on the selection data, shape (2, B)."""
+        """The limited and the minimised rate of each of B points on the selection data, shape (2, B)."""
         return np.array([point[:2] for point in self]).reshape(-1, 2).T
 
     def at(self, level: float | str) -> TunedClassifier:
@@ -199,9 +202,10 @@ class Curve:
         limit = self.limited.within(level)
         least = self._unlimited.selection_
         limits = (*least.problem.limits, limit)
-        for rate, _, classifier in reversed(self):  # the least objective first
-            if limit.keeps(rate, limit.bound):
-                return classifier._by(classifier.selection_.stated_within(limits))
+        for point in reversed(self):  # the least objective first
+            if limit.keeps(point.limited, limit.bound):
+                rule = point.classifier.selection_
+                return point.classifier._by(rule.stated_within(limits))
         selection = least.within(limits)
         selection.warn()
         return self._unlimited._by(selection)
@@ -235,7 +239,7 @@ class Curve:
         decided = self._unlimited.__tailboost__()
         scored = decided.score(given.X, given.columns)
         record = decided.seen(scored, given, SELECTED_ON)
-        classifiers = [point[2] for point in self]
+        classifiers = [point.classifier for point in self]
         for each in (self._unlimited, *classifiers):
             each._know(record)
         classes = self._unlimited.classes_
@@ -247,10 +251,8 @@ class Curve:
             given.names,
             defers=decided.rule.defers,
         )
-        counts = []
-        for each in classifiers:
-            answered = replace(scored, selected=each.selection_)
-            counts.append(data.counts(answered.numbers(classes)))
+        answered = [replace(scored, selected=each.selection_) for each in classifiers]
+        counts = [data.counts(each.numbers(classes)) for each in answered]
         return rates_of([self.limited, self.objective], data.strata, counts)
 
     def to_dict(self) -> Document:
@@ -307,8 +309,8 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
     is_compared = isinstance(limited, Statistic) and limited.compares
     if not is_compared and limited != as_objective(limited):  # its complement
         raise ValueError(
-            f"a curve limits its rate from above, and {limited!r} should be large: give "
-            f"'1 - {limited!r}', at 5% in place of 95%"
+            f"a curve limits its rate from above, and {limited!r} should be large: give '1 - {limited!r}', "
+            "at 5% in place of 95%"
         )
     # Limits on the traded rates are left out, also by a budget: the trade-off varies these rates.
     varied = {limited.rate, replace(limited.rate, complement=False)}
