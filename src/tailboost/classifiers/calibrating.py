@@ -17,6 +17,7 @@ from tailboost.core import (
     Column,
     Groups,
     InfeasibleLimitsError,
+    Ints,
     Model,
     NotCertifiedError,
     Stated,
@@ -37,6 +38,7 @@ from tailboost.rows import (
     NO_HASHES,
     SPENT_EACH,
     Attempt,
+    Attempts,
     Ledger,
     Rows,
     Seen,
@@ -188,73 +190,45 @@ def calibrate(
                 earlier += known.records.ledger.attempts
             parts = Batch(unfitted, given, limits, training_rows).divided(selection_share)
     except (AbsentError, LabelsError) as failure:
-        # A test need not have its level given that the rows have these labels and groups, and no others. So
-        # this counts, as who brings rows until they have may test as often. The attempt has no rows: among
-        # others they may be tested.
-        attempt = Attempt(
-            digest(hashes_of_table(None, given.X).tobytes()),
-            Seen.of(NO_HASHES),
-            confidence=confidence,
-        )
-        raise NotCertifiedError(
-            f"{failure}. {ABSENT}", attempts=ledger.record(attempt, earlier)
-        ) from None
+        attempts = ledger.record(attempt_without_rows(given, confidence), earlier)
+        raise NotCertifiedError(f"{failure}. {ABSENT}", attempts=attempts) from None
 
-    # 2. Score the certifying rows, once for all rules. If all have selected, the selection has their scores.
+    # 2. Score the certifying rows, once for all rules.
     selection = parts.classifier.selection_
-    decided = parts.classifier.__tailboost__()
-    fresh = Fresh.of_model(
-        decided,
-        parts.certifying,
-        [limit.rate for limit in limits],
-        training_rows=training_rows,
-        outputs=selection.engine.outputs if parts.all_chose else None,
-    )
-    # A batch is used up as a whole, and recognised as a whole.
-    if len(parts.certifying) < len(given):
-        whole = decided.score(given.X, given.columns)
-        fresh = replace(fresh, used=decided.seen(whole, given, fresh.used.use))
+    fresh = scored_rows(parts, given, limits, training_rows)
     if selection.problem.limits != limits:  # of a rule selected within others
         selection = selection.within(limits)
-    # The share of pairs in which the score rises with its label; one that falls is an error, and no attempt.
-    rising = 1.0
-    if not selection.engine.family.models:  # of groups: no single score answers
-        rising = refuse_falling(fresh.answered, fresh.outputs, fresh.voters)
+    # A score that falls with its label in most pairs of rows certifies nothing; one that falls beyond chance
+    # is an error, and no attempt. Where groups are estimated no single score answers.
+    falls = not selection.engine.family.models and (
+        refuse_falling(fresh.answered, fresh.outputs, fresh.voters) < 0.5
+    )
 
     # 3. Record the attempt before any test: whatever ends this call, its rows are used up.
     case = OneScore.of(selection, fresh)
     attempts = recorded(parts.classifier.ledger_, selection, case, fresh, confidence, earlier)
     level = attempts[-1].error
 
-    # 4. Certify. A score that falls in more than half of the pairs certifies nothing: `refuse_falling`.
-    try:
-        result, answered = first_result(selection, case, fresh, level)
-    except InfeasibleLimitsError as failure:  # on the part of a batch that selects
-        words = f"the selecting rows contradict the limits: {failure}"
-        if rising < 0.5:
-            words = FELL
-        raise NotCertifiedError(
-            f"no rule is certified: {words}. {USED_UP}", attempts=attempts
-        ) from None
-    if rising < 0.5:
-        if isinstance(result, Certified):
-            result = Refused(result.rule, FELL)
-        elif result.words:
-            result = Refused(result.rule, f"{FELL}; {result.words}")
+    # 4. Certify a rule, by the first procedure that serves the limits.
+    result = first_result(selection, case, fresh, level)
+    answered = fresh.by(result.rule)
+    reasons = reasons_against(result, answered, falls)
+    if reasons:
+        raise no_rule("; ".join(reasons), attempts)
     if isinstance(result, Refused):
-        raise refusal(result, answered, limits, attempts, parts.all_chose)
+        raise missed_limits(answered, limits, attempts, parts.all_chose)
 
     # 5. Measure what the limits cost.
     priced = prices(selection, answered, result, level)
-    _warn_if_useless(answered, priced, selection.problem.objective)
+    warn_if_useless(answered, priced, selection.problem.objective)
 
     # 6. State each limit, and nothing tighter.
-    bounds = []
-    for limit in limits:
-        of_limit = bounds_of(limit, answered, None)
-        bounds += [
-            each.at_target(result.method) for each in of_limit if each.target is not None
-        ]
+    bounds = [
+        bound.at_target(result.method)
+        for limit in limits
+        for bound in bounds_of(limit, answered, None)
+        if bound.target is not None
+    ]
     certificate = certificate_of(answered, bounds, confidence)
     notes = [
         f"The limits are certified, and nothing tighter. {result.words}",
@@ -269,7 +243,45 @@ def calibrate(
     return parts.classifier._by(result.rule.stated_within(limits), certificate, records)
 
 
-# -- certification ---------------------------------------------------------------------------------------
+# -- 2. the fresh rows -----------------------------------------------------------------------------------
+
+
+def scored_rows(
+    parts: Parts, given: Rows, limits: Sequence[Limit], training_rows: Table
+) -> Fresh:
+    """Return the certifying rows with their scores. They are recognised later as the whole batch.
+
+    If all rows have selected, the selection has their scores.
+    """
+    decided = parts.classifier.__tailboost__()
+    fresh = Fresh.of_model(
+        decided,
+        parts.certifying,
+        [limit.rate for limit in limits],
+        training_rows=training_rows,
+        outputs=parts.classifier.selection_.engine.outputs if parts.all_chose else None,
+    )
+    if len(parts.certifying) < len(given):
+        whole = decided.score(given.X, given.columns)
+        fresh = replace(fresh, used=decided.seen(whole, given, fresh.used.use))
+    return fresh
+
+
+# -- 3. the attempt --------------------------------------------------------------------------------------
+
+
+def attempt_without_rows(given: Rows, confidence: float) -> Attempt:
+    """Return the attempt on rows without a label or group, or with others.
+
+    A test need not have its level given that the rows have these labels and groups, and no others. So this
+    counts, as who brings rows until they have may test as often. The attempt has no rows: among others they
+    may be tested.
+    """
+    return Attempt(
+        digest(hashes_of_table(None, given.X).tobytes()),
+        Seen.of(NO_HASHES),
+        confidence=confidence,
+    )
 
 
 def recorded(
@@ -278,8 +290,8 @@ def recorded(
     case: OneScore | None,
     fresh: Fresh,
     confidence: float,
-    earlier: tuple[Attempt, ...],
-) -> tuple[Attempt, ...]:
+    earlier: Attempts,
+) -> Attempts:
     """Return this attempt after all earlier ones, recorded in a ledger.
 
     Raise NotCertifiedError if there are too few rows for any test; this is no attempt where only numbers of
@@ -316,14 +328,52 @@ def recorded(
     )
 
 
-def refusal(
-    result: Refused,
-    fresh: Fresh,
-    limits: Sequence[Limit],
-    attempts: tuple[Attempt, ...],
-    all_chose: bool,
+# -- 4. certification ------------------------------------------------------------------------------------
+
+
+def first_result(
+    selection: Selection, case: OneScore | None, fresh: Fresh, level: float
+) -> Certified | Refused:
+    """Return the result of the first procedure that serves the limits of a selection."""
+    result = None
+    if case:
+        for procedure in ON_ONE_SCORE[case.division.kept_by]:
+            result = result or procedure.certified(case, level)
+    try:
+        # Several scores, more than two labels, or limits that none of these serves.
+        return result or sequence.within_tighter(selection, fresh, level)
+    except InfeasibleLimitsError as failure:  # on the part of a batch that selects
+        return Refused(selection, f"the selecting rows contradict the limits: {failure}")
+
+
+def reasons_against(
+    result: Certified | Refused, fresh: Fresh, falls: bool = False
+) -> list[str]:
+    """Return the reasons to certify nothing beside missed limits.
+
+    ``fresh`` are the rows with the answers of the found rule, whose score ``falls`` with its label or not.
+    """
+    reasons = [FELL] if falls else []
+    if isinstance(result, Refused):
+        # A rule without words misses a limit, for whatever other reason.
+        return [*reasons, result.words] if result.words else []
+    if len(np.unique(fresh.answered.actions)) == 1:
+        reasons.append(
+            "the rule with the least loss within the limits gives each row the same answer; bring more rows, "
+            "check that the scores belong to these rows and labels, or state a limit that this answer breaks"
+        )
+    return reasons
+
+
+def no_rule(words: str, attempts: Attempts) -> NotCertifiedError:
+    """Return the error of an attempt in which no rule is certified, for the reason in some words."""
+    return NotCertifiedError(f"no rule is certified: {words}. {USED_UP}", attempts=attempts)
+
+
+def missed_limits(
+    fresh: Fresh, limits: Sequence[Limit], attempts: Attempts, all_chose: bool
 ) -> NotCertifiedError:
-    """Return the error of an attempt without a certified rule, with the bounds of the likeliest one.
+    """Return the error of an attempt whose likeliest rule misses a limit, with the bounds of this rule.
 
     ``fresh`` are the rows with its answers. If they have ``all_chose`` the rule, they do not bound its rates.
     The bounds have the level of the next attempt, and so have the rows that they say are needed.
@@ -332,11 +382,8 @@ def refusal(
     bounds = joint_bounds(limits, fresh, None if all_chose else level_left)
     limited = [bound for bound in bounds if bound.target is not None]
     certificate = certificate_of(fresh, limited, attempts[-1].confidence)
-    if result.words or certificate.certified:
-        return NotCertifiedError(
-            f"no rule is certified: {result.words or ranks.NO_RULE}. {USED_UP}",
-            attempts=attempts,
-        )
+    if certificate.certified:
+        return no_rule(ranks.NO_RULE, attempts)
     certificate = replace(certificate, attempts=attempts, notes=())
     return NotCertifiedError(
         "no rule is certified: the likeliest rule misses a limit. "
@@ -346,7 +393,63 @@ def refusal(
     )
 
 
-def _warn_if_useless(fresh: Fresh, priced: Sequence[Price], objective: Statistic) -> None:
+# -- 5. what the limits cost -----------------------------------------------------------------------------
+
+
+def prices(
+    selection: Selection, fresh: Fresh, result: Certified, level: float
+) -> tuple[Price, ...]:
+    """Return the error of the certified rule beside that without all limits, then without each alone.
+
+    ``fresh`` are the rows with the answers of the certified rule, ``result``. With 2 to `MOST_PRICED`
+    limits each is left out alone.
+    """
+    actions = answers_without_limits(selection, fresh)
+    priced = [price_beside(actions, fresh, "", result.chose)]
+    limits = selection.problem.limits
+    if 2 <= len(limits) <= MOST_PRICED:
+        for limit in limits:
+            with suppress(InfeasibleLimitsError):  # errors without deferral, for example
+                loosened = selection.within([each for each in limits if each is not limit])
+                looser = first_result(loosened, OneScore.of(loosened, fresh), fresh, level)
+                by_looser = fresh.by(looser.rule)
+                if isinstance(looser, Certified) and not reasons_against(looser, by_looser):
+                    actions = by_looser.answered.actions
+                    chose = result.chose or looser.chose
+                    priced.append(price_beside(actions, fresh, str(limit), chose))
+    return tuple(priced)
+
+
+def answers_without_limits(selection: Selection, fresh: Fresh) -> Ints:
+    """Return the answers without limits, shape (n,): the most probable labels.
+
+    Where a score is no probability, the rule that the selecting rows choose without limits answers.
+    """
+    models = selection.models
+    outputs = fresh.outputs
+    column = models.score_column
+    if column is not None and column.kind == "number":
+        numbers = selection.within([]).label_numbers(outputs)
+        return numbers % fresh.answered.strata.n_classes
+    return (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
+
+
+def price_beside(actions: Ints, fresh: Fresh, limit: str, chose: bool) -> Price:
+    """Return the error of the answers of rows beside that of other answers, without some limit.
+
+    Both errors are on these rows; the difference has no noise if they ``chose`` one of the rules.
+    """
+    counts = fresh.answered
+    votes = fresh.voters
+    own = counts.wrong(counts.actions)[votes]
+    without = counts.wrong(actions)[votes]
+    # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
+    squares = (own * 1.0 - without).var() * len(own) + 2.0
+    noise = None if chose else float(np.sqrt(squares) / len(own))
+    return Price(limit, float(own.mean()), float(without.mean()), noise)
+
+
+def warn_if_useless(fresh: Fresh, priced: Sequence[Price], objective: Statistic) -> None:
     """Warn once of a rule that gives nearly all rows the same answer, or costs many errors."""
     shares = np.bincount(fresh.answered.actions) / len(fresh)
     if shares.max() >= NEARLY_ALL:
@@ -366,69 +469,3 @@ def _warn_if_useless(fresh: Fresh, priced: Sequence[Price], objective: Statistic
             "or choose it from tradeoff()",
             UselessRuleWarning,
         )
-
-
-def first_result(
-    selection: Selection, case: OneScore | None, fresh: Fresh, level: float
-) -> tuple[Certified | Refused, Fresh]:
-    """Return the result of the first procedure that serves the limits of a selection, with its answers."""
-    result = None
-    if case:
-        for procedure in ON_ONE_SCORE[case.division.kept_by]:
-            result = result or procedure.certified(case, level)
-    # Several scores, more than two labels, or limits that none of these serves.
-    result = result or sequence.within_tighter(selection, fresh, level)
-    fresh = fresh.by(result.rule)
-    if isinstance(result, Certified) and len(np.unique(fresh.answered.actions)) == 1:
-        result = Refused(
-            result.rule,
-            "the rule with the least loss within the limits gives every row the same answer; "
-            "bring more rows, check that the scores belong to these rows and labels, or state a "
-            "limit that this answer breaks",
-        )
-    return result, fresh
-
-
-def prices(
-    selection: Selection, fresh: Fresh, result: Certified, level: float
-) -> tuple[Price, ...]:
-    """Return the error of the certified rule beside that without all limits, then without each alone.
-
-    Without limits the most probable labels answer. Where a score is no probability, the rule that the
-    selecting rows choose without limits answers. With 2 to `MOST_PRICED` limits each is then left out alone.
-
-    ``fresh`` are the rows with the answers of the certified rule, ``result``. Both errors of a price
-    are on these rows; it has no noise if they chose one of the rules.
-    """
-    # 1. The answers without limits, and whether these rows chose them or the rule.
-    models = selection.models
-    outputs = fresh.outputs
-    counts = fresh.answered
-    column = models.score_column
-    if column is not None and column.kind == "number":
-        actions = selection.within([]).label_numbers(outputs) % counts.strata.n_classes
-    else:
-        actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
-    others = [("", actions, result.chose)]
-    limits = selection.problem.limits
-    if 2 <= len(limits) <= MOST_PRICED:
-        for limit in limits:
-            with suppress(InfeasibleLimitsError):  # errors without deferral, for example
-                loosened = selection.within([each for each in limits if each is not limit])
-                case = OneScore.of(loosened, fresh)
-                looser, by_looser = first_result(loosened, case, fresh, level)
-                if isinstance(looser, Certified):
-                    actions = by_looser.answered.actions
-                    others.append((str(limit), actions, result.chose or looser.chose))
-
-    # 2. Their errors.
-    votes = fresh.voters
-    own = counts.wrong(counts.actions)[votes]
-    priced = []
-    for limit_left_out, actions, chose in others:
-        without = counts.wrong(actions)[votes]
-        # One more row for each of the rules, on which it alone errs: so equal rules have noise, too.
-        squares = (own * 1.0 - without).var() * len(own) + 2.0
-        noise = None if chose else float(np.sqrt(squares) / len(own))
-        priced.append(Price(limit_left_out, float(own.mean()), float(without.mean()), noise))
-    return tuple(priced)

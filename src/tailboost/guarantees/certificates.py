@@ -23,7 +23,7 @@ from tailboost.core import (
 from tailboost.guarantees.certified_bound import CERTIFIED_WORDS, CertifiedBound
 from tailboost.guarantees.monitor import Monitor
 from tailboost.rates import groups_in
-from tailboost.rows import Attempt, EqualRows, Seen, digest_of
+from tailboost.rows import Attempts, EqualRows, Seen, digest_of
 
 MOST_DRAWN = 60  # bounds without a limit
 CHANGED = "the certificate was changed after it was written: restore the file"
@@ -117,7 +117,7 @@ class Certificate:
     n_rows: int
     notes: tuple[str, ...] = ()
     compared: bool = True
-    attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
+    attempts: Attempts = field(default=(), repr=False, compare=False)
     price: tuple[Price, ...] = ()
     deferred: float | None = None
     rule: str | None = field(default=None, repr=False, compare=False)

@@ -1,7 +1,6 @@
 """The attempts to certify a model, in its ledger, and the records of all rows that the model has used."""
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -48,7 +47,11 @@ class Attempt:
         return cls(str(state["key"]), Seen.from_dict(state["rows"]), spent, confidence)
 
 
-def attempts_of(previous: Any) -> tuple[Attempt, ...]:
+#: Attempts in their order.
+Attempts = tuple[Attempt, ...]
+
+
+def attempts_of(previous: Any) -> Attempts:
     """Return the attempts of a result: that of its call after all earlier ones; () without a result."""
     if previous is None:
         return ()
@@ -91,9 +94,9 @@ class Ledger:
     X: an earlier attempt had these rows
     """
 
-    attempts: tuple[Attempt, ...] = ()
+    attempts: Attempts = ()
 
-    def record(self, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> tuple[Attempt, ...]:
+    def record(self, attempt: Attempt, earlier: Attempts = ()) -> Attempts:
         """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
 
         The same call again is no further attempt, because it gives the same result: the key of an attempt is
