@@ -101,31 +101,28 @@ class Batch:
         if len(rows.classes) < 2:
             raise LabelsError(f"y holds one class only, {rows.classes.tolist()}")
         check_classes(rows.classes)
-        # The columns of groups that a rate or the rule reads.
-        problem = replace(self.classifier, limits=self.limits)._problem(rows)
+        # Each label, and each group that a rate or the rule reads, needs rows in both parts.
         names = rows.names
+        problem = replace(self.classifier, limits=self.limits)._problem(rows)
         columns = problem.columns(names.titles, names.column_read(self.classifier.by_group))
-        # Limits that every rule keeps: they only name the groups.
-        loosest = [replace(limit, bound=limit.loosest) for limit in self.limits]
+        needed = [rows.y, *rows.groups[:, columns].T]
 
-        # 1. The share of the selecting rows, unless all rows certify.
+        # 1. Without a given share all rows certify, if ranks of one score serve the limits.
         groups = dict.fromkeys(names.titles, ("",))  # no number of them matters
-        division = Division.planned(self.limits, (*rows.classes.tolist(),), groups)
-        if selection_share is None and division.kept_by == "ranks":
-            parts = self.all_certifying(loosest)
+        kept_by = Division.planned(self.limits, (*rows.classes.tolist(),), groups).kept_by
+        if selection_share is None and kept_by == "ranks" and len(self.classifier.models) == 1:
+            parts = self.all_certifying()
             if parts is not None:
                 return parts
-        share = selection_share or SELECTING[division.kept_by]
 
-        # 2. They are drawn by hashes, on which the order of the columns has no effect. Each label, and each
-        # group in a limit or read by the rule, needs rows in both parts.
+        # 2. Otherwise some select. Hashes draw them, on which the order of the columns has no effect.
         hashes = rows.hashes(hashes_of_table(None, rows.X))
         if rows.clusters is None:
             refuse_copies(hashes, rows.y)
         selects = drawn_part(
             selecting_numbers(hashes, rows.clusters),
-            share,
-            needed=[rows.y, *rows.groups[:, columns].T],
+            selection_share or SELECTING[kept_by],
+            needed=needed,
         )
         selecting = rows.part(selects).occurring()
         certifying = rows.part(~selects)
@@ -133,7 +130,7 @@ class Batch:
         try:
             classifier = self.selected(selecting, self.limits)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-            classifier = self.selected(selecting, loosest)
+            classifier = self.selected(selecting, self.loosest)
         return Parts(
             classifier,
             certifying,
@@ -141,15 +138,18 @@ class Batch:
             "selected the rules. The others certify. All of them are used up.",
         )
 
-    def all_certifying(self, loosest: Sequence[Limit]) -> Parts | None:
+    @property
+    def loosest(self) -> list[Limit]:
+        """The limits with bounds that every rule keeps: they only name the groups."""
+        return [replace(limit, bound=limit.loosest) for limit in self.limits]
+
+    def all_certifying(self) -> Parts | None:
         """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
 
-        Then thresholds on the score are all that the rows select; of several models they select an average.
-        ``loosest`` are the limits that these thresholds are within before they are placed.
+        Then thresholds on the score are all that the rows select, and before they are placed every rule keeps
+        the limits.
         """
-        if len(self.classifier.models) > 1:
-            return None
-        classifier = self.selected(self.rows, loosest)
+        classifier = self.selected(self.rows, self.loosest)
         table = CountTable.of(classifier.selection_)
         if not table or Division.of(table.tests, defers=table.defers).kept_by != "ranks":
             return None
@@ -176,29 +176,37 @@ class Batch:
             except InfeasibleLimitsError:
                 raise
             except ValueError as failure:
-                # Scores and functions do not state which of more than two labels they know.
-                state_labels = {type(each) for _, each in classifier.models} == {
-                    FrozenEstimator
-                }
-                sizes = np.bincount(self.rows.y)
-                has_few = sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
-                if state_labels or len(sizes) == 2 or not has_few:
-                    raise
-                raise LabelsError(str(failure)) from None
+                if self.may_have_unknown_labels:
+                    raise LabelsError(str(failure)) from None
+                raise
         known = np.unique(np.concatenate(selection.models.columns))
         refuse_unknown(self.rows, selecting.classes[known].tolist())
         return classifier._by(
             selection.stated_within(self.limits), records=replace(classifier.records_, used=())
         )
 
+    @property
+    def may_have_unknown_labels(self) -> bool:
+        """Whether few rows may have a label that the models do not know, which then raise a ValueError.
+
+        Scores and functions do not state which of more than two labels they know.
+        """
+        sizes = np.bincount(self.rows.y)
+        has_few = sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
+        state_labels = all(
+            isinstance(model, FrozenEstimator) for _, model in self.classifier.models
+        )
+        return len(sizes) > 2 and has_few and not state_labels
+
 
 def refuse_unknown(rows: Rows, known: Sequence[Name]) -> None:
     """Raise LabelsError if few rows, or clusters, have a label that is not known to models, or to a rule.
 
     Each is an error of the rule. Who brings tables until none has this label leaves these errors out, so this
-    is an attempt, and certifies nothing. Many such rows are a mistake in the call, or a part of them
-    selects. *Proof.* If at most 19 are expected, `MANY_UNKNOWN` have a probability of at most 10⁻⁸. If more
-    are expected, none at all has it. ∎
+    is an attempt, and certifies nothing. `MANY_UNKNOWN` such rows are a mistake in the call, or a part of
+    them selects: an error for them is free. *Proof.* If at most 19 are expected, so many occur with a
+    probability of at most 10⁻⁸. If more are expected, a table without any occurs with at most this
+    probability. ∎
     """
     units = rows.given_numbers if rows.clusters is None else rows.clusters
     for label in sorted({*rows.classes.tolist()} - {*known}, key=str):
@@ -241,9 +249,10 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
     enough = share
     for column in needed:
         for value in np.unique(column):
-            first, *others = np.unique(numbers[column == value])
-            if others:
-                enough = max(enough, float(np.nextafter(first, 1.0)))
+            of_value = numbers[column == value]
+            least = of_value.min()
+            if least < of_value.max():
+                enough = max(enough, np.nextafter(least, 1.0))
     selects = numbers < max(share, min(enough, LARGEST_SHARE))
     if len(np.unique(selects)) < 2:
         raise ValueError(
