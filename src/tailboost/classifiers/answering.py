@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from html import escape
-from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -487,10 +486,10 @@ class AnsweringClassifier(OfAnyTable):
         if not self._evidence.models.columns_read:
             return columns
         if not columns:
-            titles = self._group_names.titles
-            own = {title: X[title] for title in titles if title in columns_of(X)}
+            named = columns_of(X)
+            own = {title: X[title] for title in self._group_names.titles if title in named}
             columns = group_columns(own, "groups")
-        known = [*chain(*self._group_names.values)]
+        known = [name for values in self._group_names.values for name in values]
         if MISSING_GROUP not in known:
             return columns
         return {title: known_groups(column, known)[0] for title, column in columns.items()}
@@ -525,24 +524,17 @@ class AnsweringClassifier(OfAnyTable):
         K = len(self.classes_)
         is_deferred = numbers >= K
         labels = self.classes_[numbers % K]
-        # A rule on scores, if certified or of a file, answers as its SQL does.
         selected = self._selected
-        is_as_sql = self.evidence_.certificate or isinstance(selected, StoredSelection)
-        if (
-            deferred is None
-            and is_as_sql
-            and self._evidence.models.columns_read
-            and selected.defers
-        ):
-            deferred = HUMAN_REVIEW
+        is_final = self.evidence_.certificate or isinstance(selected, StoredSelection)
+        if deferred is None and selected.defers and selected.models.columns_read and is_final:
+            deferred = HUMAN_REVIEW  # as the SQL of the rule answers
         if deferred is None:
-            n_deferred = np.count_nonzero(is_deferred)
+            n_deferred = is_deferred.sum()
             if n_deferred:
                 warn_user(
-                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. Its "
-                    "limits, rates and certificate count them as deferred, not with the labels "
-                    "given here. predict(X, deferred='human review') marks them; defers(X) tells "
-                    "which they are",
+                    f"predict: {n_deferred:,} of {len(is_deferred):,} rows are deferred. Its limits, rates "
+                    "and certificate count them as deferred, not with the labels given here. "
+                    "predict(X, deferred='human review') marks them; defers(X) tells which they are",
                     DeferredRowsWarning,
                 )
             return labels

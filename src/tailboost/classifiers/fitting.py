@@ -1,6 +1,7 @@
 """The fits of each model, without held-out rows and on all rows, and their answers to the selection data."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from itertools import product
@@ -143,11 +144,15 @@ def fit_models(
         If class weights name an unknown label, or rows have weights and an estimator takes none.
     """
     hashes = hash_rows(training.X, rounded=True)  # before a model changes them
+
+    # 1. The weights of the rows in the fits.
     numbers = {label: k for k, label in enumerate(training.classes.tolist())}
     if class_weight is not None:
         factors = class_factors(class_weight, training, numbers)
         training = replace(training, weight=training.weight * factors[training.y])
     weighted = bool((training.weight != 1.0).any())
+
+    # 2. The learners: those of tailboost read one table, and their sessions take the seed.
     on_table = {}
     alone = {}
     for name, estimator in fits.lacking:
@@ -157,37 +162,37 @@ def fit_models(
                 f"sample_weight, class_weight: estimators: {name!r} ({type(learner).__name__}) "
                 "takes no weights in fit"
             )
-        if isinstance(learner, TableClassifier):  # its session takes the seed
+        if isinstance(learner, TableClassifier):
             on_table[name] = learner
         else:
             set_seeds(learner, seed, also_stated=False)
             alone[name] = learner
-    masks = [*split.fitted, None]  # the rows of each fit; the last one is on all
+
+    # 3. The fits of each learner, without each part and last on all rows. What is finished at Ctrl-C stays.
+    masks = [*split.fitted, None]
     tasks = [*product(alone, masks)]
     made = {name: [*fits.by_name.get(name, ())] for name, _ in fits.estimators}
     options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
-    with noticing_interrupts() as interrupted:
-        try:
-            if on_table:
-                reader = TableReader().fit(training.X)
-                read = replace(training, X=reader.transform(training.X))
-                fits_of_learners = Parallel(prefer="threads", **options)(
-                    delayed(_fits_on_table)(learner, reader, read, masks, seed)
-                    for learner in on_table.values()
-                )
-                # One by one: after Ctrl-C the finished learners stay.
-                made.update(zip(on_table, fits_of_learners, strict=True))
-            single_fits = Parallel(**options)(
-                delayed(_fit_alone)(training, weighted, name, alone[name], rows)
-                for name, rows in tasks
+    with suppress(KeyboardInterrupt), noticing_interrupts() as interrupted:
+        if on_table:
+            reader = TableReader().fit(training.X)
+            read = replace(training, X=reader.transform(training.X))
+            fits_of_learners = Parallel(prefer="threads", **options)(
+                delayed(_fits_on_table)(learner, reader, read, masks, seed)
+                for learner in on_table.values()
             )
-            for (name, _), fit in zip(tasks, single_fits, strict=True):
-                # A learner that catches Ctrl-C may have returned a half-trained model.
-                if interrupted():
-                    break
-                made[name].append(fit)
-        except KeyboardInterrupt:
-            pass  # what is finished stays
+            made.update(zip(on_table, fits_of_learners, strict=True))
+        single_fits = Parallel(**options)(
+            delayed(_fit_alone)(training, weighted, name, alone[name], rows)
+            for name, rows in tasks
+        )
+        for (name, _), fit in zip(tasks, single_fits, strict=True):
+            # A learner that catches Ctrl-C may have returned a half-trained model.
+            if interrupted():
+                break
+            made[name].append(fit)
+
+    # 4. The models with all their fits.
     complete = {
         name: of_model
         for name, of_model in made.items()

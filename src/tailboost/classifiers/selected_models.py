@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from itertools import chain
 from typing import ClassVar, Self
 
 import numpy as np
@@ -32,6 +31,7 @@ from tailboost.core import (
     Table,
     as_frame,
     check_costs,
+    check_length,
     fitting_apart,
     parameters,
     unpack,
@@ -234,7 +234,7 @@ class TunedClassifier(AnsweringClassifier):
         # 3. Compare these rows with all that the models have read: before, in these fits, or inside them.
         trained = np.concatenate([earlier, fits.rows])
         inside = [each.records for each in known_within(fits.estimators)]
-        tables = [*chain.from_iterable(each.tables for each in inside)]
+        tables = [table for each in inside for table in each.tables]
         # Held-out rows are rows of these fits by intention.
         outside = earlier if split.parts else trained
         if len(outside):
@@ -247,7 +247,7 @@ class TunedClassifier(AnsweringClassifier):
             all(each.complete for each in inside)
             or len(earlier) >= FEWEST_TRAINED * len(split.selecting),
             (selected_on,),
-            Ledger(tuple(chain.from_iterable(each.ledger.attempts for each in inside))),
+            Ledger(tuple(attempt for each in inside for attempt in each.ledger.attempts)),
         )
 
         # 5. Select the rule among all on the average of the models.
@@ -441,12 +441,7 @@ class TunedClassifier(AnsweringClassifier):
             given = models.rows
             if groups is not None:
                 whole = Rows.read(groups=groups)
-                if len(whole) != given.n_given:
-                    raise ValueError(
-                        f"groups has {len(whole)} entries, but the selection data are "
-                        f"{given.words}, from a table of {given.n_given} rows: give one group for "
-                        "each of these rows"
-                    )
+                check_length(whole, "groups", given.n_given or 0, f"the table of {given.words}")
                 part = whole.part(np.isin(whole.given_numbers, given.given_numbers)).occurring()
                 given = replace(given, groups=part.groups, names=part.names)
                 models = replace(models, rows=given)

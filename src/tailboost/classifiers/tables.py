@@ -81,8 +81,8 @@ class Columns:
             column = frame.iloc[:, position].dropna()
             if len(column) and _kind(column) not in NUMBERS:
                 raise ValueError(
-                    f"column {column.name!r} had numbers in the fit, and now has "
-                    f"{_odd(column, Number)!r}: make it a number or missing"
+                    f"column {column.name!r} had numbers in the fit, and now has {_odd(column, Number)!r}: "
+                    "make it a number or missing"
                 )
         changes = []
         for position, known in self.categories.items():
