@@ -50,7 +50,7 @@ from tailboost.rows import (
 )
 from tailboost.selection.door import Decided, Decision, Known, Scored, known_within
 from tailboost.selection.identity import Identity
-from tailboost.selection.outputs import LogProbabilities, Models
+from tailboost.selection.outputs import Models, Outputs
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection, StoredSelection
 from tailboost.selection.stored_rule import check_default
@@ -504,7 +504,7 @@ class AnsweringClassifier(OfAnyTable):
         columns = self._groups_of(X, groups) if values else group_columns(groups, "groups", X)
         return group_numbers(columns, values, n_rows_of(X), title, others=others)
 
-    def _outputs(self, X: Table, places: Ints) -> Iterator[LogProbabilities]:
+    def _outputs(self, X: Table, places: Ints) -> Iterator[Outputs]:
         """Yield the outputs of the models on batches of rows, which limit memory; no row is one batch.
 
         ``places`` are the numbers of the rows' groups, shape (n,), as the rule reads them.

@@ -49,7 +49,7 @@ from tailboost.rows import (
 )
 from tailboost.selection.door import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
-from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.outputs import Outputs
 from tailboost.selection.selection import Selection
 
 #: Smallest and largest possible cost of any answer to any row.
@@ -179,7 +179,7 @@ class Fresh:
         return random_numbers(self.votes.draws.view(np.uint64))
 
     @cached_property
-    def outputs(self) -> LogProbabilities:
+    def outputs(self) -> Outputs:
         """The outputs of the models, which other rules of a selection read."""
         assert self.scored
         assert self.scored.outputs
@@ -233,7 +233,7 @@ class Fresh:
         equal_rows: EqualRows = "copies",
         training_rows: Table = None,
         cost_range: CostRange = None,
-        outputs: Callable[[], LogProbabilities] | None = None,
+        outputs: Callable[[], Outputs] | None = None,
     ) -> Self:
         """Return rows with the answers of a model, compared with all rows that are known to it.
 

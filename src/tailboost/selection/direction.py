@@ -27,7 +27,7 @@ import numpy as np
 
 from tailboost.core import Ints, warn_user
 from tailboost.rates import Counts
-from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.outputs import Outputs
 
 # The t √n of the theorem, and of a warning.
 FALLS = 6.1
@@ -35,17 +35,17 @@ DOUBTFUL = 1.9
 FELL = "on these rows high scores speak against the label that is stated for them"
 
 
-def refuse_falling(data: Counts, table: LogProbabilities, among: Ints | slice) -> float:
+def refuse_falling(data: Counts, outputs: Outputs, among: Ints | slice) -> float:
     """Return A for some rows with their outputs; it is 1 without a single score, or without pairs of rows.
 
     Warn if the score falls with its label, and raise ValueError if it falls beyond chance.
     """
-    models = table.models
+    models = outputs.models
     column = models.score_column
     if column is None:  # of an average no label is stated
         return 1.0
-    scores = table.score[among]
-    place = table.groups[among]
+    scores = outputs.score[among]
+    place = outputs.groups[among]
     y = data.strata.y[data.stratum[among]]
     rising = scores if column.positive_ else -scores
     total = 0.0
@@ -64,9 +64,10 @@ def refuse_falling(data: Counts, table: LogProbabilities, among: Ints | slice) -
     if evidence < DOUBTFUL:
         return share
     label, other = models.rows.classes[[column.positive_, 1 - column.positive_]].tolist()
-    name = repr(column)
-    cure = f"State label={other!r}, unless the labels are exchanged"
-    if not models.columns_read:
+    if models.columns_read:
+        name = repr(column)
+        cure = f"State label={other!r}, unless the labels are exchanged"
+    else:
         name = f"P({label}) of {models.names[0]}"
         cure = (
             f"Check that its probabilities have the order of the labels {[other, label]}, "

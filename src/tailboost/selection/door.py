@@ -42,7 +42,7 @@ from tailboost.learners.table import titles_of
 from tailboost.rates import Limit
 from tailboost.rows import NO_HASHES, Records, Rows, Seen, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of
-from tailboost.selection.outputs import LogProbabilities, check_answers
+from tailboost.selection.outputs import Outputs, check_answers
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.selection import Selection, StoredSelection
 
@@ -129,7 +129,7 @@ class Scored:
     voting: Callable[[], Hashes]
     lacking: Callable[[], Mask]
     answers: Callable[[], Labels]
-    outputs: Callable[[], LogProbabilities] | None = None
+    outputs: Callable[[], Outputs] | None = None
     selected: Selection | StoredSelection | None = None
     shares: Callable[[], Floats | None] = lambda: None
     is_comparable: bool = True

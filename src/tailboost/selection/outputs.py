@@ -55,7 +55,7 @@ LOG_ODDS = Scores("log-odds", kind="logit")
 
 
 @dataclass(eq=False)
-class LogProbabilities:
+class Outputs:
     """Log-probabilities of some rows by model, shape (n, K) each, computed when they are read."""
 
     logs: Callable[[int], Floats]  # returns the log-probabilities of model i, computed once
@@ -180,7 +180,7 @@ class Models:
 
     # -- outputs -----------------------------------------------------------------------------------------
 
-    def outputs(self, X: Table, groups: Any = None) -> LogProbabilities:
+    def outputs(self, X: Table, groups: Any = None) -> Outputs:
         """Return the outputs for the rows of a table: a single score now, others when they are read.
 
         ``groups`` are the numbers of their groups, as a rule reads them.
@@ -193,12 +193,12 @@ class Models:
             P = self.probabilities(X, 0)
             scores = P[:, 1]
             logs = cache(lambda i: logs_of(P))
-        return LogProbabilities(logs, self, groups, X, scores)
+        return Outputs(logs, self, groups, X, scores)
 
-    def selection_outputs(self, data: Counts, column: int | None) -> LogProbabilities:
+    def selection_outputs(self, data: Counts, column: int | None) -> Outputs:
         """Return the log-probabilities of the selection data, with the numbers of groups of a column."""
         groups = data.strata.place(column)[data.stratum]
-        return LogProbabilities(self.logs.__getitem__, self, groups, self.rows.X, self.scores)
+        return Outputs(self.logs.__getitem__, self, groups, self.rows.X, self.scores)
 
     def with_selection_data(
         self, rows: Rows, logs: Sequence[Floats], scores: Floats | None = None

@@ -28,7 +28,7 @@ from tailboost.core import (
 from tailboost.rates import Counts, Limit, Rate, Strata
 from tailboost.rows import HUMAN_REVIEW, GroupNames, Rows, digest, hash_rows, unit_name
 from tailboost.selection.direction import refuse_falling
-from tailboost.selection.outputs import LOG_ODDS, LogProbabilities, Models
+from tailboost.selection.outputs import LOG_ODDS, Models, Outputs
 from tailboost.selection.rule import Rule, ThresholdRule
 from tailboost.selection.search import (
     Charges,
@@ -90,31 +90,31 @@ def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Count
 
 
 def family_of(
-    problem: Problem, data: Counts, table: LogProbabilities, group_column: int | None
+    problem: Problem, data: Counts, outputs: Outputs, group_column: int | None
 ) -> Family:
     """Return the rules on outputs of models: thresholds on a score of two labels, or weights of classes.
 
     Of two labels there are weights where an estimate of groups is asked for, and is better than their
     frequencies.
     """
-    models = table.models
+    models = outputs.models
     many_classes = data.strata.n_classes > 2
     infers = (
         problem.infer_groups and len(data.strata.combinations) > 1 and not models.columns_read
     )
     if infers or many_classes:
         weights = ClassWeights(data, group_column)
-        weights = replace(weights, probabilities=weights.predict(table))
+        weights = replace(weights, probabilities=weights.predict(outputs))
         if infers:
-            weights = weights.with_groups(table)
+            weights = weights.with_groups(outputs)
         if weights.models or many_classes:
             return weights
     # Of two labels, without a better estimate of groups.
     column = models.score_column or LOG_ODDS
     sign = 2.0 * column.positive_ - 1.0  # −1.0 of a score for the first label
-    chance = np.exp(table.pooled[:, 1])
-    score = table.score  # which may read the average
-    del table.pooled  # most of the memory of a large table
+    chance = np.exp(outputs.pooled[:, 1])
+    score = outputs.score  # which may read the average
+    del outputs.pooled  # most of the memory of a large table
     return Thresholds(data, score, chance, group_column, sign)
 
 
@@ -160,38 +160,38 @@ class Engine:
         group_column = None  # among the columns of the strata
         if column_read is not None and len(rows.names.values[column_read]) > 1:
             group_column = data.strata.columns.index(rows.names.titles[column_read])
-        table = models.selection_outputs(data, group_column)
-        family = family_of(problem, data, table, group_column)
+        outputs = models.selection_outputs(data, group_column)
+        family = family_of(problem, data, outputs, group_column)
         words = rows.words
         if family.models:
             words += ", with groups estimated by models of other rows"
         spread = REFIT if rows.refit or family.models else 0.0
         models = replace(models, rows=replace(rows, X=None))
         if not (rows.fitted or rows.refit or family.models):
-            refuse_falling(data, table, slice(None))
+            refuse_falling(data, outputs, slice(None))
         return cls(problem, models, column_read, family, spread, words)
 
-    def outputs(self) -> LogProbabilities:
+    def outputs(self) -> Outputs:
         """Return the outputs of the models on the selection data."""
         return self.models.selection_outputs(self.family.data, self.family.group_column)
 
-    def digest_beside(self, table: LogProbabilities) -> str:
+    def digest_beside(self, outputs: Outputs) -> str:
         """Return a digest for an attempt: of all that rules are selected by, and of outputs they answer.
 
         The order of the rows has no effect, nor has that of the answered ones.
         """
         family = self.family
         if isinstance(family, Thresholds):
-            selecting: Any = family.score, family.chance
-            answering: Any = [table.score]
+            selecting = [family.score, family.chance]
+            answering = [outputs.score]
         else:
-            selecting = family.probabilities
-            answering = family.predict(table)
+            selecting = [*family.probabilities]
+            answering = [*family.predict(outputs)]
         rows = replace(self.models.rows, costs=family.data.costs)
         contents = rows.hashes(hash_rows(np.column_stack([*selecting, rows.weight])))
-        outputs = hash_rows(np.column_stack(answering), rounded=True)
+        answered = hash_rows(np.column_stack(answering), rounded=True)
         about = repr((self.column_read, self.spread, family.data.strata.size.tolist()))
-        return digest(np.sort(contents).tobytes(), np.sort(outputs).tobytes(), about.encode())
+        return digest(np.sort(contents).tobytes(), np.sort(answered).tobytes(), about.encode())
 
     def on(self, problem: Problem) -> Engine:
         """Return the engine with the strata of another problem, on the same selection data.
@@ -341,11 +341,8 @@ class Selection:
         bands = []
         for low, high in np.sort(family.rising(self.rule), axis=1)[:, [0, -1]].tolist():
             ranges = (-np.inf, low, first), (low, high, HUMAN_REVIEW), (high, np.inf, last)
-            # Empty ranges are left out; the lowest of the others begins at −∞, which is written as None.
-            (_, lowest), *higher = [
-                (lower, action) for lower, upper, action in ranges if lower < upper
-            ]
-            bands.append([(None, lowest), *higher])
+            band = [(lower, action) for lower, upper, action in ranges if lower < upper]
+            bands.append([(None, band[0][1]), *band[1:]])  # the lowest range begins at −∞
         groups, group_column = self.groups_read
         return ThresholdRule(
             column.column_list[0],
@@ -376,18 +373,18 @@ class Selection:
             of_probabilities=all(each.are_probabilities for each in models.columns_read),
         )
 
-    def label_numbers(self, table: LogProbabilities) -> Ints:
+    def label_numbers(self, outputs: Outputs) -> Ints:
         """Return class numbers; of a deferred row K more than that of the label it would get."""
         family = self.engine.family
         K = self.strata.n_classes
         if isinstance(family, ClassWeights):
-            costs = expected_costs(family.predict(table), self.rule)
+            costs = expected_costs(family.predict(outputs), self.rule)
             labels = costs[:K].argmin(axis=0)
             return np.where(costs.argmin(axis=0) == K, K + labels, labels)
-        numbers = self.on_score.numbers(table.score, table.groups)
+        numbers = self.on_score.numbers(outputs.score, outputs.groups)
         deferred = np.flatnonzero(numbers == K)
         if len(deferred):
-            numbers[deferred] += table.pooled[deferred].argmax(axis=1)
+            numbers[deferred] += outputs.pooled[deferred].argmax(axis=1)
         return numbers
 
     # -- rates on the selection data ---------------------------------------------------------------------
@@ -504,8 +501,8 @@ class StoredSelection:
         """Whether the rule may defer rows."""
         return self.written.defers or "deferral" in self.problem.needs
 
-    def label_numbers(self, table: LogProbabilities) -> Ints:
+    def label_numbers(self, outputs: Outputs) -> Ints:
         """Return class numbers, and K of a deferred row: a file does not know the label it would get."""
         rule = self.written
-        read = table.score if isinstance(rule, ThresholdRule) else table.pooled
-        return rule.numbers(read, table.groups)
+        read = outputs.score if isinstance(rule, ThresholdRule) else outputs.pooled
+        return rule.numbers(read, outputs.groups)

@@ -110,6 +110,19 @@ def counted_rate(rate: Rate, strata: Strata, counts: Floats, spread: float) -> C
     return CountedRate(terms.names, values, low, high, rows, OVERDISPERSION * errors)
 
 
+def compared(limit: Limit, counted: CountedRate) -> tuple[float, float, float]:
+    """Return the gap or ratio of counted rates, and the ends of its interval; NaN if they are unknown.
+
+    Unknown is a gap or ratio that keeps the limit, if a subgroup without rows may break it.
+    """
+    value = limit.value(counted.values)
+    if np.isnan(counted.values).any() and limit.keeps(value, limit.bound):
+        value = np.nan
+    if not np.isfinite(counted.low).all():
+        return value, np.nan, np.nan
+    return value, *limit.interval(counted.low, counted.high)
+
+
 @frozen_value
 class RateLine:
     """One rate of one subgroup.
@@ -221,42 +234,22 @@ class RateTable:
             bounds = np.full(len(counted.names), np.nan)
             limit = sense = ""
             percent = in_percent and rate.quantity == "share"
-            comparison = []
             if isinstance(statistic, Limit):
                 limit = str(statistic)
                 sense = statistic.sense
                 percent = statistic.in_percent
-                if statistic.compares:
-                    value = statistic.value(counted.values)
-                    low = high = np.nan
-                    # The subgroups with rows may break a limit, and alone they do not keep it.
-                    if np.isnan(counted.values).any() and statistic.keeps(
-                        value, statistic.bound
-                    ):
-                        value = np.nan
-                    if np.isfinite(counted.low).all():
-                        low, high = statistic.interval(counted.low, counted.high)
-                    comparison = [(statistic.form, value, low, high, np.nan, statistic.bound)]
-                else:
+                if not statistic.compares:
                     bounds = statistic.levels(counted.names)
-            numbers = counted.values, counted.low, counted.high, counted.rows, bounds
-            subgroups = zip(counted.names, *map(np.ndarray.tolist, numbers), strict=True)
-            for subgroup, value, low, high, n, bound in [*subgroups, *comparison]:
+            columns = counted.values, counted.low, counted.high, counted.rows, bounds
+            subgroups = [*zip(counted.names, *map(np.ndarray.tolist, columns), strict=True)]
+            if isinstance(statistic, Limit) and statistic.compares:
+                of_all = compared(statistic, counted)
+                subgroups.append((statistic.form, *of_all, np.nan, statistic.bound))
+            stated_as = limit, sense, percent
+            for subgroup, value, low, high, n, bound in subgroups:
                 met = statistic.keeps(value, bound)
                 lines.append(
-                    RateLine(
-                        str(rate),
-                        subgroup,
-                        value,
-                        low,
-                        high,
-                        n,
-                        bound,
-                        met,
-                        limit,
-                        sense,
-                        percent,
-                    )
+                    RateLine(str(rate), subgroup, value, low, high, n, bound, met, *stated_as)
                 )
         return cls(tuple(lines), words)
 

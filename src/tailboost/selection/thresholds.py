@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from tailboost.core import Array, Floats, Ints, Name, decimals_between, least_type
-from tailboost.rates import Counts, Strata
+from tailboost.rates import TINY, Counts, Strata
 from tailboost.selection.descent import NO_NUMBERS, Line, Reached
 
 # The most thresholds for each label: evenly spaced ranks of the scores of its rows.
@@ -25,7 +25,7 @@ MOST = 2_000
 FEW = 200
 # Steps of iterative proportional fitting.
 SCALINGS = 30
-# The least share of a label in a place, so that its rows keep their order, and the least cost of an answer.
+# The least share of a label in a place, so that its rows keep their order.
 LEAST_SHARE = 1e-9
 # The numbers of the answers. From low scores to high a row gets FIRST, DEFERRED, SECOND.
 FIRST, SECOND, DEFERRED = range(3)
@@ -128,8 +128,8 @@ class Thresholds:
         counted = sums[FIRST][:, : len(strata.mass)].T  # (S, V), whatever the action
 
         # The search adds up expected rows, which are smooth, and tests rows of which half are counted.
-        of_second = np.bincount(in_bin, data.weights * self.chance, n_bins)
-        self.chances, expected = self._expected(counted, of_second)
+        n_second = np.bincount(in_bin, data.weights * self.chance, n_bins)
+        self.chances, expected = self._expected(counted, n_second)
         self.weights = (counted + expected) / 2.0 * strata.size.sum()
 
         # Only a cut above a bin with rows of its place makes another rule.
@@ -142,11 +142,11 @@ class Thresholds:
             below[np.ix_(self.place == number, cuts)] for number, cuts in enumerate(self.cuts)
         ]
 
-    def _expected(self, counted: Floats, of_second: Any) -> tuple[Floats, Floats]:
+    def _expected(self, counted: Floats, n_second: Any) -> tuple[Floats, Floats]:
         """Return the chance of the second label in each bin of each place, and the rows expected by it.
 
         The chances have the shape (m, V), and the rows (S, V), as many in each stratum as were ``counted``. A
-        chance starts as that of the bin over all places, in which ``of_second`` of the rows are expected to
+        chance starts as that of the bin over all places, in which ``n_second`` of the rows are expected to
         have the second label, (V,). Iterative proportional fitting scales the expected rows by label, place
         and bin until they sum to the counted rows of each bin in each place, and to the mass of each label
         there.
@@ -154,17 +154,18 @@ class Thresholds:
         strata = self.data.strata
         of_places = np.eye(self.n_places)[self.place].T @ counted + LEAST_SHARE  # (m, V)
         mass = np.bincount(np.intp(self.n_places) * strata.y + self.place, strata.mass)
-        mean = (of_second / of_places.sum(axis=0)).clip(LEAST_SHARE, 1.0 - LEAST_SHARE)
+        mean = (n_second / of_places.sum(axis=0)).clip(LEAST_SHARE, 1.0 - LEAST_SHARE)
         fitted = np.stack([1.0 - mean, mean])[:, None] * of_places  # (2, m, V)
         for _ in range(SCALINGS):
             fitted *= (mass + LEAST_SHARE).reshape(2, -1, 1) / fitted.sum(axis=2, keepdims=True)
             fitted *= of_places / fitted.sum(axis=0)
         chances = fitted[1] / of_places
-        p = chances[self.place]
-        # The strata of a label follow those of the other one: half a turn exchanges the labels.
-        of_both = counted + np.roll(counted, len(strata.combinations), axis=0)
-        expected = of_both * np.where(strata.y[:, None], p, 1.0 - p)
-        expected *= (strata.mass / (expected.sum(axis=1) + 1e-300))[:, None]
+        # The strata of the second label follow those of the first one.
+        of_first, of_second = np.split(counted, 2)
+        p = chances[self.place[: len(of_first)]]
+        both = of_first + of_second
+        expected = np.concatenate([both * (1.0 - p), both * p])
+        expected *= (strata.mass / (expected.sum(axis=1) + TINY))[:, None]
         return chances, expected
 
     def rising(self, scores: Floats) -> Floats:
@@ -188,7 +189,7 @@ class Thresholds:
 
     def best(self, costs: Floats) -> Ints:
         """Return the cuts of least expected cost, for the costs of actions (S, A)."""
-        best = []
+        cuts_of_places = []
         # Below the high cut a row is deferred instead of the second label, and below the low cut it gets the
         # first label instead. Without deferral the second label is between.
         between = costs[:, -1]
@@ -198,9 +199,9 @@ class Thresholds:
             high, low = prices[:, self.place == number] @ self.below[number]
             # The low cut is at most the high one: each high cut goes with the cheapest low one up to it.
             last = (np.minimum.accumulate(low) + high).argmin()
-            best.append(cuts[[low[: last + 1].argmin(), last]])
+            cuts_of_places.append(cuts[[low[: last + 1].argmin(), last]])
         # Without deferral nothing is between, and both cuts are one.
-        return np.array(best)[:, : costs.shape[1] - 1]
+        return np.array(cuts_of_places)[:, : costs.shape[1] - 1]
 
     def counts(self, cuts: Array, some: Ints | slice = slice(None)) -> Floats:
         """Return the confusion counts of cuts (…, m, A − 1), or some of their W rows, shape (…, W, A)."""

@@ -26,7 +26,7 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Counts
 from tailboost.rows import hash_rows, stratified_turns
 from tailboost.selection.descent import Line, Reached
-from tailboost.selection.outputs import LogProbabilities
+from tailboost.selection.outputs import Outputs
 
 # About the most rules on a line of a descent; with many of them rules fit noise. With 1,000 instead of 200
 # the error plus the excess of limits is .0033 higher, at twice the time (64 selections of three classes).
@@ -208,19 +208,19 @@ class ClassWeights:
 
     # -- probabilities of strata -------------------------------------------------------------------------
 
-    def with_groups(self, table: LogProbabilities) -> Self:
+    def with_groups(self, outputs: Outputs) -> Self:
         """Return the rules with a model of groups, fitted on the selection data; p(s | x) is out of fold.
 
         Folds are stratified, and rows of equal content share a fold. The model is dropped if its log loss out
         of fold is at least as large as with the frequencies.
         """
         stratum = self.data.stratum
-        weight = table.models.rows.weight
+        weight = outputs.models.rows.weight
         y = self.data.strata.y[stratum]
-        given = as_pandas(table.X)
+        given = as_pandas(outputs.X)
         # Another selection on the same rows has no features: these are not kept.
         by_features = np.ndim(given) == 2 and given.shape[1] <= MOST_FEATURES
-        X = features(table, by_features=by_features)
+        X = features(outputs, by_features=by_features)
 
         def fitted(rows: Mask) -> list[Model]:
             parts = [rows & (y == k) for k in np.unique(y[rows])]
@@ -239,18 +239,18 @@ class ClassWeights:
             return self
         return replace(
             self,
-            probabilities=joint(table, outside),
+            probabilities=joint(outputs, outside),
             by_features=by_features,
             models=fitted(np.ones(len(fold), bool)),
         )
 
-    def predict(self, table: LogProbabilities) -> Floats32:
+    def predict(self, outputs: Outputs) -> Floats32:
         """Return p(s | x) of the rows of a table, shape (S, n)."""
         if self.models:
-            X = features(table, by_features=self.by_features)
-            return joint(table, self._groups(self.models, X))
-        groups = self.shares[:, :, None] * (table.groups == self.places[:, None])
-        return joint(table, groups.reshape(self.shares.size, -1))
+            X = features(outputs, by_features=self.by_features)
+            return joint(outputs, self._groups(self.models, X))
+        groups = self.shares[:, :, None] * (outputs.groups == self.places[:, None])
+        return joint(outputs, groups.reshape(self.shares.size, -1))
 
     def _groups(self, models: Sequence[Model], X: Table) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
@@ -261,16 +261,16 @@ class ClassWeights:
         return groups
 
 
-def features(table: LogProbabilities, *, by_features: bool) -> Table:
+def features(outputs: Outputs, *, by_features: bool) -> Table:
     """Return the input of the model of groups: features, or log-probabilities of all models."""
     if by_features:
-        return as_pandas(table.X)
-    return np.hstack([table.logs(i) for i in range(len(table.models.names))])
+        return as_pandas(outputs.X)
+    return np.hstack([outputs.logs(i) for i in range(len(outputs.models.names))])
 
 
-def joint(table: LogProbabilities, groups: Floats) -> Floats32:
+def joint(outputs: Outputs, groups: Floats) -> Floats32:
     """Return p(s | x) by p(combination | x, y), both of shape (S, n)."""
-    by_class = softmax(table.pooled, axis=1).T[:, None]
+    by_class = softmax(outputs.pooled, axis=1).T[:, None]
     n_classes, _, n_rows = by_class.shape
     of_strata = by_class * groups.reshape(n_classes, len(groups) // n_classes, n_rows)
     return of_strata.reshape(groups.shape).astype(np.float32)
