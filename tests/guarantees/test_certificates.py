@@ -158,6 +158,7 @@ def test_kinds_of_errors_divide_the_level_evenly(groups):
     for bound, rows, part in zip(certificate.bounds, (y >= 0, y == 0, y == 1), (1, 2, 2), strict=False):
         exact = beta.ppf(1 - level / part, wrong[rows].sum() + 1, (~wrong[rows]).sum())
         assert bound.upper == pytest.approx(exact, abs=1e-9)
+        assert bound.limit_line.numbers.endswith(f", bound ≤ {np.ceil(100 * exact) / 100:.2f}")
 
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8])

@@ -74,13 +74,16 @@ class CertifiedBound:
     # -- numbers ---------------------------------------------------------------------------------------
 
     @property
+    def on_limited_side(self) -> float:
+        """The bound on the side that is limited."""
+        return self.lower if self.sense == "≥" else self.upper
+
+    @property
     def certified(self) -> bool | None:
         """Whether the target is certified; None without a target."""
         if self.target is None:
             return None
-        if self.sense == "≥":
-            return self.lower >= self.target
-        return self.upper <= self.target
+        return SIGNS[self.sense] * (self.target - self.on_limited_side) >= 0.0
 
     @property
     def room(self) -> float | None:
@@ -101,20 +104,19 @@ class CertifiedBound:
         """
         if self.certified is not False or (self.room or 0.0) <= 0.0:
             return None
-        ends = np.array(
-            [self.estimate, self.lower if self.sense == "≥" else self.upper, self.target]
-        )
+        numbers = np.array([self.estimate, self.on_limited_side, self.target])
         is_share = self.rate.quantity == "share" and not self.subgroups
         if is_share:
-            ends = np.arcsin(np.sqrt(ends))
-        _, to_bound, to_target = abs(ends - ends[0])
+            numbers = np.arcsin(np.sqrt(numbers))
+        estimate, bound, target = numbers
+        to_bound = abs(bound - estimate)
         noise = OF_SHARE / math.sqrt(self.n) if is_share else OF_MARGIN * to_bound
-        return math.ceil(self.n * ((to_bound + noise) / to_target) ** 2)
+        return math.ceil(self.n * ((to_bound + noise) / (target - estimate)) ** 2)
 
     def at_target(self, method: str) -> Self:
         """Return the bound at its target: a passed test certifies the target, and nothing tighter.
 
-        Without rows the rule has one answer there, which keeps the limit.
+        One answer of the rule keeps a limit by construction, and so where there are no rows.
         """
         assert self.target is not None
         if not self.n or self.method == CONSTANT:
@@ -189,9 +191,9 @@ class CertifiedBound:
     def limit_line(self) -> LimitLine:
         """The bound for drawings: the interval ends at the certified bounds."""
         words = f"{self.estimate_text}, bound {self.bound_text}"
-        low = None if self.sense == "≤" else self.lower
-        high = None if self.sense == "≥" else self.upper
-        if self.target in (low, high) and not self.subgroups:
+        if (
+            self.on_limited_side == self.target and not self.subgroups
+        ):  # by a test of the limit alone
             words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
         return LimitLine(
             verdict=": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),
@@ -200,8 +202,8 @@ class CertifiedBound:
             limit=self.limit,
             numbers=words,
             value=self.estimate,
-            low=low,
-            high=high,
+            low=None if self.sense == "≤" else self.lower,
+            high=None if self.sense == "≥" else self.upper,
             bound=self.target,
             deferred=self.deferred_text,
         )
