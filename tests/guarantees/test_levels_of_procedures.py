@@ -132,7 +132,7 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
         n_steps = int((errors <= allowed(is_ill.sum(), 0.09)).sum())
         together = freely[n_steps - 1] if n_steps else np.zeros(3, dtype=int)
         for j in range(3):
-            wrong = np.bincount(case.bin[is_ill & (places == j)], minlength=case.selecting.end).cumsum()
+            wrong = np.bincount(case.bin[is_ill & (places == j)], minlength=case.selecting.n_bins).cumsum()
             alone = (wrong <= allowed(wrong[-1], 0.3)).sum()
             n_stopped_together += together[j] < min(alone, freely[-1, j])
             assert rules[:, j, 0].tolist() == np.minimum(freely[:, j], min(alone, together[j])).tolist()

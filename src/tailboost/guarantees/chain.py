@@ -68,13 +68,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused:
     # 1. The free chain.
     free = chain_of(selecting)
     # 2. Its stops: (a) of the proof.
-    words = AT_RANKS
-    if division.tests:
-        words += f" {ALONG}"
-    with_ranks = case.counted(case.fresh.lots >= 1.0 - division.rows_of_stops)
+    with_ranks = case.counted(case.fresh.lots >= 1.0 - division.parts.rows_of_stops)
     chain = stopped(free, with_ranks, division.shares, level * division.level_of_stop)
     # 3. The tests: (b) of the proof.
-    testing = case.counted(case.fresh.lots < division.rows_of_tests)
+    testing = case.counted(case.fresh.lots < division.parts.rows_of_tests)
     testing = replace(testing, tests=division.tests)
     chosen = np.zeros_like(free[0])
     for places in division.tested_together:
@@ -85,6 +82,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused:
             return refused(case, level)
         losses = np.where(passes, selecting.at(places).loss(cuts), np.inf)
         chosen[places] = cuts[losses.argmin()]
+    words = f"{AT_RANKS} {ALONG}" if division.tests else AT_RANKS
     return Certified(case.rule(chosen), METHOD, words)
 
 
@@ -108,19 +106,19 @@ def stopped(
     """
     answered = table.answered(free)
     chain = free.copy()
-    alone = []
+    # Shares of several places stop them together.
     for share in shares:
-        if len(share.places) == 1:
-            alone.append(share)
-            continue
-        rows = answered[:, share.strata].sum(axis=1)  # by step and answer
-        most = most_reached(rows[0].sum(), share.allowed, level)
-        # Errors grow along the chain from none at its first step, so the steps that pass are its first ones.
-        n_passing = (rows[:, share.answer] <= most).sum()
-        last = max(n_passing - 1, 0)
-        chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]
+        if len(share.places) > 1:
+            rows = answered[:, share.strata].sum(axis=1)  # by step and answer
+            most = most_reached(rows[0].sum(), share.allowed, level)
+            # Errors grow along the chain from none at its first step: the first steps pass.
+            n_passing = (rows[:, share.answer] <= most).sum()
+            last = max(n_passing - 1, 0)
+            chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]
+    # Shares of one place stop it alone.
+    alone = [share for share in shares if len(share.places) == 1]
     below = (table.below[share.strata].sum(axis=0) for share in alone)
-    largest, least = stops_of(alone, below, table.n_places, table.end, level)
+    least, largest = stops_of(alone, below, table.n_places, table.n_bins, level)
     if not table.defers:
         if (least > largest).any():
             return chain[:0]

@@ -14,7 +14,7 @@ One of three cases holds, and each has its procedure, a file with the theorem.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -23,9 +23,17 @@ from tailboost.guarantees.exact_tests import LimitedShare, LimitTests
 from tailboost.rates import Limit, Strata
 from tailboost.selection.thresholds import DEFERRED, Places
 
-# Beside stops: the fraction of the level for all tests, and those of the fresh rows for stops and for tests,
-# by whether rules defer.
-BESIDE_STOPS = {False: (0.2, 1.0, 1.0), True: (0.5, 0.7, 0.3)}
+
+class Parts(NamedTuple):
+    """Fractions of the level for all tests, and of the fresh rows for stops and for tests."""
+
+    level_of_tests: float
+    rows_of_stops: float = 1.0
+    rows_of_tests: float = 1.0
+
+
+# Of tests beside stops, by whether rules defer: then they read other rows than the stops.
+BESIDE_STOPS = {False: Parts(0.2), True: Parts(0.5, rows_of_stops=0.7, rows_of_tests=0.3)}
 
 
 @frozen_object
@@ -34,60 +42,75 @@ class Division:
 
     Attributes
     ----------
-    kept_by : {"ranks", "ranks and tests", "tests"}
-        What keeps the limits, see above.
     shares : list of LimitedShare
         The limited shares with stops.
     tests : list of LimitTests
         The limits with tests.
     tested_together : list of ndarray
         The places whose thresholds are tested together: each one alone if each limit is on one place.
-    level_of_stop, level_of_test : float
-        The fractions of the level of each stop, and of all tests of places that are tested together.
-    rows_of_stops, rows_of_tests : float
-        The fractions of the fresh rows that they read; 1 if both read all rows.
+    defers : bool
+        Whether rules may defer.
     """
 
-    kept_by: Literal["ranks", "ranks and tests", "tests"] = "tests"
     shares: Sequence[LimitedShare] = ()
     tests: Sequence[LimitTests] = ()
     tested_together: Sequence[Ints] = ()
-    level_of_stop: float = 1.0
-    level_of_test: float = 1.0
-    rows_of_stops: float = 1.0
-    rows_of_tests: float = 1.0
+    defers: bool = False
 
     @classmethod
     def of(
         cls, limits: Sequence[LimitTests], *, defers: bool, has_clusters: bool = False
     ) -> Self:
         """Return the division with ranks for all limits that can have them beside the others."""
-        of_several = [
+        places = np.arange(limits[0].places.shape[1])
+        across = [  # on several places together
             each
             for each in limits
             if each.limit.compares or (each.places.sum(axis=1) > 1).any()
         ]
-        tests, shares = parted(limits, of_several, defers, has_clusters)
-        places = np.arange(limits[0].places.shape[1])
-        together = list(places[:, None])
-        if of_several:
-            together = [places]
-        n_tested = sum(any(each.places[:, own].any() for each in tests) for own in together)
-        if not shares:
-            return cls("tests", (), tests, together, level_of_test=1.0 / max(n_tested, 1))
+        together = [places] if across else list(places[:, None])
+        if not all(each.shares and not each.limit.compares for each in limits):
+            return cls((), limits, together, defers)
+        tests = across
+        if defers:
+            tests = [each for each in limits if each.shares[0].answer == DEFERRED]
+        shares = [share for each in limits if each not in tests for share in each.shares]
+        if not (defers or are_apart(tests, shares, has_clusters)):
+            return cls((), limits, together, defers)
+        return cls(shares, tests, together, defers)
+
+    @property
+    def kept_by(self) -> Literal["ranks", "ranks and tests", "tests"]:
+        """What keeps the limits, see above."""
+        if not self.shares:
+            return "tests"
+        return "ranks and tests" if self.tests or self.defers else "ranks"
+
+    @property
+    def parts(self) -> Parts:
+        """The fractions for stops and for tests."""
+        if self.shares and self.tests:
+            return BESIDE_STOPS[self.defers]
+        return Parts(float(not self.shares))
+
+    @property
+    def level_of_test(self) -> float:
+        """The fraction of the level of the tests of places that are tested together."""
+        n_tests = sum(
+            any(each.places[:, places].any() for each in self.tests)
+            for places in self.tested_together
+        )
+        return self.parts.level_of_tests / max(n_tests, 1)
+
+    @property
+    def level_of_stop(self) -> float:
+        """The fraction of the level of each stop."""
         # Shares of one place and answer have one stop; one of several places has its own.
         stops = {
             (share.places, share.answer) if len(share.places) == 1 else share
-            for share in shares
+            for share in self.shares
         }
-        of_stop = 1.0 / len(stops)
-        if not tests:
-            return cls("ranks and tests" if defers else "ranks", shares, (), together, of_stop)
-        of_tests, *rows = BESIDE_STOPS[defers]
-        of_stop *= 1.0 - of_tests
-        return cls(
-            "ranks and tests", shares, tests, together, of_stop, of_tests / n_tested, *rows
-        )
+        return (1.0 - self.parts.level_of_tests) / len(stops)
 
     @classmethod
     def planned(
@@ -111,33 +134,23 @@ class Division:
         places = Places(strata.place(None))
         if by_group and groups:
             places = Places(strata.place(0), len(values[0]), strata.columns[:1])
-        loose = (replace(limit, bound=0.5) for limit in limits)  # which names no subgroup
-        tests = [*filter(None, (LimitTests.of(each, strata, places) for each in loose))]
-        if len(tests) < len(limits):
-            return cls()
+        tests = []
+        for limit in limits:
+            test = LimitTests.of(replace(limit, bound=0.5), strata, places)  # names no subgroup
+            if test is None:
+                return cls()
+            tests.append(test)
         return cls.of(tests, defers=defers)
 
 
-def parted(
-    limits: Sequence[LimitTests],
-    of_several: Sequence[LimitTests],
-    defers: bool,
-    has_clusters: bool,
-) -> tuple[Sequence[LimitTests], Sequence[LimitedShare]]:
-    """Return the limits with tests, as few as may stand beside ranks, and the shares of those with ranks.
+def are_apart(
+    tests: Sequence[LimitTests], shares: Sequence[LimitedShare], has_clusters: bool
+) -> bool:
+    """Return whether tests, if there are any, are on one answer, and on other rows than ranks.
 
-    ``of_several`` are the limits on several places together.
+    A cluster may have both rows.
     """
-    if not all(each.shares and not each.limit.compares for each in limits):
-        return limits, ()
-    tests = of_several
-    if defers:
-        tests = [each for each in limits if each.shares[0].answer == DEFERRED]
     tested = [share for each in tests for share in each.shares]
-    shares = [share for each in limits if each not in tests for share in each.shares]
-    # Without deferral the tests are on one answer, and read other rows: a cluster may have both.
     read_both = any((a.strata & b.strata).any() for a, b in product(tested, shares))
-    are_apart = not (has_clusters or read_both) and len({each.answer for each in tested}) == 1
-    if defers or not tests or are_apart:
-        return tests, shares
-    return limits, ()
+    is_one = len({each.answer for each in tested}) == 1
+    return not tests or (is_one and not (read_both or has_clusters))

@@ -63,10 +63,11 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     >>> most_reached([59, 58], 0.05, 0.05).tolist(), int(most_reached(500, 0.25, 0.05))
     ([0, -1], 108)
     """
+    n_rows = np.asarray(n, np.intp)
     if bound >= 1.0:
-        return np.asarray(n, np.intp)
+        return n_rows
     # Many rules have the same number.
-    sizes, size_number = np.unique(np.asarray(n, np.intp), return_inverse=True)
+    sizes, size_number = np.unique(n_rows, return_inverse=True)
     counts = binom.ppf(level, sizes, bound)  # the smallest with at least this probability
     return (counts - (bdtr(counts, sizes, bound) > level)).astype(np.intp)[size_number]
 
@@ -146,20 +147,16 @@ class LimitTests:
         padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
         wrong = np.pad(wrong, padding)
         among = np.pad(among, padding, mode="edge")
-        of_subgroup = among.max(axis=2) > 0  # (T, S)
-        # The places of its rows answer a subgroup that names a group with a threshold of its own, and all
-        # places answer another one. A representation names a group, and counts among the rows of all.
-        answered_by_all = [
-            limit.rate.kind == "representation"
-            or dict(groups_in(name, limit.rate.by, strata.columns))
-            .keys()
-            .isdisjoint(places.columns)
-            for name in terms.names
-        ]
-        of_places = of_subgroup @ np.eye(places.n, dtype=bool)[places.of_strata]  # (T, m)
-        answering = of_places | np.array(answered_by_all)[:, None]
+        strata_of = among.max(axis=2) > 0  # of each subgroup, (T, S)
+        # A subgroup that names a group with a threshold of its own has the places of its rows, another one
+        # all. So has a representation, which names a group, and counts among the rows of all.
+        answering = strata_of @ np.eye(places.n, dtype=bool)[places.of_strata]  # (T, m)
+        for number, name in enumerate(terms.names):
+            columns = dict(groups_in(name, limit.rate.by, strata.columns))
+            if limit.rate.kind == "representation" or columns.keys().isdisjoint(places.columns):
+                answering[number] = True
         allowed = limit.allowed(terms.names)
-        limited = of_subgroup.any(axis=1) & ~np.isnan(allowed)
+        limited = strata_of.any(axis=1) & ~np.isnan(allowed)
         tests = PairTests if limit.compares else LimitTests
         return tests(
             limit, wrong[limited], among[limited], allowed[limited], answering[limited]
@@ -223,12 +220,12 @@ class LimitTests:
 
     def counts_of_votes(self, fresh: Fresh) -> tuple[Floats, Floats]:
         """Return wrong and all fresh rows by subgroup, (1, T) each; a cluster has one vote in each."""
-        answers = fresh.answered.stratum, fresh.answered.actions
-        numbers = []
-        for wrong, among in zip(self.wrong, self.among, strict=True):
-            rows = fresh.votes.among(np.flatnonzero(among[answers]))
-            numbers.append((wrong[answers][rows].sum(), len(rows)))
-        n_wrong, n_rows = np.array(numbers).T[:, None]
+        answered = fresh.answered.stratum, fresh.answered.actions
+        n_wrong, n_rows = np.zeros((2, 1, len(self.among)))
+        for number, (wrong, among) in enumerate(zip(self.wrong, self.among, strict=True)):
+            rows = fresh.votes.among(np.flatnonzero(among[answered]))
+            n_wrong[0, number] = wrong[answered][rows].sum()
+            n_rows[0, number] = len(rows)
         return n_wrong, n_rows
 
     def by_numbers(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
@@ -245,16 +242,16 @@ class LimitTests:
 
     # -- predicted power -------------------------------------------------------------------------------
 
-    def log_powers(
-        self, answered: Floats, possible: Floats, ratio: float, level: float
+    def log_power(
+        self, n_wrong: Floats, n_rows: Floats, possible: Floats, ratio: float, level: float
     ) -> Floats:
-        """Return the log of the predicted probability of passing each test, shape (K, T).
+        """Return the log of the predicted probability of passing all tests, shape (K,).
 
         ``ratio`` times as many fresh rows will be tested. The noise of both tables counts.
         """
-        z = self.predicted(*self.counts(answered), ratio, level)
+        z = self.predicted(n_wrong, n_rows, ratio, level)
         is_sure = self.kept(possible) | (z >= SURE)
-        return np.where(is_sure, 0.0, np.where(z > -SURE, log_ndtr(z), -np.inf))
+        return np.where(is_sure, 0.0, np.where(z > -SURE, log_ndtr(z), -np.inf)).sum(axis=1)
 
     def predicted(self, n_wrong: Floats, n_rows: Floats, ratio: float, level: float) -> Floats:
         """Return the probit of the probability of each test, (K, T): the mean over some numbers of rows."""

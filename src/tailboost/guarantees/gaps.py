@@ -27,6 +27,7 @@ References
 
 from collections.abc import Sequence
 from itertools import product
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,15 +35,15 @@ from scipy.stats import beta, binom, norm
 
 from tailboost.core import Floats, Ints, frozen_object
 from tailboost.guarantees.exact_tests import LimitedShare
-from tailboost.guarantees.one_score import Certified, OneScore, Refused
-from tailboost.guarantees.ranks import at_thresholds, ends_between, n_below, refused
+from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused
+from tailboost.guarantees.ranks import at_thresholds, n_below, refused, thresholds_between
 from tailboost.rates import Limit
 from tailboost.selection.thresholds import FIRST
 
-# Tried smallest rates of a gap or ratio, and parts of its bound by which the rates differ.
-RATES = np.linspace(0.004, 0.996, 125)
+# Tried smallest shares of a gap or ratio, and parts of its bound by which the shares differ.
+SMALLEST = np.linspace(0.004, 0.996, 125)
 ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
-# Rates of each group tried between the smallest and the largest one.
+# Shares of each group tried between the smallest and the largest one.
 TRIED = 21
 # Least room beside the ranks, in standard deviations.
 LEAST_ROOM = 1.2
@@ -55,67 +56,70 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     """
     limit, *others = [test.limit for test in case.selecting.tests]
     has_clusters = case.fresh.votes.clusters is not None  # their rows are no independent scores
-    if case.selecting.defers or has_clusters or others or not limit.compares:
+    if others or not limit.compares or case.selecting.defers or has_clusters:
         return None
-    selecting_shares, fresh_shares = (
-        sorted(table.tests[0].shares, key=lambda share: share.places)
-        for table in (case.selecting, case.certifying)
-    )
-    one_by_place = [(place,) for place in range(case.family.n_places)]
-    for shares in (selecting_shares, fresh_shares):
-        if [share.places for share in shares] != one_by_place:
-            return None
+    selecting = shares_of_places(case.selecting)
+    certifying = shares_of_places(case.certifying)
+    if not (selecting and certifying):
+        return None
     # 1. The ranks.
-    scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in fresh_shares]
-    sizes = np.array(list(map(len, scores)))
-    curves = [Curve.of(case, place, share) for place, share in enumerate(selecting_shares)]
-    intervals = chosen(curves, sizes, limit, level)
-    if intervals is None:
+    curves = [Curve.of(case, share) for share in selecting]
+    scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in certifying]
+    ranks = cheapest_ranks(curves, np.array(list(map(len, scores))), limit, level)
+    if ranks is None:
         return None
     # 2. Their thresholds.
-    thresholds = []
-    of_places = zip(fresh_shares, scores, *intervals, strict=True)
-    for share, scores_of_share, least, most in of_places:
-        ends, counted = counted_at(scores_of_share, share.answer)
+    chosen = []
+    for share, of_place, least, most in zip(certifying, scores, *ranks, strict=True):
+        thresholds, counted = counted_at(of_place, share.answer)
         nearest = np.abs(counted - (least + most) / 2.0).argmin()
         if not least <= counted[nearest] <= most:  # equal scores leave no threshold there
             return refused(case, level)
-        thresholds.append(ends[nearest])
-    return at_thresholds(case, np.array(thresholds))
+        chosen.append(thresholds[nearest])
+    return at_thresholds(case, np.array(chosen))
+
+
+def shares_of_places(table: CountTable) -> list[LimitedShare]:
+    """Return the compared share of each place; empty if some place has none of its own."""
+    (test,) = table.tests
+    shares = sorted(test.shares, key=lambda share: share.places)
+    if [share.places for share in shares] != [(place,) for place in range(table.n_places)]:
+        return []
+    return shares
 
 
 def counted_at(scores: Floats, answer: int) -> tuple[Floats, Ints]:
-    """Return the thresholds between different scores, and the scores with an answer at each."""
-    ends = ends_between(scores)
-    counted = n_below(scores, ends)
+    """Return the thresholds between different scores, and the number of scores with an answer at each."""
+    thresholds = thresholds_between(scores)
+    counted = n_below(scores, thresholds)
     if answer != FIRST:
         counted = len(scores) - counted
-    return ends, counted
+    return thresholds, counted
 
 
 @frozen_object
 class Curve:
-    """Rates and losses of one place at the thresholds between its selecting rows, by ascending rate.
+    """Shares and losses of one place at the thresholds between its selecting rows, by ascending share.
 
     Attributes
     ----------
-    rates, losses : ndarray of shape (T,)
+    shares, losses : ndarray of shape (T,)
         The share of the answer, and the loss, at each threshold.
     n : int
         The number of selecting rows that count.
     """
 
-    rates: Floats
+    shares: Floats
     losses: Floats
     n: int
 
     @classmethod
-    def of(cls, case: OneScore, place: int, share: LimitedShare) -> "Curve":
-        """Return the curve of a place."""
+    def of(cls, case: OneScore, share: LimitedShare) -> Self:
+        """Return the curve of the place of a share."""
         family = case.family
         scores = family.rising(family.score[share.strata[family.data.stratum]])
-        ends, counted = counted_at(scores, share.answer)
-        losses = case.loss_at(place, ends)
+        thresholds, counted = counted_at(scores, share.answer)
+        losses = case.loss_at(share.places[0], thresholds)
         order = counted.argsort()
         return cls(counted[order] / max(len(scores), 1), losses[order], len(scores))
 
@@ -123,14 +127,14 @@ class Curve:
         """Return half the longest run of equal scores near a rank among ``size`` rows; 0 if all differ."""
         near = 3.0 * np.sqrt(0.25 / self.n + 0.25 / size)
         share = rank / size
-        is_near = (self.rates[1:] >= share - near) & (self.rates[:-1] <= share + near)
-        longest = np.diff(self.rates)[is_near].max(initial=0.0)  # as a share of the rows
+        is_near = (self.shares[1:] >= share - near) & (self.shares[:-1] <= share + near)
+        longest = np.diff(self.shares)[is_near].max(initial=0.0)  # as a share of the rows
         if longest * self.n <= 1.5:  # a step of a single row is 1/n
             return 0
         return int(np.ceil(longest * size / 2.0))
 
 
-def chosen(
+def cheapest_ranks(
     curves: Sequence[Curve], sizes: Ints, limit: Limit, level: float
 ) -> tuple[Ints, Ints] | None:
     """Return the least and the most rank of each place, of least expected loss, whose shares are close.
@@ -142,7 +146,7 @@ def chosen(
     factor, gap = limit.factor_and_gap
     # One answer to all rows keeps a comparison by construction, so only better rules are tried.
     constant = np.sum([curve.losses[[0, -1]] for curve in curves], axis=0).min()
-    for loss, ranks in sorted(options(curves, sizes, factor, gap)):
+    for loss, ranks in sorted(priced_ranks(curves, sizes, factor, gap)):
         if loss >= constant:
             return None
         widths = np.array(list(map(Curve.width, curves, ranks, sizes.tolist())))
@@ -152,26 +156,28 @@ def chosen(
         high = (most + 0.5) / (sizes + 1.0)
         noise = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
         np.fill_diagonal(noise, 0.0)
-        if (limit.rooms(high, low) < LEAST_ROOM * noise).any():
-            continue  # the probability is too small, and need not be computed
-        if probability_within(least, most, sizes, factor=factor, gap=gap) >= 1.0 - level:
+        # Without room the probability is too small, and need not be computed.
+        has_room = (limit.rooms(high, low) >= LEAST_ROOM * noise).all()
+        if has_room and 1.0 - level <= probability_within(
+            least, most, sizes, factor=factor, gap=gap
+        ):
             return least, most
     return None
 
 
-def options(
+def priced_ranks(
     curves: Sequence[Curve], sizes: Ints, factor: float, gap: float
 ) -> set[tuple[float, tuple[int, ...]]]:
-    """Return the loss and the ranks at which each place has its least loss, for rates within some ranges."""
-    priced_ranks = set()
-    for rate, room in product(RATES, ROOM):
-        # The largest rate that is allowed beside the smallest one is (rate + gap) / factor.
-        highest = min(1.0, rate + room * ((1.0 - factor) * rate + gap) / max(factor, 1e-9))
-        tried = np.linspace(rate, highest, TRIED)
-        losses = np.array([np.interp(tried, curve.rates, curve.losses) for curve in curves])
+    """Return the loss and the ranks at which each place has its least loss, for shares in some ranges."""
+    priced = set()
+    for smallest, room in product(SMALLEST, ROOM):
+        # The largest share that is allowed beside the smallest one is (smallest + gap) / factor.
+        allowed = ((1.0 - factor) * smallest + gap) / max(factor, 1e-9)
+        tried = np.linspace(smallest, min(1.0, smallest + room * allowed), TRIED)
+        losses = np.array([np.interp(tried, each.shares, each.losses) for each in curves])
         ranks = np.rint(tried[losses.argmin(axis=1)] * (sizes + 1)).clip(max=sizes)
-        priced_ranks.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))
-    return priced_ranks
+        priced.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))
+    return priced
 
 
 # -- the probability that rates at ranks are close --------------------------------------------------------
@@ -195,9 +201,10 @@ def probability_within(
 
     In each group between ``least`` and ``most`` of n scores are above the threshold, so its rate is between
     the rates L ~ Beta(least, n + 1 − least) and V ~ Beta(most + 1, n − most). Conditional on the smallest
-    L, of group i and value u, another group has L > u and V ≤ h(u) with a probability of at least F_V(h) −
-    F_L(u). Group i itself has V ≤ h(u) with a probability that follows from the n − least lower scores.
-    The result is the sum over i of the integrals of the products of these probabilities.
+    L, of group i and value u, let h be the largest rate that is allowed beside u. Another group has L > u and
+    V ≤ h with a probability of at least F_V(h) − F_L(u). Group i itself has V ≤ h with a probability that
+    follows from the n − least lower scores. The result is the sum over i of the integrals of the products of
+    these probabilities.
 
     Parameters
     ----------
@@ -221,17 +228,9 @@ def probability_within(
     0.983
     """
     low, high, n = np.array([least, most, sizes], np.float64)[..., None]
-
-    def h(u: Floats) -> Floats:
-        """Return the largest rate that is allowed beside a smallest rate u."""
-        return np.minimum((u + gap) / max(factor, 1e-300), 1.0)  # a ratio of 0 allows all rates
-
-    def beta_cdf(k: Floats, n: Floats, x: Floats) -> Floats:
-        """Return P(Beta(k + 1, n − k) ≤ x), which is P(Bin(n, x) > k); for k = n the variable is 1."""
-        return np.where(x < 1.0, binom.sf(k, n, x), 1.0)
-
+    factor = max(factor, 1e-300)  # a ratio of 0 allows all rates
     if (low == 0).any():  # the smallest L is 0
-        inside = beta_cdf(high, n, h(np.zeros(1)))
+        inside = beta_cdf(high, n, min(gap / factor, 1.0))
         return max(0.0, float(inside.prod()) - QUADRATURE_ERROR)
     # The deviations of rates are about as 1/√n: the probabilities of the largest group are the steepest.
     deviates = np.arange(-7.5, 7.5, STEP * np.sqrt(n.min() / n.max()))
@@ -239,10 +238,16 @@ def probability_within(
     total = 0.0
     for i in range(len(n)):  # the group of the smallest L
         u = beta.ppf(norm.cdf(deviates), low[i], n[i] + 1.0 - low[i])  # quantiles of L
+        h = np.minimum((u + gap) / factor, 1.0)
         # F_V(h) − F_L(u) of each other group.
-        within = np.maximum(beta_cdf(high, n, h(u)) - beta_cdf(low - 1.0, n, u), 0.0)
+        within = np.maximum(beta_cdf(high, n, h) - beta_cdf(low - 1.0, n, u), 0.0)
         # Given L = u, (V − u)/(1 − u) is a Beta variable too, by the n − least lower scores.
-        room = np.clip((h(u) - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
+        room = np.clip((h - u) / np.maximum(1.0 - u, 1e-300), 0.0, 1.0)
         within[i] = beta_cdf(high[i] - low[i], n[i] - low[i], room)
         total += float(within.prod(axis=0) @ weights / weights.sum())
     return max(0.0, total - QUADRATURE_ERROR)
+
+
+def beta_cdf(k: Floats, n: Floats, x: ArrayLike) -> Floats:
+    """Return P(Beta(k + 1, n − k) ≤ x), which is P(Bin(n, x) > k); for k = n the variable is 1."""
+    return np.where(np.less(x, 1.0), binom.sf(k, n, x), 1.0)

@@ -46,6 +46,8 @@ class CountTable:
         The tests of each limit.
     defers : bool
         Whether rules may defer: otherwise both cuts of a place are equal.
+    ratio : float
+        How many times as many rows the predicted tests have.
     """
 
     rows: Floats
@@ -54,12 +56,17 @@ class CountTable:
     chances: Floats
     tests: Sequence[LimitTests]
     defers: bool
+    ratio: float = 1.0
 
     @classmethod
     def of(
-        cls, selection: Selection, fresh: tuple[Strata, Floats] | None = None
+        cls,
+        selection: Selection,
+        strata: Strata | None = None,
+        rows: Floats | None = None,
+        ratio: float = 1.0,
     ) -> Self | None:
-        """Return rows by stratum and bin, those of a fresh table or the selecting ones.
+        """Return rows by stratum and bin with the tests of a selection; by default the selecting rows.
 
         None without one score of two labels, an objective that is a sum of losses, or tests.
         """
@@ -68,18 +75,21 @@ class CountTable:
         rate = problem.objective.rate
         if family is None or problem.objective.worst or rate.is_ratio or rate.by:
             return None
-        strata, rows = fresh or (family.data.strata, family.weights)
+        if strata is None or rows is None:
+            strata = family.data.strata
+            rows = family.weights
         places = family.places_of(strata)
-        limits = problem.limits
-        tests = [*filter(None, (LimitTests.of(limit, strata, places) for limit in limits))]
-        if len(tests) < len(limits):
-            return None
+        tests = []
+        for limit in problem.limits:
+            test = LimitTests.of(limit, strata, places)
+            if test is None:
+                return None
+            tests.append(test)
         losses = np.pad(rate.terms(strata).top[0], ((0, 0), (0, 3 - strata.n_actions)))
         if problem.objective == OVERALL_ERROR:
             losses[:, DEFERRED] += TIE_PRICE
-        return cls(
-            rows, places.of_strata, losses, family.chances, tests, family.data.strata.defers
-        )
+        defers = family.data.strata.defers
+        return cls(rows, places.of_strata, losses, family.chances, tests, defers, ratio)
 
     @property
     def n_places(self) -> int:
@@ -87,8 +97,8 @@ class CountTable:
         return len(self.chances)
 
     @property
-    def end(self) -> int:
-        """V: a cut above all bins."""
+    def n_bins(self) -> int:
+        """Number V of bins, which is the cut above all of them."""
         return self.rows.shape[1]
 
     @property
@@ -129,7 +139,11 @@ class CountTable:
         """Return 1 for the answers that rows can get in each place, whatever their score, (K, m, 3)."""
         low = cuts[..., 0]
         high = cuts[..., 1]
-        return np.stack([low > 0, high < self.end, low < high], axis=2).astype(np.float64)
+        return np.stack([low > 0, high < self.n_bins, low < high], axis=2).astype(np.float64)
+
+    def loss(self, cuts: Ints) -> Floats:
+        """Return the loss of rules, shape (K,)."""
+        return np.tensordot(self.answered(cuts), self.losses)
 
     def passes(self, cuts: Ints, level: float) -> Mask:
         """Return which rules pass all tests at a level, shape (K,)."""
@@ -140,17 +154,13 @@ class CountTable:
             passes &= test.passes(*test.counts(answered), possible, level)
         return passes
 
-    def loss(self, cuts: Ints) -> Floats:
-        """Return the loss of rules, shape (K,)."""
-        return np.tensordot(self.answered(cuts), self.losses)
-
-    def log_power(self, cuts: Ints, ratio: float, level: float) -> Floats:
+    def log_power(self, cuts: Ints, level: float) -> Floats:
         """Return the log of the predicted probability of passing all tests on other rows, shape (K,)."""
         answered = self.answered(cuts)
         possible = self.possible(cuts)
         log_power = np.zeros(len(cuts))
         for test in self.tests:
-            log_power += test.log_powers(answered, possible, ratio, level).sum(axis=1)
+            log_power += test.log_power(*test.counts(answered), possible, self.ratio, level)
         return log_power
 
 
@@ -164,10 +174,8 @@ class OneScore:
         The problem, and its candidates.
     family : Thresholds
         The rules on the score, on the selecting rows.
-    selecting, certifying : CountTable
-        The selecting rows, and the fresh rows with a vote among all.
-    division : Division
-        The division of a level among the limits.
+    selecting : CountTable
+        The selecting rows.
     fresh : Fresh
         The fresh rows.
     scores, bin : ndarray of shape (n,)
@@ -177,8 +185,6 @@ class OneScore:
     selection: Selection
     family: Thresholds
     selecting: CountTable
-    certifying: CountTable
-    division: Division
     fresh: Fresh
     scores: Floats
     bin: Ints
@@ -187,31 +193,37 @@ class OneScore:
     def of(cls, selection: Selection, fresh: Fresh) -> Self | None:
         """Return the rules on the score of a selection; None without one, or without tests."""
         family = selection.thresholds
-        selecting = CountTable.of(selection)
+        # Fresh rows, or clusters with a vote each, by selecting rows.
+        selecting = CountTable.of(selection, ratio=fresh.n_units / selection.n_rows)
         if family is None or selecting is None:
             return None
         scores = family.rising(fresh.outputs.score)
         in_bin = family.bins(scores, fresh.outputs.groups)
-        rows = _counted(fresh, in_bin, fresh.voters, family.weights.shape[1])
-        certifying = CountTable.of(selection, (fresh.answered.strata, rows))
-        assert certifying  # the labels and rates are those of the selecting rows
-        division = Division.of(
-            certifying.tests,
-            defers=selecting.defers,
-            has_clusters=fresh.votes.clusters is not None,
-        )
-        return cls(selection, family, selecting, certifying, division, fresh, scores, in_bin)
-
-    @property
-    def ratio(self) -> float:
-        """Fresh rows, or clusters with a vote each, by selecting rows."""
-        return self.fresh.n_units / self.selection.n_rows
+        return cls(selection, family, selecting, fresh, scores, in_bin)
 
     def counted(self, used: Mask) -> CountTable:
-        """Return some of the fresh rows with a vote, by stratum and bin."""
+        """Return some of the fresh rows, those with a vote among all, by stratum and bin."""
+        strata = self.fresh.answered.strata
         voters = self.fresh.voters
-        rows = _counted(self.fresh, self.bin, voters[used[voters]], self.certifying.end)
-        return replace(self.certifying, rows=rows)
+        counted = voters[used[voters]]
+        rows = np.zeros((len(strata.mass), self.selecting.n_bins))
+        np.add.at(rows, (self.fresh.answered.stratum[counted], self.bin[counted]), 1.0)
+        table = CountTable.of(self.selection, strata, rows)
+        assert table  # the labels and rates are those of the selecting rows
+        return table
+
+    @cached_property
+    def certifying(self) -> CountTable:
+        """The fresh rows with a vote among all."""
+        return self.counted(np.ones(len(self.fresh), bool))
+
+    @cached_property
+    def division(self) -> Division:
+        """The division of a level among the limits."""
+        has_clusters = self.fresh.votes.clusters is not None
+        return Division.of(
+            self.certifying.tests, defers=self.selecting.defers, has_clusters=has_clusters
+        )
 
     def loss_at(self, place: int, thresholds: Floats) -> Floats:
         """Return the loss of the selecting rows of a place at thresholds, less that of the lowest one."""
@@ -226,13 +238,6 @@ class OneScore:
         family = self.family
         cuts = cuts[:, : 1 + self.selecting.defers]  # without deferral both are one threshold
         return replace(self.selection, rule=family.kept(cuts), counts=family.counts(cuts))
-
-
-def _counted(fresh: Fresh, in_bin: Ints, rows: Ints, n_bins: int) -> Floats:
-    """Return how many of some fresh rows are in each stratum and bin, shape (S, V)."""
-    counts = np.zeros((len(fresh.answered.strata.mass), n_bins))
-    np.add.at(counts, (fresh.answered.stratum[rows], in_bin[rows]), 1.0)
-    return counts
 
 
 def one_cut(cuts: Ints) -> Ints:

@@ -6,6 +6,7 @@ from math import isnan
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from scipy.stats import binom
 
@@ -153,11 +154,11 @@ def rows_needed(
     totals = []
     for expected in expected_by_limit:
         limit = expected.limit
-        level = division.level_of_stop
-        rows = division.rows_of_stops
-        if limit.rate in [test.limit.rate for test in division.tests]:
-            level = division.level_of_test
-            rows = division.rows_of_tests
+        level = division.level_of_test
+        rows = division.parts.rows_of_tests
+        if division.shares and limit.rate not in [test.limit.rate for test in division.tests]:
+            level = division.level_of_stop
+            rows = division.parts.rows_of_stops
         rows_for = rows_for_pairs if limit.compares else rows_for_shares
         total = rows_for(
             expected._replace(shares=rows * expected.shares),
@@ -168,7 +169,7 @@ def rows_needed(
         if total > (MOST_SIMULATED if limit.compares else MOST_ROWS):
             raise ValueError(f"{limit!r}: no practical number of rows certifies it")
         totals.append(total)
-        sizes = np.floor(expected.shares * total + 1e-9).astype(int).tolist()
+        sizes = expected.counted(total).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
     of_all = None if None in given["shares"] else max(totals)
     return RowsNeeded(stated, rows_by_limit, of_all, power)
@@ -212,36 +213,46 @@ class Expected(NamedTuple):
         names = [name for name, level in zip(names, levels, strict=True) if not isnan(level)]
         rates = np.array([check_number(rate_by_name[name], "rates", UNIT) for name in names])
         shares = [check_number(share_by_name.get(name), "shares", TO_ONE) for name in names]
-        rooms = SIGNS[limit.sense] * (limit.levels(names) - rates)
-        if limit.compares:
-            rooms = limit.rooms(rates, rates)[~np.eye(len(names), dtype=bool)]
-        if (rooms <= 0).any():
+        expected = cls(limit, names, rates, np.array(shares))
+        if (expected.rooms <= 0).any():
             raise ValueError(
                 f"rates: they leave no room within {limit!r}, so no number of rows certifies it"
             )
-        return cls(limit, names, rates, np.array(shares))
+        return expected
+
+    @property
+    def rooms(self) -> Floats:
+        """The room within the limit of each rate, shape (m,); of compared ones that of each pair, (m, m)."""
+        if not self.limit.compares:
+            return SIGNS[self.limit.sense] * (self.limit.levels(self.names) - self.rates)
+        rooms = self.limit.rooms(self.rates, self.rates)
+        np.fill_diagonal(rooms, np.inf)  # of a rate beside itself
+        return rooms
+
+    def counted(self, total: ArrayLike) -> Ints:
+        """Return the counted rows of each subgroup in tables of some sizes, shape (..., m)."""
+        return np.floor(np.multiply.outer(total, self.shares) + 1e-9).astype(np.intp)
 
 
 def rows_for_shares(expected: Expected, level: float, power: float) -> int:
     """Return the rows of the table with which the tests of all subgroups pass."""
-    limit, names, rates, shares = expected
-    errors = rates
-    if limit.sense == "≥":
-        errors = 1.0 - rates
-    tests = np.column_stack([shares, limit.allowed(names), errors]).tolist()
+    allowed = expected.limit.allowed(expected.names).tolist()
+    errors = expected.rates
+    if expected.limit.sense == "≥":
+        errors = 1.0 - errors
 
     def power_on(sizes: Ints | int) -> Any:
         """Return the probability that all tests pass on tables of some sizes, or on a single one."""
-        passes = []
-        for share, bound, error in tests:
-            n = np.floor(share * sizes + 1e-9).astype(np.intp)
-            passes.append(binom.cdf(most_reached(n, bound, level), n, error))
+        of_subgroups = zip(expected.counted(sizes).T, allowed, errors, strict=True)
+        passes = [
+            binom.cdf(most_reached(n, bound, level), n, p) for n, bound, p in of_subgroups
+        ]
         return np.prod(passes, axis=0)
 
     enough = 1 + bisect_left(range(1, MOST_ROWS + 1), power, key=power_on)
     # Counts are whole numbers, so the power may fall again above, as often as a test takes one more error.
     while enough <= MOST_ROWS:
-        sizes = np.ceil(enough + np.arange(AHEAD) / min(tests)[0]).astype(np.intp)
+        sizes = np.ceil(enough + np.arange(AHEAD) / expected.shares.min()).astype(np.intp)
         last_too_small = np.flatnonzero(power_on(sizes) < power).max(initial=-1)
         if last_too_small < AHEAD - 1:
             return int(sizes[last_too_small + 1])
@@ -256,18 +267,13 @@ def rows_for_pairs(expected: Expected, level: float, power: float) -> int:
     rates, both by normal deviations.
     """
     limit, _, rates, shares = expected
-    are_others = ~np.eye(len(rates), dtype=bool)
     # Deviations for one row of the table; on n rows these are 1/√n of them.
-    of_row = limit.deviations(rates * (1.0 - rates) / shares)[are_others]
-    size = (
-        1.0
-        + ((ndtri(power) - ndtri(level)) * of_row / limit.rooms(rates, rates)[are_others]).max()
-        ** 2
-    )
+    of_row = limit.deviations(rates * (1.0 - rates) / shares)
+    size = 1.0 + ((ndtri(power) - ndtri(level)) * of_row / expected.rooms).max() ** 2
     n_passed = 0
     while n_passed < power * DRAWS and size <= MOST_SIMULATED:
         size = np.ceil(size * GROWTH)
-        n = np.floor(shares * size + 1e-9).astype(np.intp)
+        n = expected.counted(size)
         draws = np.random.default_rng(0).binomial(n, rates, (DRAWS, len(n)))
         counts = np.stack(np.broadcast_arrays(draws, n), axis=2).tolist()
         n_passed = sum(all_pairs_pass(each, limit, level) for each in counts)

@@ -54,43 +54,50 @@ def cheapest_within(case: OneScore, level: float) -> Floats | None:
 
     All thresholds between fresh scores take most of the memory of a large table: they go with this call.
     """
-    # 1. The stops.
+    table = case.certifying
     stratum = case.fresh.answered.stratum
-    ends = ends_between(case.scores)
+    thresholds = thresholds_between(case.scores)
+    # 1. The stops.
     shares = case.division.shares
-    votes = case.fresh.votes
     below = (
-        n_below(case.scores[votes.among(np.flatnonzero(share.strata[stratum]))], ends)
+        n_below(
+            case.scores[case.fresh.votes.among(np.flatnonzero(share.strata[stratum]))],
+            thresholds,
+        )
         for share in shares
     )
-    largest, least = stops_of(shares, below, case.family.n_places, len(ends) - 1, level)
+    least, largest = stops_of(shares, below, table.n_places, len(thresholds) - 1, level)
     if (least > largest).any():
         return None
     # 2. The least loss between them.
-    thresholds = []
-    for place in range(case.family.n_places):
-        within = ends[least[place] : largest[place] + 1]
+    cheapest = []
+    for place in range(table.n_places):
+        within = thresholds[least[place] : largest[place] + 1]
         loss = case.loss_at(place, within) + sum(
-            case.certifying.excess[number] * n_below(case.scores[stratum == number], within)
-            for number in np.flatnonzero(case.certifying.place == place)
+            table.excess[number] * n_below(case.scores[stratum == number], within)
+            for number in np.flatnonzero(table.place == place)
         )
-        thresholds.append(within[loss.argmin()])
-    return np.array(thresholds)
+        cheapest.append(within[loss.argmin()])
+    return np.array(cheapest)
 
 
 # -- stops ------------------------------------------------------------------------------------------------
 
 
 def stops_of(
-    shares: Sequence[LimitedShare], below: Iterable[Ints], n_places: int, end: int, level: float
+    shares: Sequence[LimitedShare],
+    below: Iterable[Ints],
+    n_places: int,
+    last: int,
+    level: float,
 ) -> tuple[Ints, Ints]:
-    """Return the largest and the least cut of each place within the ranks of shares, shape (m,) each.
+    """Return the least and the largest cut of each place within the ranks of shares, shape (m,) each.
 
-    These are the stops of the first and of the second label. ``below`` has the rows of each share below each
-    cut, ``end`` is the last cut, and ``level`` that of each share.
+    These are the stops of the second and of the first label. ``below`` has the rows of each share below each
+    cut, ``last`` is the last cut, and ``level`` that of each share.
     """
-    largest = np.full(n_places, end)
     least = np.zeros(n_places, int)
+    largest = np.full(n_places, last)
     for share, counted in zip(shares, below, strict=True):
         (place,) = share.places
         n = counted[-1]
@@ -100,29 +107,30 @@ def stops_of(
             largest[place] = min(largest[place], (counted[1:] <= most).sum())
         else:
             least[place] = max(least[place], (n - counted[:-1] > most).sum())
-    return largest, least
+    return least, largest
 
 
 # -- thresholds between scores ------------------------------------------------------------------------------
 
 
-def ends_between(scores: Floats) -> Floats:
+def thresholds_between(scores: Floats) -> Floats:
     """Return the thresholds between different scores, from −∞ to ∞, ascending."""
     return np.r_[-np.inf, np.unique(scores)[1:], np.inf]
 
 
-def n_below(scores: Floats, ends: Floats) -> Ints:
-    """Return how many scores are below each end."""
-    return np.searchsorted(np.sort(scores), ends)
+def n_below(scores: Floats, thresholds: Floats) -> Ints:
+    """Return how many scores are below each threshold."""
+    return np.searchsorted(np.sort(scores), thresholds)
 
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
-    """Return the rule of thresholds between fresh scores, shape (m,)."""
-    ends = case.family.decimals(thresholds[:, None], case.scores, case.fresh.outputs.groups)
-    return Certified(case.selection.at(ends), METHOD, AT_RANKS)
+    """Return the rule of thresholds between fresh scores, shape (m,), written as decimals."""
+    groups = case.fresh.outputs.groups
+    decimals = case.family.decimals(thresholds[:, None], case.scores, groups)
+    return Certified(case.selection.at(decimals), METHOD, AT_RANKS)
 
 
 def refused(case: OneScore, level: float) -> Refused:
     """Return the likeliest rule, which the selecting rows alone choose."""
-    sequence, _ = sequence_of(case.selecting, case.ratio, level)
+    sequence, _ = sequence_of(case.selecting, level)
     return Refused(case.rule(sequence[0]))

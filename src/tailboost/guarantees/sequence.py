@@ -38,7 +38,7 @@ from itertools import combinations_with_replacement, product, takewhile
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
-from tailboost.core import Ints
+from tailboost.core import Floats, Ints
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused, one_cut
 from tailboost.guarantees.rate_bounds import all_pass
@@ -75,7 +75,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     # 1. The sequence of places that are tested together.
     together = case.division.tested_together
     level *= case.division.level_of_test
-    found = [sequence_of(case.selecting.at(places), case.ratio, level) for places in together]
+    found = [sequence_of(case.selecting.at(places), level) for places in together]
     if min(log_power for _, log_power in found) < log_ndtr(WORTHWHILE):
         return None
     # 2. The tests.
@@ -107,35 +107,27 @@ def passes(case: OneScore, places: Ints, level: float, cuts: Ints) -> bool:
 # -- the search on the selecting rows ------------------------------------------------------------------------
 
 
-def sequence_of(table: CountTable, ratio: float, level: float) -> tuple[Ints, float]:
+def sequence_of(table: CountTable, level: float) -> tuple[Ints, float]:
     """Return rules in the order of their tests, (K, m, 2), and the log of the largest predicted power.
 
-    The tests are on ``ratio`` times as many rows. At each step the sequence has the rule of least loss among
-    those that pass with so large a predicted probability. At every second step all values of one cut after
-    the other are tried. If no rule is nearly sure to pass, likelier ones are searched for.
+    Step by step the least predicted power of a rule falls. At each step the sequence has the rule of least
+    loss with so much power; at every second one it is improved cut by cut.
     """
     candidates = starts(table)
-    log_powers = table.log_power(candidates, ratio, level)
+    log_powers = table.log_power(candidates, level)
     if log_powers.max() < UNSURE:
-        # All moves of the cuts of one group of the likeliest rule: a move of one of two cuts may only lose.
-        moves = np.linspace(0, table.end, MOVED_TO).astype(int)
-        moved = [*combinations_with_replacement(moves, 1 + table.defers)]
-        for place in [*range(table.n_places)] * PASSES:
-            line = np.repeat(candidates[[log_powers.argmax()]], len(moved), axis=0)
-            line[:, place] = moved
-            candidates = np.concatenate([candidates, line])
-            log_powers = np.append(log_powers, table.log_power(line, ratio, level))
+        candidates, log_powers = with_likelier(table, candidates, log_powers, level)
     losses = table.loss(candidates)
     largest = log_powers.max()
     largest_unsure = log_powers[log_powers < 0.0].max(initial=-np.inf)  # of rules that may fail
+    steps = [largest, *np.minimum(log_ndtr(STEPS), largest_unsure)]
     least_loss = np.inf
     ordered = []
-    for number, step in enumerate([largest, *np.minimum(log_ndtr(STEPS), largest_unsure)]):
-        best = np.where(log_powers >= step, losses, np.inf).argmin()
-        cuts = candidates[best]
-        loss = losses[best]
+    for number, step in enumerate(steps):
+        cuts = candidates[np.where(log_powers >= step, losses, np.inf).argmin()]
         if number % 2 == 0:  # it takes most of the time
-            cuts, loss = descended(table, cuts, loss, step, ratio, level)
+            cuts = improved(table, cuts, step, level)
+        (loss,) = table.loss(cuts[None])
         if loss < least_loss:  # a rule that is less likely to pass must have less loss
             least_loss = loss
             ordered.append(cuts)
@@ -144,41 +136,53 @@ def sequence_of(table: CountTable, ratio: float, level: float) -> tuple[Ints, fl
 
 def starts(table: CountTable) -> Ints:
     """Return rules with equal cuts, common prices, and equal rates of compared groups, (K, m, 2)."""
-    equal, _ = np.indices((table.end + 1, table.n_places))
+    equal = np.tile(np.arange(table.n_bins + 1)[:, None], table.n_places)
     at_prices = table.at_prices(HUNDREDTHS)
-    at_rates = []
+    cuts = [equal, at_prices]
     for test in table.tests:
         if test.limit.compares:
             n_wrong, n_rows = test.counts(table.answered(one_cut(equal)))
             rates = (n_wrong / np.maximum(n_rows, 1e-12)) @ test.places  # by cut and place
-            at_rates.append(np.abs(rates[None] - HUNDREDTHS[:, None, None]).argmin(axis=1))
-    without_deferral = one_cut(np.unique(np.vstack([equal, at_prices, *at_rates]), axis=0))
+            # The cut of each place whose rate is the nearest one to each hundredth.
+            cuts.append(np.abs(rates - HUNDREDTHS[:, None, None]).argmin(axis=1))
+    without_deferral = one_cut(np.unique(np.vstack(cuts), axis=0))
     if not table.defers:
         return without_deferral
     # Rules that defer between the prices p and 1 − p, up to a half, and the one that defers all rows.
     at_doubts = np.stack([at_prices, at_prices[::-1]], axis=2)[: len(HUNDREDTHS) // 2 + 1]
-    return np.concatenate([without_deferral, at_doubts, [[[0, table.end]] * table.n_places]])
+    return np.concatenate([without_deferral, at_doubts, [[[0, table.n_bins]] * table.n_places]])
 
 
-def descended(
-    table: CountTable, cuts: Ints, loss: float, step: float, ratio: float, level: float
-) -> tuple[Ints, float]:
-    """Return cuts of less loss with a log-power of at least a step, and their loss, by moves of one cut."""
+def with_likelier(
+    table: CountTable, candidates: Ints, log_powers: Floats, level: float
+) -> tuple[Ints, Floats]:
+    """Return candidates with all moves of the likeliest rule in one place after the other, and log-powers."""
+    moves = np.linspace(0, table.n_bins, MOVED_TO).astype(int)
+    # A move of one of two cuts may only lose.
+    moved = [*combinations_with_replacement(moves, 1 + table.defers)]
+    for place in [*range(table.n_places)] * PASSES:
+        line = np.repeat(candidates[[log_powers.argmax()]], len(moved), axis=0)
+        line[:, place] = moved
+        candidates = np.concatenate([candidates, line])
+        log_powers = np.append(log_powers, table.log_power(line, level))
+    return candidates, log_powers
+
+
+def improved(table: CountTable, cuts: Ints, step: float, level: float) -> Ints:
+    """Return cuts of less loss with a log-power of at least a step, by moves of one cut to all bins."""
     sides = np.array_split([0, 1], 1 + table.defers)  # cuts that move together
     moves = [*product(range(table.n_places), sides)]
-    values = np.arange(table.end + 1)
+    values = np.arange(table.n_bins + 1)
     # A single move finds its best cut at once.
     for place, moving in moves * min(PASSES, len(moves)):
         line = np.repeat(cuts[None], len(values), axis=0)
         line[:, place, moving] = values[:, None]
         line = line[line[:, place, 0] <= line[:, place, 1]]
-        line = line[table.loss(line) < loss - 1e-12]
-        line = line[table.log_power(line, ratio, level) >= step]
+        line = line[table.loss(line) < table.loss(cuts[None]) - 1e-12]
+        line = line[table.log_power(line, level) >= step]
         if len(line):
-            losses = table.loss(line)
-            cuts = line[losses.argmin()]
-            loss = losses.min()
-    return cuts, loss
+            cuts = line[table.loss(line).argmin()]
+    return cuts
 
 
 # -- other rules -------------------------------------------------------------------------------------------
