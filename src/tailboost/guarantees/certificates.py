@@ -234,8 +234,10 @@ class Certificate:
             if price.limit:
                 lines.append(f"Price of {price.limit}: {price}.")
                 continue
-            own = rate_words(price.error, self.n_rows, in_percent=in_percent)
-            without = rate_words(price.without, self.n_rows, in_percent=in_percent)
+            own, without = (
+                rate_words(error, self.n_rows, in_percent=in_percent)
+                for error in (price.error, price.without)
+            )
             of_error = ""
             of_price = ", 95 %, estimated on these rows"
             if price.noise is None:

@@ -15,7 +15,6 @@ from tailboost.guarantees.fresh import CostRange, Fresh
 from tailboost.guarantees.rate_bounds import joint_bounds
 from tailboost.rates import (
     EACH,
-    Limit,
     Statistic,
     as_statistics,
     checked_limits,
@@ -161,8 +160,7 @@ def certify(
         limits = decided.limits
     stated = as_statistics(rates or ())
     for each in stated:
-        is_rate = isinstance(each, Statistic) and each.form == EACH
-        if not (is_rate or isinstance(each, Limit)):
+        if isinstance(each, Statistic) and each.form != EACH:
             raise TypeError(
                 f"{each!r} is no rate or limit: leave out largest, or give a gap or ratio a bound"
             )
@@ -205,9 +203,7 @@ def certify(
             kinds += ["group", "cell"]
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
-    bounds = []
-    for part in parts:
-        bounds += joint_bounds(part, fresh, level)
+    bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
     certificate = certificate_of(fresh, bounds, confidence)
     if decided is None:
         return certificate

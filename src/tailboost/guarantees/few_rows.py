@@ -52,8 +52,8 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
                 needed = math.ceil(math.log(level) / math.log1p(-share))
             n = len(sample.rows)
             if n < needed and not math.isnan(share):  # NaN of a free subgroup
-                has = f"has {n:,} rows, and needs at least {needed:,}"
-                lacks[f"{limit}{of_subgroup(sample.name)} {has}"] = needed
+                subgroup = f"{limit}{of_subgroup(sample.name)}"
+                lacks[f"{subgroup} has {n:,} rows, and needs at least {needed:,}"] = needed
     return lacks
 
 

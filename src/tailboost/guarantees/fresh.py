@@ -92,9 +92,9 @@ class Compared:
         These are the rows that the model has read itself, and those that models inside it have read. Raise
         LeakageError if the model knows the rows, or if they are copies of one another.
         """
-        complete = decided.known[0].records.complete
         shared: list[float] = []
-        # Rows that trained a model of another library are stated.
+        complete = decided.known[0].records.complete
+        # 1. With the rows that trained a model of another library, as they are stated.
         if training_rows is not None:
             trained = [
                 Seen.of(decided.score(each).given(), TRAINED_ON)
@@ -102,27 +102,27 @@ class Compared:
             ]
             shared.append(refuse_repeated(Seen.of(scored.given()), trained, equal_rows))
             n_trained = n_rows_of(training_rows)
-            if n_trained >= FEWEST_TRAINED * len(rows):
-                complete = True
-            elif n_trained:
+            is_part = n_trained < FEWEST_TRAINED * len(rows)
+            complete |= not is_part
+            if is_part and n_trained:
                 warn_user(
                     f"training_rows has {how_many(n_trained, 'row')}, fewer than a tenth of "
                     f"the {len(rows):,} rows of X: give all that trained the model"
                 )
-        # A classifier of tailboost knows its rows, as does one inside another model.
+        # 2. With those that a classifier of tailboost knows, also one inside another model.
         for known in decided.known:
             tables = known.records.tables
             if tables:
                 hashes = known.hashes(rows.X, scored)
                 # Where an inner part alone knows rows, those of the whole model are not known.
-                complete = complete and not known.is_part
+                complete &= not known.is_part
                 forms = [Seen.of(hashes)]
                 # Rows of scores are known with their labels, other rows without them.
                 if len(known.score_labels) and len(hashes):
                     forms.append(Seen.of(hashes, "", rows.has_column(known.score_labels)))
                 shared += [refuse_repeated(form, tables, equal_rows) for form in forms]
+        # 3. With one another: equal scores are different rows, but not if all rows are copied.
         copies = 0.0
-        # Equal scores are different rows also without a statement, but not if all rows are copied.
         if equal_rows != "natural" and rows.clusters is None:
             copies = refuse_copies(rows.hashes(scored.given()), rows.y)
         if not scored.is_comparable:  # then nothing is said of known rows
@@ -377,13 +377,14 @@ def _in_forms_of(X: Table, training_rows: Table) -> list[Table]:
 
     names = columns_of(X)
     table = as_table(as_frame(training_rows), names)
-    titles = columns_of(table)
-    if table.shape[1:] != as_table(X).shape[1:] or titles not in ([], names or titles):
+    own_names = columns_of(table)
+    are_others = names and own_names and names != own_names
+    if are_others or table.shape[1:] != as_table(X).shape[1:]:
         raise ValueError("training_rows must have the columns of X, without labels")
-    if names and not titles:
+    if names and not own_names:
         if not isinstance(table, np.ndarray):
             table = table.toarray()
         return [DataFrame(table, columns=names)]
-    if titles != names:
+    if own_names and not names:
         return [table, table.to_numpy()]
     return [table]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -98,12 +98,10 @@ class LaterRows(NamedTuple):
         if lacking.any():
             warn_user(f"{lacking.sum():,} rows of {n:,} are not tested: they have no score")
         is_read = ~lacking
-        for name, column in with_titles(
-            group_columns(rows.groups, "groups"), rule.groups
-        ).items():
-            if name in rule.groups and reads_groups(rule.by_group, name):
-                known = rule.groups[name]
-                is_other, others = other_groups(column, known)
+        columns = with_titles(group_columns(rows.groups, "groups"), rule.groups)
+        for name, known in rule.groups.items():
+            if name in columns and reads_groups(rule.by_group, name):
+                is_other, others = other_groups(columns[name], known)
                 words = f"groups {others}: the rule knows {listed(known)}"
                 if is_other.all():
                     raise ValueError(
@@ -221,12 +219,11 @@ class Monitor:
         for bound in certificate.bounds:  # no bets are known against a tail
             bound.rate.refuse_uncounted()
             # The column of each compared subgroup; combinations of columns begin with the same one.
-            columns = dict(
-                chain.from_iterable(
-                    groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
-                    for subgroup in bound.subgroups
-                )
-            )
+            columns = {
+                column: None
+                for subgroup in bound.subgroups
+                for column, _ in groups_in(subgroup, bound.rate.by, certificate.columns)[:1]
+            }
             if len(columns) > 1:
                 raise ValueError(
                     f"{bound.rate!r}: the groups of the columns {listed([*columns])} overlap, "
@@ -547,13 +544,17 @@ class Monitor:
                     "the state was changed after it was written, or is about another "
                     "certificate: its checksum differs"
                 )
-            bets = []
-            for start, each in zip(monitor.bets, state["bets"], strict=True):
-                wealths = tuple(Wealth(**bet) for bet in each["bets"])
-                bets.append(Bets(start.bound, wealths, np.array(each["sums"])))
+            bets = tuple(
+                replace(
+                    start,
+                    wealths=tuple(Wealth(**bet) for bet in each["bets"]),
+                    sums=np.array(each["sums"]),
+                )
+                for start, each in zip(monitor.bets, state["bets"], strict=True)
+            )
             return replace(
                 monitor,
-                bets=tuple(bets),
+                bets=bets,
                 batches=[MonitoredBatch(**batch) for batch in state["batches"]],
                 ids=np.array(state["ids"], np.uint64),
                 seen=tuple(map(Seen.from_dict, state["seen"])),

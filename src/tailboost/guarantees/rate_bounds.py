@@ -98,8 +98,7 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
             upper = min(values, default=upper)
         elif n and level is not None and lower < upper:
             if "≥" in sides:
-                of_complement = upper_bound(rate, sample.mirrored, level, method)
-                lower = sample.low + (sample.high - of_complement)
+                lower += upper - upper_bound(rate, sample.mirrored, level, method)
             if "≤" in sides:
                 upper = upper_bound(rate, sample, level, method)
         bound = CertifiedBound(
@@ -198,10 +197,7 @@ def joint_bounds(
         if bound.method == ESTIMATE and (bound.n or each.rate.is_ratio or not reads_numbers)
     }
     level_of_each = level and level / max(len(on_means), 1)
-    bounds = []
-    for each in expressions:
-        bounds += bounds_of(each, fresh, level_of_each)
-    return bounds
+    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
 
 
 def possible_values(rate: Rate, fresh: Fresh) -> list[set[float]]:
