@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import tailboost as tb
-from tailboost.app.cli.frame import ALARM, Printed, app, command, file, say_aside
+from tailboost.app.cli.frame import ALARM, Printed, app, command, file_argument, say_aside
 from tailboost.app.cli.stored import (
     MODEL,
     RULE,
@@ -68,8 +68,8 @@ def _fact(given: Any) -> tuple[str, str]:
     return name.lower(), value
 
 
-Data = Annotated[Path, file("DATA", "CSV or Parquet file.")]
-Model = Annotated[Path, file("MODEL", "Model file (.model) or rule file (.json).")]
+Data = Annotated[Path, file_argument("DATA", "CSV or Parquet file.")]
+Model = Annotated[Path, file_argument("MODEL", "Model file (.model) or rule file (.json).")]
 Target = Annotated[str | None, option("Column of the labels; by default that of the model.")]
 Limits = Annotated[
     list[str], several("LIMIT", "Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated.")
@@ -229,8 +229,10 @@ def tune(
 @command
 def calibrate(
     *,
-    model: Annotated[Path, file("MODEL", "Model or rule file; with --score the table.")],
-    data: Annotated[Path | None, file("[DATA]", "Table of fresh rows.")] = None,
+    model: Annotated[
+        Path, file_argument("MODEL", "Model or rule file; with --score the table.")
+    ],
+    data: Annotated[Path | None, file_argument("[DATA]", "Table of fresh rows.")] = None,
     out: Out,
     scores: ScoreColumns,
     target: Target = None,
@@ -448,7 +450,7 @@ def card(
 @command
 def tradeoff(
     *,
-    model: Annotated[Path, file("MODEL", "Model file (.model) of fit.")],
+    model: Annotated[Path, file_argument("MODEL", "Model file (.model) of fit.")],
     limited: Annotated[
         str | None,
         option("Rate that is limited along the curve; by default that of the first limit."),

@@ -65,7 +65,7 @@ def as_typed(message: str, options: Collection[str]) -> str:
     return _ARGUMENT.sub(typed, message)
 
 
-def file(metavar: str, text: str) -> Any:
+def file_argument(metavar: str, text: str) -> Any:
     """Return an argument of a command that names a file to read."""
     return typer.Argument(metavar=metavar, help=text, exists=True)
 

@@ -32,6 +32,11 @@ _OTHER_FORMS = re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0|\s*([\[{]\s*[\"\[{]|<[!
 _CODE = r"\d+([eE]\d+)?"
 # A truth value; a whole number as Python writes it, so 007 is text; or a fraction.
 _PLAIN = re.compile(r"True|False|0|-?[1-9]\d{0,17}|-?\d+\.\d+(e[+-]?\d+)?")
+# A column of text may have so many categories, or one for each so many rows if these are more.
+MOST_CATEGORIES = 50
+FEWEST_OF_A_CATEGORY = 10
+# Less than this share of the categories are numbers, with either decimal sign, unless all are.
+MOST_NUMBERS = 0.5
 
 
 def option(text: str, **more: Any) -> Any:
@@ -60,7 +65,7 @@ class Roles:
     about: Mapping[str, str] = field(default_factory=dict)
 
     def given(self, groups: Iterable[Any] = (), about: Any = (), **stated: Any) -> Self:
-        """Return the roles with those that options state, not None; groups and facts are added."""
+        """Return the roles with those that options state, unless empty; groups and facts are added."""
         return replace(
             self,
             groups=tuple(dict.fromkeys([*self.groups, *filter(None, groups)])),
@@ -156,15 +161,8 @@ class Reader(Form):
                 else:
                     table, words, texts = self._of_csv(path, roles, ids)
         except Exception as error:  # pandas raises what a damaged file meets
-            reason = str(error)
-            if isinstance(error, Warning):
-                reason = (
-                    "its rows have more cells than its first line, the header; give the "
-                    "separator by --sep, or delete lines above the header"
-                )
-            if isinstance(error, UnicodeError):
-                reason += f"; it is not in {self.encoding}: name its --encoding"
-            raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None
+            fault = self._fault(error)
+            raise ValueError(f"{str(path)!r} cannot be read: {fault}") from None
         if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
         texts = texts.union(roles.text, self.text)
@@ -173,6 +171,17 @@ class Reader(Form):
         rows = FileRows(path, table, words, replace(roles, text=text))
         rows.columns(self.text)
         return rows
+
+    def _fault(self, error: Exception) -> str:
+        """Return what a file has that pandas does not read, in words of its options."""
+        if isinstance(error, Warning):
+            return (
+                "its rows have more cells than its first line, the header; give the "
+                "separator by --sep, or delete lines above the header"
+            )
+        if isinstance(error, UnicodeError):
+            return f"{error}; it is not in {self.encoding}: name its --encoding"
+        return str(error)
 
     def _of_parquet(self, path: Path) -> Any:
         """Return a table; an index with a name is a column."""
@@ -231,7 +240,7 @@ class Reader(Form):
     def refuse_odd(self, features: Any) -> None:
         """Raise ValueError for a column of text that is no column of categories.
 
-        Most but not all of its values are numbers, or there are many. Columns of --text are categories.
+        Categories are few, and all or less than half of them are numbers. Columns of --text are categories.
         """
         import pandas as pd
 
@@ -246,9 +255,8 @@ class Reader(Form):
             values = pd.Series(column.unique()).astype(str)
             is_number = pd.to_numeric(values, errors="coerce").notna()
             with_comma = pd.to_numeric(values.str.replace(",", "."), errors="coerce").notna()
-            if len(values) <= max(50, len(column) / 10) and (
-                is_number.all() or with_comma.mean() < 0.5
-            ):
+            are_few = len(values) <= max(MOST_CATEGORIES, len(column) / FEWEST_OF_A_CATEGORY)
+            if are_few and (is_number.all() or with_comma.mean() < MOST_NUMBERS):
                 continue
             words_first = values[is_number.argsort(kind="stable")]
             raise ValueError(
