@@ -56,9 +56,9 @@ def rule():
 def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
     mix, X, y, groups = tuned
     X, y, groups = X[:40], y[:40], groups[:40]
-    of = np.repeat(np.arange(10), 4)
+    persons = np.repeat(np.arange(10), 4)
 
-    def key(rows=slice(None), y=y, groups=groups, clusters=of, most=0.6):
+    def key(rows=slice(None), y=y, groups=groups, clusters=persons, most=0.6):
         model = copy.deepcopy(mix)
         limits = [rates.error(by="group") <= most]
         given = {"groups": groups[rows], "clusters": clusters[rows], "limits": limits}
@@ -70,12 +70,12 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
     first = key()
     mixed = np.random.default_rng(1).permutation(40)
     assert key(mixed) == first  # the order of rows does not matter
-    assert key(clusters=9 - of) == first  # nor the names of clusters
+    assert key(clusters=9 - persons) == first  # nor the names of clusters
     swapped = y.copy()
     i, j = np.flatnonzero(y == 0)[0], np.flatnonzero(y == 1)[0]
     swapped[[i, j]] = y[[j, i]]  # as many of each label
     others = [key(y=swapped), key(groups=groups[mixed]), key(most=0.61)]
-    others.append(key(clusters=np.r_[of[1:], of[0]]))  # clusters of the same sizes
+    others.append(key(clusters=np.roll(persons, -1)))  # clusters of the same sizes
     assert len({first, *others}) == 5
 
 
@@ -86,8 +86,8 @@ def test_rows_of_a_failed_attempt_are_refused_with_other_groups(tuned, tmp_path)
     tb.save_model(mix, tmp_path / "m.model")
     permuted = np.random.default_rng(0).permutation(groups)
     for model in (mix, tb.load_model(tmp_path / "m.model"), copy.deepcopy(mix), mix.reweight()):
-        for of, limits in ((permuted, LIMIT), (groups, [rates.error(by="group") <= 0.6])):
-            repeated(partial(tb.calibrate, model, X, y, groups=of, limits=limits))
+        for given, limits in ((permuted, LIMIT), (groups, [rates.error(by="group") <= 0.6])):
+            repeated(partial(tb.calibrate, model, X, y, groups=given, limits=limits))
     refused(lambda: tb.calibrate(mix, X, y, groups=groups, limits=LIMIT), "used up", tb.NotCertifiedError)
     assert len(mix.ledger_.attempts) == 1
 

@@ -27,7 +27,8 @@ def scored(seed, n, decimals, shift=0.0):
     return scores, severity + 0.3 * rng.normal(size=n) > 1.1
 
 
-def table(scores, labels):
+def seen(scores, labels):
+    """Return the rows of a table of scores as a model keeps them."""
     return Seen.of(
         hash_rows(scores[:, None], rounded=True), has_column=Rows.read(y=labels).has_column([True])
     )
@@ -39,7 +40,7 @@ def with_copies(used, new, n_copies):
     return [np.r_[old[places], fresh[n_copies:]] for old, fresh in zip(used, new, strict=True)]
 
 
-SIZES = [(800, 8000), (7200, 300), (60, 200)]
+SIZES = [(800, 8000), (7200, 300), (60, 200)]  # rows of the used and of the new table
 
 
 @pytest.mark.parametrize("decimals", [2, 3, 4, 7])
@@ -47,7 +48,7 @@ SIZES = [(800, 8000), (7200, 300), (60, 200)]
 def test_independent_tables_are_fresh(decimals, shift):
     refused = 0
     for seed, (n, m) in enumerate(SIZES * 3):
-        used, new = table(*scored([seed, 0], n, decimals)), table(*scored([seed, 1], m, decimals, shift))
+        used, new = seen(*scored([seed, 0], n, decimals)), seen(*scored([seed, 1], m, decimals, shift))
         refused += new.repeats(used) + used.repeats(new)
     assert refused == 0
 
@@ -57,8 +58,8 @@ def test_independent_tables_are_fresh(decimals, shift):
 def test_copies_are_recognised(decimals, share, n, m):
     """A part of the smaller table, in any order, is from the other one."""
     used = scored([0, n], n, decimals)
-    new = table(*with_copies(used, scored([1, m], m, decimals), round(share * min(n, m))))
-    again = Seen.from_dict(json.loads(json.dumps(table(*used).to_dict())))
+    new = seen(*with_copies(used, scored([1, m], m, decimals), round(share * min(n, m))))
+    again = Seen.from_dict(json.loads(json.dumps(seen(*used).to_dict())))
     assert new.repeats(again)
     if share == 1.0:
         assert new.repeats(again, "natural")

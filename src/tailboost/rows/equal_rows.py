@@ -97,14 +97,14 @@ def equal_by_chance(counts: Ints, *, in_order: bool) -> bool:
     """
     n = counts.sum()
     sizes, times = np.unique_counts(counts)
-    log_chance = times * sizes @ np.log(sizes / n)  # of the order
+    log_chance = (times * sizes) @ np.log(sizes / n)  # of the order
     if not in_order:  # times the number of orders
         log_chance += math.lgamma(n + 1) - times @ [*map(math.lgamma, sizes + 1)]
     return log_chance >= math.log(SAME_BY_CHANCE)
 
 
 def is_part(small: Ints, large: Ints) -> bool:
-    """Return whether a table with rows of another one alone is a part of it, or the same, and not by chance.
+    """Return whether a table whose rows are all in another one is a part of it, or the same, beyond chance.
 
     Both are given by the numbers of rows of each content. A row is in the larger table by chance about as
     often as rows repeat there.
@@ -112,7 +112,8 @@ def is_part(small: Ints, large: Ints) -> bool:
     n = small.sum()
     if n == large.sum():
         return not equal_by_chance(small, in_order=False)
-    return (max(large[large > 1].sum(), 1) / large.sum()) ** n < PART_BY_CHANCE
+    share_repeated = max(large[large > 1].sum(), 1) / large.sum()
+    return share_repeated**n < PART_BY_CHANCE
 
 
 def most_in_common(small: Ints, large: Ints) -> float:

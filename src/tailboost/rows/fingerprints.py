@@ -240,10 +240,10 @@ def _of_clusters(hashes: Hashes, clusters: Ints) -> Hashes:
 def stratified_turns(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     """Order the distinct rows by stratum, and at random within a stratum, by their values alone.
 
-    Every k-th row of this order, or any even thinning of it, is then a stratified draw. The hashes, under the
-    fit's seed, decide the random order. Strata are classes (or class × group); equal rows of different strata
-    count for the heavier one. The result is the turn of each row, shape (n,), from 0 to the number of
-    distinct rows − 1. Equal rows have the same turn.
+    Rows at equal distances in this order are then a stratified draw. The hashes, under the fit's seed, decide
+    the random order. Strata are classes (or class × group); equal rows of different strata count for the
+    heaviest one. The result is the turn of each row, shape (n,), from 0 to the number of distinct rows − 1.
+    Equal rows have the same turn.
     """
     _, content_of_row = np.unique(hashes, return_inverse=True)
     n_strata = int(strata.max()) + 1

@@ -50,8 +50,8 @@ class Seen:
         Whether the rows are scores. Different rows may have equal scores, so their digests tell also whether
         the label has a column of scores: other names of the labels make no other rows.
     whole : int or None
-        Digest of all rows of the table, in their order if another table may have as many of each by chance.
-        None if also their order may be chance (`equal_by_chance`).
+        Digest of all rows of the table. Another table may have as many rows of each content by chance
+        (`equal_by_chance`): then the digest depends on the order, or is None if this may be equal, too.
     """
 
     digests: Digests

@@ -190,8 +190,9 @@ class Rows:
         """
         hashes = hashes_of_pairs(contents, hashes_of_names(self.classes)[self.y])
         for j, title in enumerate(self.names.titles):
-            named = hashes_of_names([str(title), *self.names.values[j]])
-            hashes += hashes_of_pairs(named[1:], named[0])[self.groups[:, j]]
+            of_names = hashes_of_names(self.names.values[j])
+            of_groups = hashes_of_pairs(of_names, hashes_of_names([str(title)]))
+            hashes += of_groups[self.groups[:, j]]
         if self.costs is not None:
             hashes = hashes_of_pairs(hashes, hash_rows(self.costs))
         return hashes
