@@ -297,15 +297,14 @@ def test_sql_of_several_scores_names_their_columns(folder):
     assert answers == pd.read_csv("answers.csv")["prediction"].tolist()
 
 
-@pytest.mark.parametrize(
-    "first", ["fit a.csv --target fraud --drop score --group region --drop region", "tune a.csv"]
-)
-def test_facts_are_kept_in_the_files_and_stand_on_the_card(folder, first):
+@pytest.mark.parametrize(("ending", "first", "rows_of"), [
+    ("model", "fit a.csv --target fraud --drop score --drop region --group region", "Training data"),
+    ("json", "tune a.csv --score score --target fraud --positive yes --group region", "Rule selected on"),
+])  # fmt: skip
+def test_facts_are_kept_in_the_files_and_stand_on_the_card(folder, ending, first, rows_of):
     """Of a model file and of a rule file; a later fact replaces an earlier one."""
-    ending = "model" if first.startswith("fit") else "json"
     limit = f"--limit {shlex.quote(LIMITS[0])}"
-    options = limit if ending == "model" else OPTIONS
-    shell(f"{first} {options} --about owner=Risk --about 'Version = 1' --out m.{ending}")
+    shell(f"{first} {limit} --about owner=Risk --about 'Version = 1' --out m.{ending}")
     limit = limit.replace("30%", "45%")
     shell(f"calibrate m.{ending} b.csv {limit} --about version=2 --out n.{ending}")
     shell(f"card n.{ending} c.csv --about purpose=Audit --out card.html")
@@ -314,7 +313,7 @@ def test_facts_are_kept_in_the_files_and_stand_on_the_card(folder, first):
     assert "<h1>Model card of n</h1>" in page
     assert (facts["Owner"], facts["Version"], facts["Purpose"]) == ("Risk", "2", "Audit")
     assert facts["Certified on"] == "800 rows of b.csv"
-    assert "800 " in facts["Training data" if ending == "model" else "Rule selected on"]
+    assert facts[rows_of].startswith("800 rows of a.csv")
     content = (folder / f"n.{ending}").read_bytes()
     assert facts["File"] == f"sha256sum n.{ending} gives {hashlib.sha256(content).hexdigest()}"
     assert "'owner'" in shell(f"card n.{ending} c.csv --about owner --out card.html", 2)
@@ -424,57 +423,64 @@ def whole(tables, tmp_path_factory):
 @pytest.mark.parametrize(
     ("line", "culprit"),
     [
-        ("example .", "exists"), (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
-        ("fit a.csv --target frod --out m.model", "'frod'"), ("predict groups.json other.csv", "1 of 1 rows"),
-        ("certify tuned.json b.csv --limt 1", "--limt"), ("fit ids.csv --target id --out m.model", "classes"),
-        ("predict tuned.json cut.csv.gz", "cut.csv.gz"), ("predict tuned.json a.csv --thousands xx", "thous"),
-        ("fit ids.csv --target cents --out m.model", "300"), ("predict tuned.json a.csv --out p.xlsx", "end"),
-        ("fit index.csv --target fraud --out m.model", "'Unnamed: 0'"), ("tradeoff tuned.json", "tuned.json"),
-        ("rule a.csv", "a.csv"), ("predict tuned.json a.csv --id region --id region", "--id region region"),
-        ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
-        ("predict tuned.json a.csv --sep ''", "--sep"), ("fit a.csv --target score --out m.model", "classes"),
-        ("predict tuned.json a.csv --decimal ''", "--deci"), ("rule tuned.json --python --table t", "tabl"),
-        ("calibrate tuned.json --out r.json", "fresh"), ("fit a.csv --target fraud --out no/m.model", "'no'"),
-        ("predict tuned.json a.csv --sep ab", "'ab'"), ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
-        ("rule tuned.json --sql --json", "--json"), ("fit twice.csv --target fraud --out m.model", "'fraud'"),
-        ("fit na.csv --target fraud --out n.model", "NA"), ("certify tuned.json a.csv --require", "--limit"),
-        ("fit blank.csv --target fraud --out m.model", "header"),
-        ("certifi tuned.json", "certifi"), ("predict tuned.json a.csv --id prediction", "--id prediction"),
-        (f"tune gap.csv {OPTIONS} --out r.json", "write 'missing'"), ("tradeoff tuned.json --sep ;", "--sep"),
-        ("predict a.csv a.csv", "a.csv"), ("fit a.csv --target fraud --sep , --sep ; --out m.model", "--sep"),
-        ("fit longer.csv --target fraud --out m.model", "--sep"),
-        ("fit a.csv --target fraud --by-group region --by-group severity --out m.model", "--by-group"),
+        ("example .", "exists"), ("rule tuned.json --python --table t", "tabl"), ("rule a.csv", "a.csv"),
+        ("rule tuned.json --sql --json", "--json"),
+        ("rows-needed --limit 'miss(1) <= 5%' --limit 'error <= 5%' --rate 1%", "rate"),
+        ("rows-needed --limit 'miss(1, by=sex) <= 9%' --rate f=5%,f=6%", "f=5%,f=6%"),
+        ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),
         ("fit a.csv --target fraud --objective error --objective worst_class --out m.model", "--objective"),
+        ("fit a.csv --target fraud --by-group region --by-group severity --out m.model", "--by-group"),
         ("fit book.xlsx --target fraud --encoding cp1252 --out m.model", "CSV"),
-        ("tune rows.json --score score --target fraud --out r.json", "JSON"),
-        ("fit columns.json --target fraud --out m.model", "JSON"),
-        ("fit page.csv --target fraud --out m.model", "web page"),
         ("fit excel.csv --target fraud --sep ';' --out m.model", "first line"),
         ("fit comma.csv --target fraud --sep ';' --out m.model", "--decimal"),
-        ("tune none.csv --score score --target fraud --out r.json", "none.csv"),
+        ("fit a.csv --target fraud --cluster fraud --out m.model", "cluster"),
+        ("fit a.csv --target fraud --sep , --sep ; --out m.model", "--sep"),
+        ("fit index.csv --target fraud --out m.model", "'Unnamed: 0'"),
+        ("fit a.csv --target fraud --text cod --out m.model", "'cod'"),
+        ("fit twice.csv --target fraud --out m.model", "'fraud'"),
+        ("fit columns.json --target fraud --out m.model", "JSON"),
+        ("fit page.csv --target fraud --out m.model", "web page"),
+        ("fit blank.csv --target fraud --out m.model", "header"),
+        ("fit longer.csv --target fraud --out m.model", "--sep"),
+        ("fit a.csv --target score --out m.model", "classes"),
+        ("fit a.csv --target fraud --out no/m.model", "'no'"),
+        ("fit ids.csv --target id --out m.model", "classes"),
+        ("fit a.csv --target frod --out m.model", "'frod'"),
+        ("fit ids.csv --target cents --out m.model", "300"),
+        ("fit a.csv --target fraud --out m.txt", "'m.txt'"),
+        ("fit na.csv --target fraud --out n.model", "NA"),
+        ("tune a.csv --score score --target fraud --positive yes --out r.json --sep ';'", "--sep"),
         ("tune a.csv --score score --target fraud --positive maybe --out r.json", "'maybe'"),
-        ("tune a.csv --score scor --target fraud --positive yes --out r.json", "'scor'"),
         ("tune a.csv --score region --target fraud --positive yes --out r.json", "region"),
         ("tune a.csv --score amount --target fraud --positive yes --out r.json", "--kind"),
-        ("tune a.csv --score score --target fraud --positive yes --out r.json --sep ';'", "--sep"),
+        ("tune a.csv --score scor --target fraud --positive yes --out r.json", "'scor'"),
+        ("tune none.csv --score score --target fraud --out r.json", "none.csv"),
+        ("tune rows.json --score score --target fraud --out r.json", "JSON"),
         (f"tune a.csv {OPTIONS} --by-group fraud --out r.json", "--target"),
-        ("calibrate tuned.json b.csv --out r.json", "selected on"),
-        ("calibrate tuned.json b.csv --missing .5 --out r.json", "--missing"),
+        (f"tune gap.csv {OPTIONS} --out r.json", "write 'missing'"),
         ("calibrate tuned.json lacking.csv --limit 'error <= 9%' --out r.json", "missing= (in Python)"),
         ("calibrate tuned.json percent.csv --limit 'error <= 9%' --out r.json", "kind= (in Python)"),
-        (f"calibrate lacking.csv {OPTIONS} --out r.json", "--missing"),
-        ("certify tuned.json a.csv --confidence 2", "confidence"),
-        ("certify tuned.json a.csv --limit 'cost() <= 5'", "Python"), ("tradeoff tuned.json --na x", "--na"),
-        ("predict tuned.json a.csv --out a.csv", "a.csv"), ("card tuned.json b.csv --out card.md", "card.md"),
-        ("predict tuned.json a.csv --out p.csv.gz", ".gz"), ("predict tuned.json a.parquet --na n/k", "--na"),
-        ("monitor tuned.json b.csv", "certificate= (in Python)"),
-        ("card tuned.json b.csv --out card.html --monitor a.csv", "'a.csv' is no state"),
-        ("rows-needed --limit 'miss(1) <= 5%' --rate much", "much"),
-        ("rows-needed --limit 'miss(1, by=sex) <= 9%' --rate f=5%,f=6%", "f=5%,f=6%"),
-        ("rows-needed --limit 'miss(1) <= 5%' --limit 'error <= 5%' --rate 1%", "rate"),
-        ("predict tuned.json a.csv --thousands .", "--decimal"),
-        ("fit a.csv --target fraud --cluster fraud --out m.model", "cluster"),
         ("calibrate a.csv --score score --target fraud --out r.json", "--limit 'miss(1) <= 40%'"),
+        (f"calibrate a.csv {OPTIONS} --limit 'mis(yes) <= 1%' --out r.json", "mis"),
+        ("calibrate tuned.json b.csv --missing .5 --out r.json", "--missing"),
+        (f"calibrate lacking.csv {OPTIONS} --out r.json", "--missing"),
+        ("calibrate tuned.json b.csv --out r.json", "selected on"),
+        ("calibrate tuned.json --out r.json", "fresh"), ("certify tuned.json a.csv --require", "--limit"),
+        ("certify tuned.json a.csv --limit 'cost() <= 5'", "Python"), ("certifi tuned.json", "certifi"),
+        ("certify tuned.json a.csv --confidence 2", "confidence"),
+        ("certify tuned.json b.csv --limt 1", "--limt"),
+        ("monitor tuned.json b.csv", "certificate= (in Python)"), ("predict a.csv a.csv", "a.csv"),
+        ("predict tuned.json a.csv --id region --id region", "--id region region"),
+        ("predict tuned.json a.csv --id prediction", "--id prediction"),
+        ("predict tuned.json a.csv --thousands .", "--decimal"),
+        ("predict tuned.json a.csv --thousands xx", "thous"), ("predict tuned.json cut.csv.gz", "cut.csv.gz"),
+        ("predict tuned.json a.csv --decimal ''", "--deci"), ("predict groups.json other.csv", "1 of 1 rows"),
+        ("predict tuned.json a.csv --out p.csv.gz", ".gz"), ("predict tuned.json a.csv --out a.csv", "a.csv"),
+        ("predict tuned.json a.parquet --na n/k", "--na"), ("predict tuned.json a.csv --out p.xlsx", "end"),
+        ("predict tuned.json a.csv --sep ''", "--sep"), ("predict tuned.json a.csv --sep ab", "'ab'"),
+        ("card tuned.json b.csv --out card.html --monitor a.csv", "'a.csv' is no state"),
+        ("card tuned.json b.csv --out card.md", "card.md"), ("tradeoff tuned.json --sep ;", "--sep"),
+        ("tradeoff tuned.json --na x", "--na"), ("tradeoff tuned.json", "tuned.json"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, whole, capsys, monkeypatch):
