@@ -131,9 +131,9 @@ def coded(
         )
     if entries.dtype.kind == "O":
         given = entries.tolist()
-        are_numbers = all(isinstance(each, Real | np.bool_) for each in given)
-        if are_numbers or all(isinstance(each, str) for each in given):
-            entries = np.array(given)
+        for kind in (Real | np.bool_, str):
+            if all(isinstance(each, kind) for each in given):
+                entries = np.array(given)
         if entries.dtype.kind == "f" and {*map(type, given)} == {int}:  # some from 2⁶³ on
             entries = np.array(given, object if min(given) < 0 else np.uint64)
     if entries.dtype.kind not in "biufU":

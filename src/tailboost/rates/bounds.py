@@ -193,14 +193,10 @@ def pair_p_value(
     if ends[0] > largest_p2:  # the hypothesis is wrong with a confidence of 1 − γ
         return gamma
     ends = ends.clip(max=largest_p2)
-    # Both ends, and values at even distances of arcsin √p, whose standard error is 1/(2√n), for both groups.
-    grids = [ends]
     density = PER_ERROR * (1.0 + FEW / min(rows))
-    for slope, start, n in ((1.0, 0.0, n2), (factor, gap, n1)):
-        first, last = np.arcsin(np.sqrt(((ends + start) / slope).clip(max=1.0)))
-        n_values = 2 + int(density * math.sqrt(n) * (last - first))
-        grids.append(np.sin(np.linspace(first, last, n_values)) ** 2 * slope - start)
-    p2 = np.concatenate(grids).clip(*ends)
+    by_p2 = even_rates(ends, density * math.sqrt(n2))
+    by_p1 = even_rates((gap + ends) / factor, density * math.sqrt(n1))
+    p2 = np.concatenate([ends, by_p2, factor * by_p1 - gap]).clip(*ends)
     p1 = np.minimum((gap + p2) / factor, 1.0)
     mean = n2 * p2
     width = DEVIATIONS * np.sqrt(mean * (1.0 - p2)) + 8.0
@@ -224,6 +220,16 @@ def pair_p_value(
     # The largest probability may be between values of p₂, counts that were left out may be in the region,
     # and p₂ may be outside of its interval.
     return min(1.0, float(probabilities.sum(axis=1).max()) * BETWEEN + REST + gamma)
+
+
+def even_rates(ends: Floats, density: float) -> Floats:
+    """Return rates from one end to the other, at even distances of arcsin √p: ``density`` in a distance of 1.
+
+    The arcsine of the root of an observed rate of n rows has the standard error 1/(2√n).
+    """
+    first, last = np.arcsin(np.sqrt(ends.clip(max=1.0)))
+    n_values = 2 + int(density * (last - first))
+    return np.sin(np.linspace(first, last, n_values)) ** 2
 
 
 # -- means of losses in [0, 1] -----------------------------------------------------------------------------

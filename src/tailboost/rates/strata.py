@@ -236,7 +236,9 @@ class Counts:
             )
 
         # The numbers of the labels, of the answers (probabilities have none) and of the groups.
-        predicted = truth[:0] if are_drawn else label_column(answers, "answers")
+        predicted = truth[:0]
+        if not are_drawn:
+            predicted = label_column(answers, "answers")
         if labels is None:
             labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
         classes = label_column(labels, "labels")
@@ -254,14 +256,16 @@ class Counts:
             defers=defers,
             costs=check_costs(costs, n, classes),
         )
-        if not are_drawn:
-            return replace(rows, actions=np.where(is_deferred, len(classes), actions))
+        if are_drawn:
+            return rows.drawn(check_probabilities(answers, "answers", classes=classes))
+        return replace(rows, actions=np.where(is_deferred, len(classes), actions))
 
-        # Each answer of a randomised rule is a row with its part of the weight.
-        shares = check_probabilities(answers, "answers", classes=classes)
+    def drawn(self, shares: Floats) -> Self:
+        """Return each answer of a randomised rule to a row as a row, with its share (n, K) of the weight."""
         row, action = np.indices(shares.shape).reshape(2, -1)
-        weights = rows.weights[row] * shares.ravel()
-        return cls(rows.strata, rows.stratum[row], weights, take(rows.costs, row), action)
+        weights = self.weights[row] * shares.ravel()
+        costs = take(self.costs, row)
+        return type(self)(self.strata, self.stratum[row], weights, costs, action)
 
     def sums(self, cell: Ints, n_cells: int, action: Ints | int) -> Floats:
         """Return the weight of the rows by cell and stratum, then their costs, shape (n_cells, W).
@@ -301,17 +305,21 @@ def with_deferrals(
     """
     n = len(truth)
     check_length(answers, "answers", n, "y")
-    mask = np.asarray(np.zeros(n) if deferred is None else deferred)
-    # pandas' NA is in no array of numbers, and equals nothing.
-    if mask.shape != (n,) or not {0, 1}.issuperset(mask.tolist()):
-        raise ValueError(f"deferred must be a mask of shape ({n},), True or False for each row")
-    mask = mask.astype(bool)
+    is_deferred = np.zeros(n, bool)
+    if deferred is not None:
+        mask = np.asarray(deferred)
+        # pandas' NA is in no array of numbers, and equals nothing.
+        if mask.shape != (n,) or not {0, 1}.issuperset(mask.tolist()):
+            raise ValueError(
+                f"deferred must be a mask of shape ({n},), True or False for each row"
+            )
+        is_deferred = mask.astype(bool)
     if np.shape(answers)[1:] == (1,) and not columns_of(answers):  # of CatBoost
         answers = np.ravel(answers)
     if np.ndim(answers) == 1:
         marks = {HUMAN_REVIEW}.difference(truth if labels is None else labels)
         entries = np.asarray(answers, object)
-        mask |= [entry in marks for entry in entries]
-        if mask.any():
-            answers = np.where(mask, truth, entries)
-    return answers, mask, deferred is not None or bool(mask.any())
+        is_deferred |= [entry in marks for entry in entries]
+        if is_deferred.any():
+            answers = np.where(is_deferred, truth, entries)
+    return answers, is_deferred, deferred is not None or bool(is_deferred.any())
