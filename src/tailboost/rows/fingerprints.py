@@ -71,7 +71,7 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     if X.ndim != 2:  # a column alone, such as texts, or images
         X = np.asarray(X).reshape(len(X), math.prod(X.shape[1:]))
     n_rows, n_columns = X.shape
-    kept_bits = 0
+    kept_bits = None
     if rounded:
         kept_bits = KEPT_BITS_ALONE if n_columns == 1 else KEPT_BITS
     factors = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * _ODD) | 1
@@ -92,8 +92,8 @@ def hashes_of_pairs(first: Hashes, second: Hashes) -> Hashes:
     return _mix(first * _ODD + second)
 
 
-def _words(column: Column, kept_bits: int) -> Hashes:
-    """Return the values of a column as 64-bit words, shape (n,); if ``kept_bits`` are 0, numbers as float64.
+def _words(column: Column, kept_bits: int | None) -> Hashes:
+    """Return the values of a column as 64-bit words, shape (n,): numbers as float64, or with few bits kept.
 
     −0 equals 0, and all NaN are equal. Values of other types have the words of `_words_of_objects`.
     """
@@ -114,7 +114,7 @@ def _words(column: Column, kept_bits: int) -> Hashes:
     return np.where(np.rint(numbers) == numbers, bits, rounded).astype(np.uint64)
 
 
-def _words_of_objects(column: Column, kept_bits: int) -> Hashes:
+def _words_of_objects(column: Column, kept_bits: int | None) -> Hashes:
     """Return text, dates and objects as 64-bit words, shape (n,), see `_word`."""
     if column.dtype in ("M8[ns]", "m8[ns]"):  # an array's list has integers
         column = column.astype(f"{column.dtype.kind}8[us]")
@@ -128,33 +128,32 @@ def _words_of_objects(column: Column, kept_bits: int) -> Hashes:
     return np.fromiter(map(word_of_value.__getitem__, values), np.uint64)
 
 
-def _word(value: Any, kept_bits: int) -> int:
-    """Return any value as a 64-bit word: that of its text in a file, or without ``kept_bits`` as it is.
-
-    Then text is no number.
-    """
-    printed = str(value)
+def _word(value: Any, kept_bits: int | None) -> int:
+    """Return any value as a 64-bit word: as `_of_file` if it is rounded; otherwise text is no number."""
     if kept_bits:
-        printed = _DAY_BEFORE_TIME.sub(r"\1 ", printed)
-        printed = _FRACTION.sub(
-            lambda found: f".{found[1]:0<6.6}".removesuffix(".000000"), printed
-        )
-        value = None
-        if not _NO_VALUE.fullmatch(printed):
-            value = TRUTH.get(printed.lower(), printed)
-        duration = _DURATION.fullmatch(printed)
-        if value and duration:
-            days, hours, minutes, seconds = map(float, duration.groups("0"))
-            value = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    if isinstance(value, timedelta):
+        value = _of_file(value)
+    elif isinstance(value, timedelta):
         value = value.total_seconds()
     if kept_bits or not isinstance(value, str):
         number = math.nan if is_missing(value) else value
         with suppress(TypeError, ValueError, OverflowError):  # for what is no number
             return int(_words(np.array([float(number)]), kept_bits)[0])
-    printed = printed.removesuffix(" 00:00:00")
+    printed = str(value).removesuffix(" 00:00:00")
     content = hashlib.blake2b(repr(printed).encode(), digest_size=8)
     return int.from_bytes(content.digest(), "little")
+
+
+def _of_file(value: Any) -> Any:
+    """Return a value as a file has it: None without one, seconds of a duration, otherwise text."""
+    printed = _DAY_BEFORE_TIME.sub(r"\1 ", str(value))
+    printed = _FRACTION.sub(lambda found: f".{found[1]:0<6.6}".removesuffix(".000000"), printed)
+    if _NO_VALUE.fullmatch(printed):
+        return None
+    duration = _DURATION.fullmatch(printed)
+    if duration:
+        days, hours, minutes, seconds = map(float, duration.groups("0"))
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return TRUTH.get(printed.lower(), printed)
 
 
 def hashes_of_names(names: Iterable[Any]) -> Hashes:

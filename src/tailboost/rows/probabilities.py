@@ -72,7 +72,8 @@ def given_answers(answers: Column, classes: Labels) -> tuple[Labels, Labels]:
         return classes[P.argmax(axis=1)], classes
     labels = label_column(answers, "model")
     are_numbers = labels.dtype.kind == "f" and classes.dtype.kind in "biuf"
-    if are_numbers and (labels % 1 != 0)[~np.isin(labels, classes)].any():
+    unknown = labels[~np.isin(labels, classes)]
+    if are_numbers and (unknown % 1 != 0).any():
         raise ValueError(
             "model holds numbers that are not labels of y. If they are probabilities, give "
             "labels, or probabilities of shape (n, K) with a column for each label"

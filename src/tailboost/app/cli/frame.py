@@ -31,7 +31,7 @@ app = typer.Typer(
 _QUOTED = r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
 # The rest of a call of Python, which may have another one in its brackets.
 _CALL = rf"\w\((?:{_QUOTED}|\((?:{_QUOTED}|[^()])*+\)|[^()])*+"
-# Outside of both an argument, with its value if this is a list.
+# Outside of both an argument, the entries of its value if this is a list, and the sign that follows.
 _ARGUMENT = re.compile(
     rf"{_QUOTED}|{_CALL}|\b(\w+)=(?:\[((?:{_QUOTED}|[^]])*)\])?(?=([^ ,.;:)\n]?))"
 )
