@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from conftest import refused
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
@@ -190,7 +191,22 @@ def answers_of(X, model):
     return model.predict_proba(X)
 
 
-@pytest.mark.parametrize("place", ["a method", "a part", "an object", "some columns", "other columns"])
+def first_of(X, models):
+    return answers_of(X, models[0][0])
+
+
+class CloneOfItself(ClassifierMixin, BaseEstimator):
+    def __init__(self, predict_proba=None):
+        self.predict_proba = predict_proba
+
+    def __sklearn_clone__(self):
+        return self
+
+
+PLACES = ["a method", "a part", "an object", "objects", "an odd clone", "some columns", "other columns"]
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_rows_that_a_part_of_a_step_may_know_are_not_called_compared(place):
     forest = RandomForestClassifier(20, random_state=0).fit(X[:600], y[:600])
     columns = [0, 1, 2] if place == "some columns" else [2, 1, 0]
@@ -200,6 +216,10 @@ def test_rows_that_a_part_of_a_step_may_know_are_not_called_compared(place):
         "a method": FunctionTransformer(forest.predict_proba),
         "a part": FunctionTransformer(partial(answers_of, model=forest)),
         "an object": FunctionTransformer(Answering(forest)),
+        "objects": FunctionTransformer(first_of, kw_args={"models": [(Answering(forest),)]}),
+        "an odd clone": FunctionTransformer(
+            first_of, kw_args={"models": [(CloneOfItself(forest.predict_proba),)]}
+        ),
     }.get(place, on_columns)
     for first, is_compared in ((step, False), (StandardScaler(), True)):
         mix = tb.RobustMixtureClassifier(

@@ -159,8 +159,20 @@ def test_a_cluster_votes_once_in_a_batch(rule):
     ids, first = np.arange(400), given["y"].astype(object)
     first[1::2] = None
     monitor = tb.Monitor(rule).add(**{**given, "y": first}, clusters=person, id=ids, name="May")
-    assert monitor.batches[-1].labelled == 200
-    refused(lambda: monitor.add(**given, clusters=person, id=ids, name="May"), "new label")
+    assert monitor.batches[-1].labelled == 0  # its vote is not that of the label that comes first
+    late, once = (
+        each.add(**given, clusters=person, id=ids, name="May") for each in (monitor, tb.Monitor(rule))
+    )
+    assert late.bets == once.bets
+    refused(lambda: late.add(**given, clusters=person, id=ids, name="May"), "new label")
+
+
+def test_a_batch_is_given_once_also_where_equal_rows_are_natural():
+    bound = CertifiedBound(upper=0.6, rate=rates.selected(1))
+    X = np.random.default_rng(0).random((300, 2)).round()
+    monitor = tb.Monitor(Coin(0), tb.Certificate((bound,), 0.95, 0, (), equal_rows="natural")).add(X, X[:, 1])
+    refused(lambda: monitor.add(X, X[:, 1]), "equal rows of batch", tb.LeakageError)
+    monitor.add(X[::-1], X[::-1, 1])  # other rows, which are equal by chance
 
 
 def test_clusters_and_batches_with_each_others_names_are_different(rule):

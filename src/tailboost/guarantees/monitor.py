@@ -253,7 +253,7 @@ class Monitor:
             Their labels. None, NaN or ``pandas.NA`` marks a missing label.
         groups, clusters : optional
             As in `tailboost.certify`. A cluster is tested once in each batch, in the first look with
-            a label of it.
+            all its labels.
         id : array-like of shape (n,), optional
             Id of each row, all different: of all batches or of none. Late labels need ids: rows whose label
             was tested are passed over when their batch is given again.
@@ -349,9 +349,11 @@ class Monitor:
                 f"y: {(~has_label).sum():,} of {len(has_label):,} rows have no label and are "
                 "left out; if their labels come later, give id= with each batch, also this one"
             )
-        are_scores = decided.known[0].score_labels
-        known = first_repeated(rows, self.seen, "natural" if are_scores else "copies")
-        if known is not None and self.certificate.equal_rows != "natural":
+        equal_rows = self.certificate.equal_rows
+        if decided.known[0].score_labels:
+            equal_rows = "natural"
+        known = first_repeated(rows, self.seen, equal_rows)
+        if known is not None:
             raise LeakageError(
                 f"X: rows of this batch equal rows of batch {known.use!r}. If they are "
                 "other rows, give id= with each batch"
@@ -363,8 +365,9 @@ class Monitor:
     ) -> tuple[Mask, Hashes]:
         """Return which rows are tested, and all `ids` after it: each has one test, with its first label.
 
-        So has a cluster in each batch; its other rows are noted as used, too. Raise LeakageError if another
-        batch had rows of this one, ValueError if ids are not as described.
+        So has a cluster in each batch, when all its labels are known: its vote must not depend on which
+        come first. Its other rows are noted as used, too. Raise LeakageError if another batch had rows of
+        this one, ValueError if ids are not as described.
         """
         if self.seen:
             raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
@@ -383,11 +386,16 @@ class Monitor:
         used = [self.ids, hashes[is_tested]]
         if clusters is not None:
             of_rows = hashes_of_names(label_column(clusters, "clusters", target=True))
+            is_tested &= ~np.isin(of_rows, of_rows[~has_label])
+            used = [self.ids, hashes[is_tested]]
             of_batch = hashes_of_pairs(of_rows, hashes_of_names([name]))
             is_tested &= ~np.isin(of_batch, self.ids)
             used.append(np.unique(of_batch[is_tested]))
         if not (is_new or is_tested.any()):
-            raise ValueError(f"batch {name!r} was given before, and no row has a new label")
+            raise ValueError(
+                f"batch {name!r} was given before, and no row has a new label; a cluster waits "
+                "for all of its labels"
+            )
         return is_tested, np.concatenate(used)
 
     def _bets_after(self, new: LaterRows, decided: Decided) -> tuple[Bets, ...]:

@@ -279,6 +279,11 @@ class Scores(OfProbabilities):
                     f"{self}: the table has no single column {column!r}; its columns are "
                     f"{shown(names)}"
                 )
+            if isinstance(column, int) and names.index(column) != column:
+                raise ValueError(
+                    f"{self}: column {column} of an array is another one than that of this table; "
+                    "name its columns by text, as by X.rename(columns=str)"
+                )
         kind = score_kind(self.kind)
         return np.column_stack([kind.checked(X[name], self, missing) for name in columns])
 

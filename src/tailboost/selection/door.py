@@ -48,6 +48,8 @@ from tailboost.selection.selection import Selection, StoredSelection
 
 # What may hold models, beside objects with `predict_proba`.
 HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
+# How an estimator is cloned, unless it says otherwise.
+CLONED_ANEW = BaseEstimator.__sklearn_clone__
 
 
 @frozen_object
@@ -297,19 +299,27 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
                 for each in decided.known
             ]
     elif not any(final is each for each in around):  # a model may hold itself
-        keeps_fit = isinstance(model, (FrozenEstimator, MethodType, partial))
+        keeps_fit = isinstance(model, (MethodType, partial))
+        # As a frozen one.
+        keeps_fit |= getattr(type(model), "__sklearn_clone__", CLONED_ANEW) is not CLONED_ANEW
         if isinstance(final, BaseEstimator):
-            # A clone copies a parameter that is no estimator, with its fit.
-            keeps_fit |= any(
-                hasattr(value, "predict") and not hasattr(value, "get_params")
-                for value in final.get_params(deep=False).values()
-            )
+            keeps_fit |= _has_fit(final.get_params(deep=False))
         known = [Known(Records())] * keeps_fit
         is_part = hasattr(final, "transform") and not hasattr(final, "predict")
         for part in _parts(final):
             for each in known_within(part, inside):
                 known.append(replace(each, is_part=is_part or each.is_part))
     return _with_steps(known, steps, inside)
+
+
+def _has_fit(parameter: Any) -> bool:
+    """Return whether a clone copies a parameter with a fit: that of a model that is no estimator."""
+    if isinstance(parameter, dict):
+        parameter = [*parameter.values()]
+    if isinstance(parameter, (list, tuple)):
+        return any(map(_has_fit, parameter))
+    answers = hasattr(parameter, "predict") or hasattr(parameter, "predict_proba")
+    return answers and not hasattr(parameter, "get_params")
 
 
 def _with_steps(
