@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from conftest import refused
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
@@ -195,10 +195,7 @@ def first_of(X, models):
     return answers_of(X, models[0][0])
 
 
-class CloneOfItself(ClassifierMixin, BaseEstimator):
-    def __init__(self, predict_proba=None):
-        self.predict_proba = predict_proba
-
+class CloneOfItself(Answering, BaseEstimator):
     def __sklearn_clone__(self):
         return self
 
@@ -217,9 +214,7 @@ def test_rows_that_a_part_of_a_step_may_know_are_not_called_compared(place):
         "a part": FunctionTransformer(partial(answers_of, model=forest)),
         "an object": FunctionTransformer(Answering(forest)),
         "objects": FunctionTransformer(first_of, kw_args={"models": [(Answering(forest),)]}),
-        "an odd clone": FunctionTransformer(
-            first_of, kw_args={"models": [(CloneOfItself(forest.predict_proba),)]}
-        ),
+        "an odd clone": FunctionTransformer(first_of, kw_args={"models": [(CloneOfItself(forest),)]}),
     }.get(place, on_columns)
     for first, is_compared in ((step, False), (StandardScaler(), True)):
         mix = tb.RobustMixtureClassifier(

@@ -366,8 +366,8 @@ class Monitor:
         """Return which rows are tested, and all `ids` after it: each has one test, with its first label.
 
         So has a cluster in each batch, when all its labels are known: its vote must not depend on which
-        come first. Its other rows are noted as used, too. Raise LeakageError if another batch had rows of
-        this one, ValueError if ids are not as described.
+        come first. Raise LeakageError if another batch had rows of this one, ValueError if ids are not as
+        described.
         """
         if self.seen:
             raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
@@ -383,20 +383,19 @@ class Monitor:
                 "give late labels with the name of their batch"
             )
         is_tested = has_label & ~is_known
-        used = [self.ids, hashes[is_tested]]
+        used = [self.ids]
         if clusters is not None:
             of_rows = hashes_of_names(label_column(clusters, "clusters", target=True))
-            is_tested &= ~np.isin(of_rows, of_rows[~has_label])
-            used = [self.ids, hashes[is_tested]]
             of_batch = hashes_of_pairs(of_rows, hashes_of_names([name]))
-            is_tested &= ~np.isin(of_batch, self.ids)
+            waits = np.isin(of_rows, of_rows[~has_label])
+            is_tested &= ~(waits | np.isin(of_batch, self.ids))
             used.append(np.unique(of_batch[is_tested]))
         if not (is_new or is_tested.any()):
             raise ValueError(
                 f"batch {name!r} was given before, and no row has a new label; a cluster waits "
                 "for all of its labels"
             )
-        return is_tested, np.concatenate(used)
+        return is_tested, np.concatenate([*used, hashes[is_tested]])
 
     def _bets_after(self, new: LaterRows, decided: Decided) -> tuple[Bets, ...]:
         """Return the bets after rows with new labels."""

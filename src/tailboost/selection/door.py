@@ -318,8 +318,7 @@ def _has_fit(parameter: Any) -> bool:
         parameter = [*parameter.values()]
     if isinstance(parameter, (list, tuple)):
         return any(map(_has_fit, parameter))
-    answers = hasattr(parameter, "predict") or hasattr(parameter, "predict_proba")
-    return answers and not hasattr(parameter, "get_params")
+    return hasattr(parameter, "predict") and not hasattr(parameter, "get_params")
 
 
 def _with_steps(
