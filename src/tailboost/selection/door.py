@@ -6,7 +6,7 @@ read these alone.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache, partial
@@ -257,7 +257,7 @@ def answering(model: Model) -> Decided:
             decided,
             # A certificate is about the rows as the rule reads them.
             certificate=None,
-            known=_with_steps(decided.known, steps),
+            known=known_behind(steps, decided.known),
             score=read,
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
@@ -309,7 +309,7 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
         for part in _parts(final):
             for each in known_within(part, inside):
                 known.append(replace(each, is_part=is_part or each.is_part))
-    return _with_steps(known, steps, inside)
+    return known_behind(steps, known, inside)
 
 
 def _has_fit(parameter: Any) -> bool:
@@ -321,8 +321,8 @@ def _has_fit(parameter: Any) -> bool:
     return hasattr(parameter, "predict") and not hasattr(parameter, "get_params")
 
 
-def _with_steps(
-    known: Sequence[Known], steps: Sequence[Model], around: Sequence[Model] = ()
+def known_behind(
+    steps: Sequence[Model], known: Sequence[Known], around: Sequence[Model] = ()
 ) -> Sequence[Known]:
     """Return the rows that are known to a model behind steps, and to models inside each step."""
     for step in reversed(steps):
@@ -341,14 +341,19 @@ def _with_steps(
 
 def _parts(model: Any) -> list[Any]:
     """Return the parts of an object that may be models or hold some."""
-    if isinstance(model, partial):
-        model = model.func, model.args, model.keywords
-    elif not isinstance(model, (list, tuple)):
-        held = model if isinstance(model, dict) else getattr(model, "__dict__", {})
-        model = held.values()
+    held: Iterable[Any]
+    match model:
+        case list() | tuple():
+            held = model
+        case dict():
+            held = model.values()
+        case partial():
+            held = model.func, model.args, model.keywords
+        case _:
+            held = getattr(model, "__dict__", {}).values()
     return [
         part
-        for part in model
+        for part in held
         if isinstance(part, HOLDERS) or hasattr(type(part), "predict_proba")
     ]
 

@@ -85,18 +85,19 @@ class _Writer(pickle.Pickler):
             values = value.astype(_without_gaps(value.dtype), copy=False)
             content = values.tolist() if value.dtype.hasobject else values.tobytes()
             return _part, (value.dtype.str, value.shape, content)
-        name = reduced = getattr(value, "__qualname__", kind.__qualname__)
-        is_known = True
+        name = getattr(value, "__qualname__", kind.__qualname__)
         if isinstance(value, FunctionType):
-            is_known = str(value.__module__).partition(".")[0] in LIBRARIES
-        elif not isinstance(value, (*DRAWS, type)):
-            try:
-                reduce = copyreg.dispatch_table.get(kind, methodcaller("__reduce_ex__", 5))
-                reduced = reduce(value)
-            except Exception:  # any library may refuse
-                is_known = False
-        if not is_known:
+            if str(value.__module__).partition(".")[0] not in LIBRARIES:
+                self.unknown[name] = None
+            return _part, (name,)
+        if isinstance(value, (type, *DRAWS)):
+            return _part, (name,)
+        try:
+            reduce = copyreg.dispatch_table.get(kind, methodcaller("__reduce_ex__", 5))
+            reduced = reduce(value)
+        except Exception:  # any library may refuse
             self.unknown[name] = None
+            reduced = name
         if isinstance(reduced, str):  # a name
             return _part, (reduced,)
         # Its constructor with arguments, its state, which may be absent, and its entries as a list or a dict.

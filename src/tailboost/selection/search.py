@@ -427,8 +427,10 @@ def first_pool(family: Family, charges: Charges) -> Pool:
             duals[of_objective] = softmax(losses)
             weighted = program.action_costs(duals) - plain
             best = family.best((1.0 - share) * weighted + share * error_costs)
-            # Those of neighbouring rounds are alike: the pool has every other one.
-            counts = pool.counts[pool.add(best)] if hedge_round % 2 else family.counts(best)
+            if hedge_round % 2:  # those of neighbouring rounds are alike
+                counts = pool.counts[pool.add(best)]
+            else:
+                counts = family.counts(best)
             losses += program.matrix[of_objective] @ counts.ravel()
     return pool
 

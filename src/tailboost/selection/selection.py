@@ -380,7 +380,7 @@ class Selection:
         if isinstance(family, ClassWeights):
             costs = expected_costs(family.predict(outputs), self.rule)
             labels = costs[:K].argmin(axis=0)
-            return np.where(costs.argmin(axis=0) == K, K + labels, labels)
+            return labels + K * (costs.argmin(axis=0) == K)
         numbers = self.on_score.numbers(outputs.score, outputs.groups)
         deferred = np.flatnonzero(numbers == K)
         if len(deferred):
@@ -459,9 +459,8 @@ class Selection:
         and with costs of rows.
         """
         family = self.engine.family
-        if self.problem.error_budget is not None or family.data.costs is not None:
-            return None
-        if isinstance(family, ClassWeights):
+        has_budget = self.problem.error_budget is not None
+        if isinstance(family, ClassWeights) or has_budget or family.data.costs is not None:
             return None
         return replace(family, most=FEW)
 
