@@ -24,8 +24,8 @@ from tailboost.rows.rows import Rows
 
 
 def on_part(model, given, *, limits, selection_share=None, by_group=False, objective=None):
-    unfitted = tb.TunedClassifier(named_models(model), objective=objective, by_group=by_group)
-    parts = Batch(unfitted, given, checked_limits(limits), None).divided(selection_share)
+    stated = {"objective": objective, "limits": checked_limits(limits), "by_group": by_group}
+    parts = Batch(tb.TunedClassifier(named_models(model), **stated), given, None).divided(selection_share)
     return parts.classifier, parts.certifying
 
 

@@ -55,11 +55,6 @@ from tailboost.selection.selection import Selection
 #: rows and on numbers of fresh rows alone, so the next one has the whole level.
 ON_ONE_SCORE = {"ranks": [ranks], "ranks and tests": [chain], "tests": [gaps, sequence]}
 USED_UP = "These rows are used up: bring new ones, with this error as previous="
-ABSENT = (
-    "This was an attempt: mend a wrong name, or bring new rows, with this error as previous="
-)
-EARLIER_UNKNOWN = "Earlier calls on these rows are not known without previous=."
-LOOSEN = ", or loosen a limit to its bound before new rows are seen"
 MOST_PRICED = 4  # limits with a price of their own
 MOST_PAID = 0.1  # more errors than without limits: then a rule is hardly useful
 NEARLY_ALL = 0.99  # of the rows with one answer: then a rule is hardly useful
@@ -184,14 +179,18 @@ def calibrate(
             parts = Parts(model, given)
         else:
             unfitted = TunedClassifier(
-                named_models(model), objective=objective, by_group=by_group
+                named_models(model), objective=objective, limits=limits, by_group=by_group
             )
             for known in known_within(unfitted.models):
                 earlier += known.records.ledger.attempts
-            parts = Batch(unfitted, given, limits, training_rows).divided(selection_share)
+            parts = Batch(unfitted, given, training_rows).divided(selection_share)
     except (AbsentError, LabelsError) as failure:
         attempts = ledger.record(attempt_without_rows(given, confidence), earlier)
-        raise NotCertifiedError(f"{failure}. {ABSENT}", attempts=attempts) from None
+        raise NotCertifiedError(
+            f"{failure}. This was an attempt: mend a wrong name, or bring new rows, with this error "
+            "as previous=",
+            attempts=attempts,
+        ) from None
 
     # 2. Score the certifying rows, once for all rules.
     selection = parts.classifier.selection_
@@ -230,15 +229,19 @@ def calibrate(
         if bound.target is not None
     ]
     certificate = certificate_of(answered, bounds, confidence)
-    notes = [
+    note = parts.note
+    if note and previous is None:
+        note += " Earlier calls on these rows are not known without previous=."
+    notes = (
         f"The limits are certified, and nothing tighter. {result.words}",
-        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error "
-        "probability. It keeps the confidence together with all earlier attempts in the model's ledger.",
-    ]
-    if parts.note:
-        notes.append(f"{parts.note} {EARLIER_UNKNOWN}" if previous is None else parts.note)
-    notes += certificate.notes
-    certificate = replace(certificate, attempts=attempts, price=priced, notes=tuple(notes))
+        f"This was attempt {len(attempts)}, with {attempts[-1].spent:.3g} of the error probability. It keeps "
+        "the confidence together with all earlier attempts in the model's ledger.",
+        note,
+        *certificate.notes,
+    )
+    certificate = replace(
+        certificate, attempts=attempts, price=priced, notes=tuple(filter(None, notes))
+    )
     records = parts.classifier.records_.using(*(attempt.rows for attempt in attempts))
     return parts.classifier._by(result.rule.stated_within(limits), certificate, records)
 
@@ -385,12 +388,10 @@ def missed_limits(
     if certificate.certified:
         return no_rule(ranks.NO_RULE, attempts)
     certificate = replace(certificate, attempts=attempts, notes=())
-    return NotCertifiedError(
-        "no rule is certified: the likeliest rule misses a limit. "
-        f"{USED_UP}{'' if all_chose else LOOSEN}\n{certificate}",
-        certificate,
-        attempts,
-    )
+    words = f"no rule is certified: the likeliest rule misses a limit. {USED_UP}"
+    if not all_chose:
+        words += ", or loosen a limit to its bound before new rows are seen"
+    return NotCertifiedError(f"{words}\n{certificate}", certificate, attempts)
 
 
 # -- 5. what the limits cost -----------------------------------------------------------------------------

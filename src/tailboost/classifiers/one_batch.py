@@ -68,18 +68,15 @@ class Batch:
     Attributes
     ----------
     classifier : TunedClassifier
-        The models with their parameters, before a fit.
+        The models before a fit, with the parameters of the selection; its limits are to be certified.
     rows : Rows
         The rows.
-    limits : tuple of Limit
-        The limits that are to be certified.
     training_rows
         As in `calibrate`.
     """
 
     classifier: TunedClassifier
     rows: Rows
-    limits: tuple[Limit, ...]
     training_rows: Table
 
     def divided(self, selection_share: float | None) -> Parts:
@@ -103,13 +100,15 @@ class Batch:
         check_classes(rows.classes)
         # Each label, and each group that a rate or the rule reads, needs rows in both parts.
         names = rows.names
-        problem = replace(self.classifier, limits=self.limits)._problem(rows)
+        problem = self.classifier._problem(rows)
         columns = problem.columns(names.titles, names.column_read(self.classifier.by_group))
         needed = [rows.y, *rows.groups[:, columns].T]
 
         # 1. Without a given share all rows certify, if ranks of one score serve the limits.
         groups = dict.fromkeys(names.titles, ("",))  # no number of them matters
-        kept_by = Division.planned(self.limits, (*rows.classes.tolist(),), groups).kept_by
+        kept_by = Division.planned(
+            self.classifier.limits, (*rows.classes.tolist(),), groups
+        ).kept_by
         if selection_share is None and kept_by == "ranks" and len(self.classifier.models) == 1:
             parts = self.all_certifying()
             if parts is not None:
@@ -128,7 +127,7 @@ class Batch:
         certifying = rows.part(~selects)
         refuse_unknown(certifying, selecting.classes.tolist())
         try:
-            classifier = self.selected(selecting, self.limits)
+            classifier = self.selected(selecting, self.classifier.limits)
         except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
             classifier = self.selected(selecting, self.loosest)
         return Parts(
@@ -141,7 +140,7 @@ class Batch:
     @property
     def loosest(self) -> list[Limit]:
         """The limits with bounds that every rule keeps: they only name the groups."""
-        return [replace(limit, bound=limit.loosest) for limit in self.limits]
+        return [replace(limit, bound=limit.loosest) for limit in self.classifier.limits]
 
     def all_certifying(self) -> Parts | None:
         """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
@@ -181,9 +180,8 @@ class Batch:
                 raise
         known = np.unique(np.concatenate(selection.models.columns))
         refuse_unknown(self.rows, selecting.classes[known].tolist())
-        return classifier._by(
-            selection.stated_within(self.limits), records=replace(classifier.records_, used=())
-        )
+        records = replace(classifier.records_, used=())
+        return classifier._by(selection.stated_within(self.classifier.limits), records=records)
 
     @property
     def may_have_unknown_labels(self) -> bool:

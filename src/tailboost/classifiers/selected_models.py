@@ -26,6 +26,7 @@ from tailboost.core import (
     Groups,
     InfeasibleLimitsError,
     Model,
+    Names,
     ResubstitutionWarning,
     Stated,
     Table,
@@ -308,24 +309,27 @@ class TunedClassifier(AnsweringClassifier):
             engine = engine.on(problem)
         else:
             engine = Engine.of(problem, models, column)
-        evidence = replace(
-            evidence, selection=None, certificate=None, engine=engine, combinations=()
-        )
+        combinations: tuple[Names, ...] = ()
         if len(given.names.titles) > 1:
             occurring = replace(given, groups=np.unique(given.groups, axis=0)).columns.values()
-            combinations = zip(*map(np.ndarray.tolist, occurring), strict=True)
-            evidence = replace(evidence, combinations=tuple(combinations))
+            combinations = tuple(zip(*map(np.ndarray.tolist, occurring), strict=True))
+        self.evidence_ = replace(
+            evidence,
+            selection=None,
+            certificate=None,
+            engine=engine,
+            combinations=combinations,
+        )
         try:
             selection = engine.select(problem)
         except InfeasibleLimitsError as failure:
-            self.evidence_ = evidence
             failure.unselected = self
             failure.add_note(
                 "The models are kept in the attribute unselected of this error: its "
                 "reweight(limits=[...]) trains nothing. After the error sys.last_value holds it."
             )
             raise
-        self.evidence_ = replace(evidence, selection=selection, engine=None)
+        self.evidence_ = replace(self.evidence_, selection=selection, engine=None)
         return selection
 
     @classmethod
@@ -408,10 +412,6 @@ class TunedClassifier(AnsweringClassifier):
         evidence = self._evidence
         models = evidence.models
         X, y = unpack(X, y)
-        if (X is None or y is None) and not (X is y is sample_weight is costs is None):
-            raise ValueError(
-                "reweight needs both X and y, or neither; sample_weight and costs belong to them"
-            )
         new = copy.copy(self)
         if objective is not None:
             new.objective = objective
@@ -419,7 +419,7 @@ class TunedClassifier(AnsweringClassifier):
             new.limits = limits
         if error_budget is not None:
             new.error_budget = error_budget
-        if X is not None:
+        if X is not None and y is not None:
             given = Rows.read(X, y, groups, sample_weight, costs)
             problem = new._problem(given)
             models, table = self._read(given.X)
@@ -433,20 +433,24 @@ class TunedClassifier(AnsweringClassifier):
                 tables += each.records.tables
             models, selected_on = noticing_known(scored_on(models, rows), tables)
             # `certify` refuses them from now on.
-            evidence = replace(
-                evidence, records=evidence.records.using(selected_on), validation="reweight"
-            )
-        else:
+            records = evidence.records.using(selected_on)
+            evidence = replace(evidence, records=records, validation="reweight")
+        elif X is y is sample_weight is costs is None:
             evidence = replace(evidence, engine=evidence.engine or self.selection_.engine)
-            given = models.rows
+            rows = models.rows
             if groups is not None:
                 whole = Rows.read(groups=groups)
-                check_length(whole, "groups", given.n_given or 0, f"the table of {given.words}")
-                part = whole.part(np.isin(whole.given_numbers, given.given_numbers)).occurring()
-                given = replace(given, groups=part.groups, names=part.names)
-                models = replace(models, rows=given)
-            problem = new._problem(given)
-        new._select(problem, given, models, evidence).warn()
+                check_length(whole, "groups", rows.n_given or 0, f"the table of {rows.words}")
+                part = whole.part(np.isin(whole.given_numbers, rows.given_numbers)).occurring()
+                models = replace(
+                    models, rows=replace(rows, groups=part.groups, names=part.names)
+                )
+            problem = new._problem(models.rows)
+        else:
+            raise ValueError(
+                "reweight needs both X and y, or neither; sample_weight and costs belong to them"
+            )
+        new._select(problem, models.rows, models, evidence).warn()
         return new
 
     def tradeoff(self, a: Stated = None, b: Stated = None, *, n_points: int = 9) -> Curve:
