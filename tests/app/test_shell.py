@@ -231,7 +231,7 @@ def test_numbers_of_groups_are_numbers_among_the_features(folder):
 
 
 def test_a_fit_that_is_stopped_writes_no_model(folder, interrupted, monkeypatch, capsys):
-    models = [("first", interrupted(7)), ("second", interrupted(7))]
+    models = {"first": interrupted(7), "second": interrupted(7)}
     monkeypatch.setattr(robust_mixture, "default_estimators", lambda *_: models)
     with pytest.raises(SystemExit) as ended:
         main(shlex.split("fit a.csv --target fraud --drop region --drop severity --out m.model"))

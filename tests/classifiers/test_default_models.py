@@ -10,7 +10,7 @@ from tailboost.classifiers.estimators import default_estimators
 
 @pytest.mark.parametrize(("rows", "trees"), [(5_000, 50), (5_001, "auto")])
 def test_many_rows_get_as_many_trees_as_held_out_rows_need(rows, trees):
-    models = dict(default_estimators(rows, 20))
+    models = default_estimators(rows, 20)
     assert list(models) == ["boosted", "forest", "linear"]
     assert models["boosted"].n_estimators == trees
 

@@ -31,7 +31,7 @@ def problem_of(X, y):
 
 def judged_by(estimators, problem, cv=5):
     split = Split.of(problem, cv, 0)
-    unfitted = Fits(estimators, {}, NO_HASHES)
+    unfitted = Fits(dict(estimators), {}, NO_HASHES)
     fits = fit_models(unfitted, problem, split, seed=0, n_jobs=None, verbose=False)
     return averaging(scored(split, fits)[0])
 
@@ -232,7 +232,7 @@ def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     save_model(mix, tmp_path / "mixture.model")
     np.testing.assert_array_equal(load_model(tmp_path / "mixture.model").predict(X), mix.predict(X))
     assert "75 of the 100" in mix.rates_.words
-    alone = default_estimators(len(X), X.shape[1])[0][1].fit(X, y)
+    alone = default_estimators(len(X), X.shape[1])["boosted"].fit(X, y)
     # Nothing is left of the folds: each knows a part of the past.
     np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)
 

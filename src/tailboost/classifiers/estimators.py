@@ -31,8 +31,8 @@ from tailboost.learners.scores import GivenModel, Scores
 from tailboost.learners.table import TableNumbers
 from tailboost.rows import Rows
 
-# Classifiers with their names.
-Named = list[tuple[str, Model]]
+# Classifiers by their names.
+Named = dict[str, Model]
 # On tables with more columns trees take a thousand times as long as logistic regression.
 MOST_COLUMNS = 300
 
@@ -47,13 +47,13 @@ def default_estimators(n_rows: int, n_columns: int) -> Named:
     n_columns : int
         Number of columns. Tables of more than 300 get logistic regression alone.
     """
-    linear = ("linear", make_pipeline(TableNumbers(), LogisticRegression(max_iter=1_000)))
+    linear = make_pipeline(TableNumbers(), LogisticRegression(max_iter=1_000))
     if n_columns > MOST_COLUMNS:
-        return [linear]
+        return {"linear": linear}
     boosted = HistBoostClassifier(
         n_estimators="auto" if n_rows > FIVE_FOLDS_UP_TO else 50, max_depth=6, learning_rate=0.2
     )
-    return [("boosted", boosted), ("forest", TableForest()), linear]
+    return {"boosted": boosted, "forest": TableForest(), "linear": linear}
 
 
 def is_pair(item: object) -> bool:
@@ -61,7 +61,7 @@ def is_pair(item: object) -> bool:
     return isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str)
 
 
-def named_models(models: Model) -> Named:
+def named_models(models: Model) -> list[tuple[str, Model]]:
     """Return fitted models as (name, model) pairs, in forms that neither a fit nor a clone changes.
 
     A dict and a list of pairs keep their names. Models without a name are called by their class, function or
@@ -102,7 +102,7 @@ def named_models(models: Model) -> Named:
     return fixed
 
 
-def usable(estimators: Named, rows: Rows, argument: str = "estimators") -> Named:
+def usable(estimators: Model, rows: Rows, argument: str = "estimators") -> Named:
     """Return the given estimators by name, with models in other forms as frozen classifiers.
 
     Parameters
@@ -121,7 +121,7 @@ def usable(estimators: Named, rows: Rows, argument: str = "estimators") -> Named
     """
     if not estimators:
         raise ValueError(f"{argument} must hold at least one (name, classifier) pair, got []")
-    named: dict[str, Model] = {}
+    named: Named = {}
     for item in estimators:
         if not is_pair(item):
             raise TypeError(
@@ -141,7 +141,7 @@ def usable(estimators: Named, rows: Rows, argument: str = "estimators") -> Named
             # A copy, as the user's object stays unfitted.
             model = FrozenEstimator(copy(model).fit(rows.X, rows.labels))
         named[name] = model
-    return [*named.items()]
+    return named
 
 
 def refuse_unusable(title: str, model: Model) -> None:

@@ -5,7 +5,6 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -59,7 +58,7 @@ class Fits:
 
     Attributes
     ----------
-    estimators : list of (str, model)
+    estimators : dict of str to model
         The models as they were given, which may have read rows before.
     by_name : mapping of str to list of Fit
         The fits of each model: without each part of the rows if it was trained, and last the final one.
@@ -74,7 +73,9 @@ class Fits:
     @property
     def lacking(self) -> Named:
         """The models without a fit."""
-        return [(name, model) for name, model in self.estimators if name not in self.by_name]
+        return {
+            name: model for name, model in self.estimators.items() if name not in self.by_name
+        }
 
 
 def frozen_fits(estimators: Named, classes: Labels) -> Fits:
@@ -86,7 +87,7 @@ def frozen_fits(estimators: Named, classes: Labels) -> Fits:
     Raise ValueError if one has a class that is not among ``classes``, the labels of y.
     """
     copies = {}
-    for name, frozen in estimators:
+    for name, frozen in estimators.items():
         if not isinstance(frozen, FrozenEstimator):
             continue
         title = f"classes_ of {name!r}"
@@ -150,12 +151,12 @@ def fit_models(
     if class_weight is not None:
         factors = class_factors(class_weight, training, numbers)
         training = replace(training, weight=training.weight * factors[training.y])
-    weighted = bool((training.weight != 1.0).any())
+    weighted = not (training.weight == 1.0).all()
 
     # 2. The learners: those of tailboost read one table, and their sessions take the seed.
     on_table = {}
     alone = {}
-    for name, estimator in fits.lacking:
+    for name, estimator in fits.lacking.items():
         learner = clone(in_class_numbers(estimator, numbers))
         if weighted and weight_parameter(learner) is None:
             raise ValueError(
@@ -171,18 +172,19 @@ def fit_models(
     # 3. The fits of each learner, without each part and last on all rows. What is finished at Ctrl-C stays.
     masks = [*split.fitted, None]
     tasks = [*product(alone, masks)]
-    made = {name: [*fits.by_name.get(name, ())] for name, _ in fits.estimators}
-    options: Any = {"n_jobs": n_jobs, "verbose": verbose, "return_as": "generator"}
+    made = {name: [*fits.by_name.get(name, ())] for name in fits.estimators}
     with suppress(KeyboardInterrupt), noticing_interrupts() as interrupted:
         if on_table:
             reader = TableReader().fit(training.X)
             read = replace(training, X=reader.transform(training.X))
-            fits_of_learners = Parallel(prefer="threads", **options)(
+            fits_of_learners = Parallel(
+                n_jobs, verbose=verbose, return_as="generator", prefer="threads"
+            )(
                 delayed(_fits_on_table)(learner, reader, read, masks, seed)
                 for learner in on_table.values()
             )
             made.update(zip(on_table, fits_of_learners, strict=True))
-        single_fits = Parallel(**options)(
+        single_fits = Parallel(n_jobs, verbose=verbose, return_as="generator")(
             delayed(_fit_alone)(training, weighted, name, alone[name], rows)
             for name, rows in tasks
         )

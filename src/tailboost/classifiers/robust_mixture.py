@@ -338,7 +338,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             )
         else:
             estimators = usable(self.estimators, training)
-            self._validate_names([name for name, _ in estimators])
+            self._validate_names([*estimators])
         fits = frozen_fits(estimators, training.classes)
 
         # 2. The rows that select the rule: others, all if no model is fitted on them, or those held out.
@@ -377,7 +377,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 raise KeyboardInterrupt
             if fits.lacking:
                 warn_user(
-                    f"fit was interrupted: {[name for name, _ in fits.lacking]} left out of the mixture",
+                    f"fit was interrupted: {[*fits.lacking]} left out of the mixture",
                     FitInterruptedWarning,
                 )
         return split, fits
