@@ -11,16 +11,16 @@ both, so there are none.
 
 1. The selecting rows fix the free chain. Without deferral all thresholds rise together. With deferral all
    rows are deferred at first. Step by step bins of the score get an answer, the surest first: from the lowest
-   scores upwards the first label, from the highest scores downwards the second. So along the chain the rows
-   with each answer grow. At last each bin has got both answers: both are counted there, but the rules give
-   such a bin the first label.
+   scores upwards the first label, from the highest scores downwards the second, until each bin has got both.
+   A bin with both is counted with each of them, so the rows with each answer only grow along the chain. The
+   rules give it the first label.
 2. The other limits stop thresholds at ranks. A limit on rows of one threshold stops it as in
-   `tailboost.guarantees.ranks`. With deferral random fresh rows test, and the others have the ranks. Then a
-   limit on rows of several thresholds stops them together: at the last step of the free chain whose errors in
-   these rows pass the test of the limit.
-3. The rules are the free chain with all stops. The one of least loss is taken among those that pass the
-   tests, and whose rates on all fresh rows are about within all limits. What the second condition takes away
-   changes nothing in the theorem.
+   `tailboost.guarantees.ranks`. With deferral random fresh rows test, and the others have the ranks. There a
+   limit may be on rows of several thresholds. It stops them together: at the last step of the free chain
+   whose errors among the rows with the ranks pass the test of the limit.
+3. The rules are the free chain with all stops. Of those that pass the tests, and whose rates on all fresh
+   rows are about within all limits, the one of least loss is taken. The theorem holds for any choice among
+   the rules that pass, so also with the second condition.
 
 *Theorem.* All rules that pass the tests keep all limits, except with a probability of at most the level.
 

@@ -178,15 +178,16 @@ class LimitTests:
     @cached_property
     def shares(self) -> list[LimitedShare]:
         """The limited subgroups as shares of fixed rows with one answer; empty for another form."""
-        answers = self.wrong.any(axis=1)  # (T, 3)
         strata = self.among.max(axis=2) > 0  # (T, S)
-        is_fixed = (self.among == strata[..., None]).all()
-        all_wrong = (self.wrong.any(axis=2) == strata).all()
-        if not (is_fixed and all_wrong and (answers.sum(axis=1) == 1).all()):
+        answers = self.wrong.any(axis=1)  # (T, 3)
+        of_fixed_rows = (self.among == strata[..., None]).all()
+        of_one_answer = (answers.sum(axis=1) == 1).all()
+        of_all_rows = (self.wrong.any(axis=2) == strata).all()
+        if not (of_fixed_rows and of_one_answer and of_all_rows):
             return []
         places = [tuple(np.flatnonzero(own).tolist()) for own in self.places]
-        number = answers.argmax(axis=1)
-        return list(map(LimitedShare, strata, places, number.tolist(), self.allowed.tolist()))
+        answer = answers.argmax(axis=1).tolist()
+        return list(map(LimitedShare, strata, places, answer, self.allowed.tolist()))
 
     # -- by construction -------------------------------------------------------------------------------
 

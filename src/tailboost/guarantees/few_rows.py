@@ -29,17 +29,18 @@ from tailboost.rows import unit_name
 def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, int]:
     """Return words for each limited subgroup with fewer rows than a test at a level needs, and this number.
 
-    At the largest allowed share n rows are all right with a probability of (1 − share)ⁿ. If this is above the
-    level, no test of a count passes on n rows. Other limits need a row in each limited subgroup.
+    A limit on a share needs a test by counted rows, unless the rule reads the group or defers: then one
+    answer may keep it. At the largest allowed share n rows are all right with a probability of (1 − share)ⁿ.
+    If this is above the level, no such test passes on n rows. Other limits need a row in each limited
+    subgroup.
     """
-    # A rule by group, or one that defers, may keep a limit with one answer, without a test.
     may_keep = fresh.decision.by_group or fresh.answered.strata.defers
     lacks = {}
     for limit in limits:
         rate = limit.rate
         if rate.kind == "representation":
             continue
-        is_count = rate.quantity == "share" and not (
+        is_counted = rate.quantity == "share" and not (
             limit.compares or rate.is_ratio or may_keep
         )
         if rate.is_ratio:  # its rows depend on the answers
@@ -48,7 +49,7 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
         allowed = limit.allowed([sample.name for sample in samples])
         for sample, share in zip(samples, allowed.tolist(), strict=True):
             needed = 1
-            if is_count and 0.0 < share < 1.0:
+            if is_counted and 0.0 < share < 1.0:
                 needed = math.ceil(math.log(level) / math.log1p(-share))
             n = len(sample.rows)
             if n < needed and not math.isnan(share):  # NaN of a free subgroup

@@ -260,12 +260,13 @@ class Fresh:
         _refuse_unknown(rates, rows, cost_range)
         if rows.X is None:
             raise ValueError("X is needed: model is a classifier")
-        # What of the model no digest covers may change as it answers: it is read before and after.
-        before = decided.identity()
         rule = decided.rule
+        # A column without a name has that of the only column of the fit.
         if rows.names.titles == (None,) and len(rule.groups) == 1:
-            # A column without a name has that of the only column of the fit.
             rows = replace(rows, names=replace(rows.names, titles=tuple(rule.groups)))
+        # 1. The rows as the model scores them: nothing is computed yet. What no digest of the model covers
+        # may change as it answers, so it is read before and after.
+        before = decided.identity()
         scored = decided.score(rows.X, rows.columns or None)
         if outputs:
             scored = replace(scored, outputs=outputs)
@@ -278,9 +279,10 @@ class Fresh:
                     f"{rate!r}: this model defers no row; tailboost.tune with a limit on it gives "
                     "a rule that may"
                 )
-        # The rows in strata, and beside known ones.
+        # 2. The rows in strata, and beside known ones.
         counts = _stratified(rows, rule, classes, cost_range)
         compared = Compared.of(decided, scored, rows, equal_rows, training_rows)
+        # 3. Their votes and answers.
         contents = scored.content() if rows.clusters is None else scored.voting()
         draws = voting_numbers(rows.hashes(contents), rows.clusters)
         return cls(

@@ -298,15 +298,7 @@ class Monitor:
         if rows.id is None:
             seen = self._seen_after(Seen.of(scored.given(), name), has_label, decided)
         else:
-            # As text, which keeps long numbers of either sign apart.
-            hashes = hashes_of_names(
-                label_column(
-                    [None if is_missing(each) else written(each) for each in rows.id],
-                    "id",
-                    target=True,
-                )
-            )
-            is_tested, ids = self._tested_by_id(name, hashes, has_label, rows.clusters)
+            is_tested, ids = self._tested_by_id(name, rows, has_label)
 
         # 3. The bets on them.
         bets = self.bets
@@ -360,9 +352,7 @@ class Monitor:
             )
         return (*self.seen, rows)
 
-    def _tested_by_id(
-        self, name: str, hashes: Hashes, has_label: Mask, clusters: Column
-    ) -> tuple[Mask, Hashes]:
+    def _tested_by_id(self, name: str, rows: LaterRows, has_label: Mask) -> tuple[Mask, Hashes]:
         """Return which rows are tested, and all `ids` after it: each has one test, with its first label.
 
         So has a cluster in each batch, when all its labels are known: its vote must not depend on which
@@ -372,6 +362,9 @@ class Monitor:
         if self.seen:
             raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
         is_new = name not in self._names
+        # As text, which keeps long numbers of either sign apart.
+        texts = [None if is_missing(each) else written(each) for each in rows.id]
+        hashes = hashes_of_names(label_column(texts, "id", target=True))
         if len(np.unique(hashes)) < len(hashes):
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
@@ -384,8 +377,8 @@ class Monitor:
             )
         is_tested = has_label & ~is_known
         used = [self.ids]
-        if clusters is not None:
-            of_rows = hashes_of_names(label_column(clusters, "clusters", target=True))
+        if rows.clusters is not None:
+            of_rows = hashes_of_names(label_column(rows.clusters, "clusters", target=True))
             of_batch = hashes_of_pairs(of_rows, hashes_of_names([name]))
             waits = np.isin(of_rows, of_rows[~has_label])
             is_tested &= ~(waits | np.isin(of_batch, self.ids))

@@ -170,7 +170,7 @@ def with_likelier(
 
 def improved(table: CountTable, cuts: Ints, step: float, level: float) -> Ints:
     """Return cuts of less loss with a log-power of at least a step, by moves of one cut to all bins."""
-    sides = np.array_split([0, 1], 1 + table.defers)  # cuts that move together
+    sides = [[0], [1]] if table.defers else [[0, 1]]  # cuts that move together
     moves = [*product(range(table.n_places), sides)]
     values = np.arange(table.n_bins + 1)
     # A single move finds its best cut at once.
@@ -216,16 +216,20 @@ def rules_within_tighter(
         tighter = [_tightened(limit, plain, n_deviations) for limit in plain.problem.limits]
         with suppress(InfeasibleLimitsError):
             rule = plain.within(tighter)
-            _, *terms = rule.charges.terms  # the objective has no test
-            # No rows certify no limit, and rates of 0 no ratio, though they keep it.
-            are_counted = [
-                each.values(rule.counts)[~np.isnan(limit.levels(each.names))]
-                > (0.0 if limit.form == RATIO else -np.inf)
-                for limit, each in zip(rule.limits, terms, strict=True)
-            ]
-            if np.concatenate(are_counted).all():
+            if may_pass(rule):
                 yield rule
     yield plain
+
+
+def may_pass(rule: Selection) -> bool:
+    """Return whether tests may pass: no rows certify a limit, and no rates of 0 a ratio."""
+    _, *terms = rule.charges.terms  # the objective has no test
+    for limit, each in zip(rule.limits, terms, strict=True):
+        values = each.values(rule.counts)[~np.isnan(limit.levels(each.names))]
+        least = 0.0 if limit.form == RATIO else -np.inf
+        if not (values > least).all():  # NaN without rows
+            return False
+    return True
 
 
 def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
