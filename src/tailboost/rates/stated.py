@@ -128,22 +128,26 @@ def _value(node: Any) -> Any:
         case ast.Compare(
             ast.Call() | ast.BinOp(op=ast.Sub()), [ast.LtE() | ast.GtE() as sign], [right]
         ):
-            limited = _value(node.left)
-            bound = _value(right)
-            limit = limited >= bound if isinstance(sign, ast.GtE) else limited <= bound
-            if limit.rate.quantity == "cost":
-                return limit
-            # Who writes 1, and not 1.0, may mean one percent.
-            bounds = bound.values() if isinstance(bound, dict) else [bound]
-            if limit.sense == "≤" and "1" in map(repr, bounds):
-                raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
-            has_percent = ast.Mult in map(type, ast.walk(right))
-            return replace(limit, in_percent=limit.in_percent or has_percent)
+            return _limit(_value(node.left), sign, right)
     raise ValueError(
         f"{ast.unparse(node)!r} is not understood; "
         f"{did_you_mean(ast.unparse(node).partition('(')[0], FUNCTIONS)}"
         f"the rates are called {', '.join(FUNCTIONS)}"
     )
+
+
+def _limit(limited: Rate | Statistic, sign: ast.cmpop, right: ast.expr) -> Limit:
+    """Return the limit with the bound, or the bounds by subgroup, of a syntax tree."""
+    bound = _value(right)
+    limit = limited >= bound if isinstance(sign, ast.GtE) else limited <= bound
+    if limit.rate.quantity == "cost":
+        return limit
+    # Who writes 1, and not 1.0, may mean one percent.
+    bounds = bound.values() if isinstance(bound, dict) else [bound]
+    if limit.sense == "≤" and "1" in map(repr, bounds):
+        raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
+    has_percent = ast.Mult in map(type, ast.walk(right))
+    return replace(limit, in_percent=limit.in_percent or has_percent)
 
 
 def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[Any]:
