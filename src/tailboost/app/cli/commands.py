@@ -70,7 +70,6 @@ def _fact(given: Any) -> tuple[str, str]:
 
 Data = Annotated[Path, file_argument("DATA", "CSV or Parquet file.")]
 Model = Annotated[Path, file_argument("MODEL", "Model file (.model) or rule file (.json).")]
-Target = Annotated[str | None, option("Column of the labels; by default that of the model.")]
 Limits = Annotated[
     list[str], several("LIMIT", "Limit such as 'miss(yes, by=sex) <= 10%'; may be repeated.")
 ]
@@ -94,6 +93,16 @@ About = Annotated[
 Out = Annotated[Path, option("File to write.")]
 #: `command` reads it.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@frozen_value
+class RowColumns:
+    """The columns of labels and clusters."""
+
+    target: Annotated[
+        str | None, option("Column of the labels; by default that of the model.")
+    ] = None
+    cluster: Cluster = None
 
 
 @frozen_value
@@ -235,9 +244,8 @@ def calibrate(
     data: Annotated[Path | None, file_argument("[DATA]", "Table of fresh rows.")] = None,
     out: Out,
     scores: ScoreColumns,
-    target: Target = None,
+    columns: RowColumns,
     aims: Aims,
-    cluster: Cluster = None,
     confidence: Confidence = 0.95,
     about: About,
     as_json: Json = False,
@@ -247,7 +255,7 @@ def calibrate(
 
     MODEL is a model file, a rule file, whose scores are calibrated, or with --score the table of fresh rows.
     """
-    roles: Arguments = {"target": target, "groups": aims.groups, "cluster": cluster}
+    roles = {"groups": aims.groups, **vars(columns)}
     if scores:
         if data:
             raise ValueError("--score: give one table and no model")
@@ -274,9 +282,8 @@ def certify(
     model: Model,
     data: Data,
     limit: Limits,
-    target: Target = None,
+    columns: RowColumns,
     group: Groups,
-    cluster: Cluster = None,
     confidence: Confidence = 0.95,
     require: Annotated[bool, option("Exit with code 4 if a limit is not certified.")] = False,
     as_json: Json = False,
@@ -284,7 +291,7 @@ def certify(
 ) -> Printed:
     """Compute confidence bounds on the rates of a rule from fresh rows."""
     stored = Stored.read(model)
-    rows = stored.rows(reader, data, target=target, groups=group, cluster=cluster)
+    rows = stored.rows(reader, data, groups=group, **vars(columns))
     recall_attempts(stored.classifier, rows)
     certificate = tb.certify(
         stored.classifier, **rows.given, limits=limit or None, confidence=confidence
@@ -386,8 +393,7 @@ def monitor(
         Path | None,
         option("State of the monitor, read and replaced; by default MODEL.monitor.json."),
     ] = None,
-    target: Target = None,
-    cluster: Cluster = None,
+    columns: RowColumns,
     id: Annotated[str | None, option("Column of ids, which late labels need.")] = None,
     as_json: Json = False,
     reader: Reader,
@@ -396,7 +402,7 @@ def monitor(
     state = out or model.with_suffix(".monitor.json")
     check_output(state, [RULE], model, data)
     stored = Stored.read(model)
-    rows = stored.rows(reader, data, ids=[id], target=target, cluster=cluster)
+    rows = stored.rows(reader, data, ids=[id], **vars(columns))
     given = rows.unlabelled
     if not id or rows.roles.target in rows.table:
         given = rows.given
@@ -417,8 +423,7 @@ def card(
     data: Data,
     out: Out,
     purpose: Annotated[str, option("Purpose of the model, in your words.")] = "",
-    target: Target = None,
-    cluster: Cluster = None,
+    columns: RowColumns,
     monitor: Annotated[
         Path | None, option("State of `tailboost monitor`.", exists=True)
     ] = None,
@@ -428,7 +433,7 @@ def card(
     """Write the model card, measured on further fresh rows."""
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
-    rows = stored.rows(reader, data, target=target, cluster=cluster)
+    rows = stored.rows(reader, data, **vars(columns))
     recall_attempts(stored.classifier, rows)
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     tb.ModelCard.of(
@@ -445,6 +450,18 @@ def card(
         monitor=None if monitor is None else _monitor_of(stored.classifier, monitor),
     ).save(out)
     yield f"Card: {out}"
+
+
+def _content(curve: Any, ending: str, form: Form) -> Any:
+    """Return the content of a file with a curve: CSV or a picture."""
+    if ending == ".csv":
+        import pandas as pd
+
+        return form.content(pd.DataFrame(curve.to_dict()["curve"]))
+    picture = io.BytesIO()
+    display = tb.plotting.TradeOffDisplay.from_curve(curve)
+    display.figure_.savefig(picture, format=ending[1:])
+    return picture.getvalue()
 
 
 @command
@@ -467,8 +484,6 @@ def tradeoff(
     form: Form,
 ) -> Printed:
     """Print the trade-off of two rates on the rows that selected the rule; nothing is trained."""
-    import pandas as pd
-
     if pick is not None and not out:
         raise ValueError("--pick needs --out, the model file to write")
     if form != Form() and (not out or out.suffix != ".csv"):
@@ -482,13 +497,8 @@ def tradeoff(
     curve = stored.classifier.tradeoff(limited, objective)
     if out and pick is not None:
         write(curve.at(pick), out, stored.roles)
-    elif out and out.suffix == ".csv":
-        write_output(out, form.content(pd.DataFrame(curve.to_dict()["curve"])))
     elif out:
-        picture = io.BytesIO()
-        display = tb.plotting.TradeOffDisplay.from_curve(curve)
-        display.figure_.savefig(picture, format=out.suffix[1:])
-        write_output(out, picture.getvalue())
+        write_output(out, _content(curve, out.suffix, form))
     yield curve
 
 
