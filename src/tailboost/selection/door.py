@@ -299,17 +299,21 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
                 for each in decided.known
             ]
     elif not any(final is each for each in around):  # a model may hold itself
-        keeps_fit = isinstance(model, (MethodType, partial))
-        # As a frozen one.
-        keeps_fit |= getattr(type(model), "__sklearn_clone__", CLONED_ANEW) is not CLONED_ANEW
-        if isinstance(final, BaseEstimator):
-            keeps_fit |= _has_fit(final.get_params(deep=False))
-        known = [Known(Records())] * keeps_fit
+        known = [Known(Records())] * _keeps_fit(model, final)
         is_part = hasattr(final, "transform") and not hasattr(final, "predict")
         for part in _parts(final):
             for each in known_within(part, inside):
                 known.append(replace(each, is_part=is_part or each.is_part))
     return known_behind(steps, known, inside)
+
+
+def _keeps_fit(model: Model, final: Any) -> bool:
+    """Return whether a clone of a model keeps a fit, as that of a frozen one."""
+    if isinstance(model, (MethodType, partial)):
+        return True
+    if getattr(type(model), "__sklearn_clone__", CLONED_ANEW) is not CLONED_ANEW:
+        return True
+    return isinstance(final, BaseEstimator) and _has_fit(final.get_params(deep=False))
 
 
 def _has_fit(parameter: Any) -> bool:

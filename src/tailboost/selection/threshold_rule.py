@@ -82,14 +82,6 @@ def {name}(score, group=None):
 """
 
 
-def _high_labels(bands: Sequence[Band], classes: Sequence[Name]) -> list[Name]:
-    """Return the highest label of each group that is answered above the lowest range."""
-    highest = []
-    for band in bands:
-        highest += [action for _, action in band[1:] if action in classes][-1:]
-    return highest
-
-
 @frozen_value
 class ThresholdRule(StoredRule):
     """Actions by ranges of one score.
@@ -238,15 +230,18 @@ class ThresholdRule(StoredRule):
         super()._check()
         kind = score_kind(self.kind)
         kind.check_missing(self.missing)
+        # As text, because 1, 1.0 and True are equal, and different labels.
+        labels = {*map(repr, self.classes)}
+        actions = {repr(action) for _, action in chain(*self.bands)}
+        highest: set[str] = set()  # labels of groups above their lowest range
         for (first, _), *higher in self.bands:
+            highest.update(
+                [repr(action) for _, action in higher if action in self.classes][-1:]
+            )
             ends: Any = [lower for lower, _ in higher]
             in_range = all(kind.contains(end) and end > kind.lower for end in ends)
             if first is not None or not in_range or sorted(set(ends)) != ends:
                 raise ValueError(f"thresholds must ascend from null, and each be a {kind.name}")
-        # As text, because 1, 1.0 and True are equal, and different labels.
-        labels = {*map(repr, self.classes)}
-        actions = {repr(action) for _, action in chain(*self.bands)}
-        high = {*map(repr, _high_labels(self.bands, self.classes))}
         is_valid = [
             type(self.column) in (str, int),
             isinstance(self.model, str | None),
@@ -254,7 +249,7 @@ class ThresholdRule(StoredRule):
             len(self.bands) == len(self.groups or [None]),
             self.groups is not None or self.group_column is None,
             actions <= labels | {repr(HUMAN_REVIEW)},
-            self.label is None or high <= {repr(self.label)} <= labels,
+            self.label is None or highest <= {repr(self.label)} <= labels,
         ]
         if not all(is_valid):
             raise ValueError(

@@ -239,7 +239,7 @@ class ClassWeights:
             return self
         return replace(
             self,
-            probabilities=joint(outputs, outside),
+            probabilities=self._joint(outputs, outside),
             by_features=by_features,
             models=fitted(np.ones(len(fold), bool)),
         )
@@ -248,9 +248,9 @@ class ClassWeights:
         """Return p(s | x) of the rows of a table, shape (S, n)."""
         if self.models:
             X = features(outputs, by_features=self.by_features)
-            return joint(outputs, self._groups(self.models, X))
-        groups = self.shares[:, :, None] * (outputs.groups == self.places[:, None])
-        return joint(outputs, groups.reshape(self.shares.size, -1))
+            return self._joint(outputs, self._groups(self.models, X))
+        in_place = outputs.groups == self.data.strata.place(self.group_column)[:, None]
+        return self._joint(outputs, self.shares.reshape(-1, 1) * in_place)
 
     def _groups(self, models: Sequence[Model], X: Table) -> Floats:
         """Return p(combination | x, y) of n rows in each stratum, shape (S, n)."""
@@ -260,17 +260,15 @@ class ClassWeights:
                 groups[model.classes_] = model.predict_proba(X).T
         return groups
 
+    def _joint(self, outputs: Outputs, groups: Floats) -> Floats32:
+        """Return p(s | x) by p(combination | x, y), both of shape (S, n)."""
+        probabilities = softmax(outputs.pooled, axis=1).T[self.data.strata.y]
+        probabilities *= groups
+        return probabilities.astype(np.float32)
+
 
 def features(outputs: Outputs, *, by_features: bool) -> Table:
     """Return the input of the model of groups: features, or log-probabilities of all models."""
     if by_features:
         return as_pandas(outputs.X)
     return np.hstack([outputs.logs(i) for i in range(len(outputs.models.names))])
-
-
-def joint(outputs: Outputs, groups: Floats) -> Floats32:
-    """Return p(s | x) by p(combination | x, y), both of shape (S, n)."""
-    by_class = softmax(outputs.pooled, axis=1).T[:, None]
-    n_classes, _, n_rows = by_class.shape
-    of_strata = by_class * groups.reshape(n_classes, len(groups) // n_classes, n_rows)
-    return of_strata.reshape(groups.shape).astype(np.float32)
