@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refused
+from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
@@ -137,6 +138,15 @@ def test_a_file_has_the_attempts_of_its_certificate_and_later_ones(tmp_path):
     for rows in (first, second, third):
         with pytest.raises(tb.LeakageError):
             tb.certify(loaded, *rows)
+
+
+def test_a_rule_of_a_file_cannot_be_calibrated_and_spends_no_attempt(rule_file):
+    path, rule = rule_file
+    loaded, table = tb.load_rule(path), pd.DataFrame({"s": [0.1, 0.9]})
+    for y in (["well", "ill"], ["well", "dead"]):  # also with a label that it does not know
+        given = {"groups": {"g": ["a", "b"]}, "limits": ["miss(ill) <= 30%"]}
+        refused(lambda: tb.calibrate(loaded, table, y, **given), "from a file", NotFittedError)
+    assert len(loaded.ledger_.attempts) == len(rule.ledger_.attempts)
 
 
 @pytest.mark.parametrize(("of", "cure"), [(9, "upgrade"), (6, "tune again"), ("x", "tune again")])

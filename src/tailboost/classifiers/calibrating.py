@@ -175,7 +175,7 @@ def calibrate(
     try:
         if is_selected:
             ledger = model.ledger_
-            refuse_unknown(given, model.classes_.tolist())
+            refuse_unknown(given, model.selection_.strata.classes)
             parts = Parts(model, given)
         else:
             unfitted = TunedClassifier(
