@@ -14,10 +14,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.estimators import default_estimators, is_pair, usable
 from tailboost.classifiers.fitting import Fits, fit_models, frozen_fits, scored_on
-from tailboost.classifiers.selected_models import (
-    TunedClassifier,
-    noticing_known,
-)
+from tailboost.classifiers.selected_models import TunedClassifier, selecting_rows
 from tailboost.classifiers.splitting import MOST_FOLDS, N_FOLDS, Split
 from tailboost.core import (
     Column,
@@ -448,8 +445,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             np.zeros(len(classes)),
             read_stacked=True,
         )
-        models, used = noticing_known(scored_on(models, rows), [])
-        evidence = Evidence(Records(used=(used,)), validation="probabilities")
+        models = scored_on(models, rows)
+        records = Records(used=(selecting_rows(models),))
+        evidence = Evidence(records, validation="probabilities")
         mix._select(problem, rows, averaging(models), evidence).warn()
         return mix
 

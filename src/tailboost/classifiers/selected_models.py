@@ -214,11 +214,10 @@ class TunedClassifier(AnsweringClassifier):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        X = self._checked(given.X, reset=True)
         check_classes(given.classes)
         training = replace(
             given,
-            X=X,
+            X=self._checked(given.X, reset=True),
             costs=check_costs(given.costs, len(given), given.classes),
             words=f"the {len(given):,} given rows (no model was fitted on them, as stated)",
         )
@@ -240,14 +239,14 @@ class TunedClassifier(AnsweringClassifier):
         outside = earlier if split.parts else trained
         if len(outside):
             tables.append(Seen.of(outside))
-        models, selected_on = noticing_known(models, tables)
+        models = noticing_known(models, tables)
 
         # 4. Record them. Of frozen models enough stated rows are taken for all.
         records = Records(
             Seen.of(trained, TRAINED_ON) if len(trained) else None,
             all(each.complete for each in inside)
             or len(earlier) >= FEWEST_TRAINED * len(split.selecting),
-            (selected_on,),
+            (selecting_rows(models),),
             Ledger(tuple(attempt for each in inside for attempt in each.ledger.attempts)),
         )
 
@@ -431,9 +430,9 @@ class TunedClassifier(AnsweringClassifier):
             tables = replace(evidence.records, used=()).tables
             for each in known_within(models.fitted):
                 tables += each.records.tables
-            models, selected_on = noticing_known(scored_on(models, rows), tables)
+            models = noticing_known(scored_on(models, rows), tables)
             # `certify` refuses them from now on.
-            records = evidence.records.using(selected_on)
+            records = evidence.records.using(selecting_rows(models))
             evidence = replace(evidence, records=records, validation="reweight")
         elif X is y is sample_weight is costs is None:
             evidence = replace(evidence, engine=evidence.engine or self.selection_.engine)
@@ -508,24 +507,28 @@ class TunedClassifier(AnsweringClassifier):
         self.evidence_ = replace(self.evidence_, records=self.records_.using(*tables))
 
 
-def noticing_known(models: Models, known: Sequence[Seen]) -> tuple[Models, Seen]:
-    """Return models, and a record of the rows of their selection.
-
-    If these repeat known rows, warn and mark them as fitted on.
-    """
+def noticing_known(models: Models, known: Sequence[Seen]) -> Models:
+    """Return models; if the rows of their selection repeat known rows, warn and mark them as fitted on."""
+    if not known:
+        return models
     rows = models.rows
-    hashes = models.row_hashes(rows.X)
-    if known:
-        # Known rows of fits are whole tables, and not the scores alone.
-        given = Seen.of(hash_rows(rows.X, rounded=True) if models.columns_read else hashes)
-        repeated = first_repeated(given, known)
-        if repeated is not None:
-            words = f"{rows.words}, {100 * given.share_in(repeated):.3g}% of which equal training rows"
-            warn_user(
-                f"{words}, where models have smaller errors than on fresh rows: give rows that "
-                "were not given to fit (if features take so few values that fresh rows equal "
-                "training rows, ignore this warning)",
-                ResubstitutionWarning,
-            )
-            models = replace(models, rows=replace(rows, words=words, fitted=True))
-    return models, Seen.of(hashes, SELECTED_ON, rows.has_column(models.score_labels))
+    # Known rows of fits are whole tables, and not the scores alone.
+    given = Seen.of(hash_rows(rows.X, rounded=True))
+    repeated = first_repeated(given, known)
+    if repeated is None:
+        return models
+    words = f"{rows.words}, {100 * given.share_in(repeated):.3g}% of which equal training rows"
+    warn_user(
+        f"{words}, where models have smaller errors than on fresh rows: give rows that "
+        "were not given to fit (if features take so few values that fresh rows equal "
+        "training rows, ignore this warning)",
+        ResubstitutionWarning,
+    )
+    return replace(models, rows=replace(rows, words=words, fitted=True))
+
+
+def selecting_rows(models: Models) -> Seen:
+    """Return a record of the rows of the selection of models."""
+    rows = models.rows
+    has_column = rows.has_column(models.score_labels)
+    return Seen.of(models.row_hashes(rows.X), SELECTED_ON, has_column)
