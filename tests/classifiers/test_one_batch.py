@@ -2,7 +2,6 @@
 
 import re
 import tracemalloc
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -425,14 +424,17 @@ def test_a_ratio_that_only_one_answer_keeps_is_not_certified(by_group):
         tb.calibrate(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, **given)
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
-def test_an_answer_that_breaks_the_limits_is_no_comparison():
-    X, y, _ = Population().draw(1_500, np.random.default_rng(0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", tb.exceptions.UselessRuleWarning)
-        warnings.filterwarnings("ignore", ".*without limits")
-        tb.calibrate(LogisticRegression().fit(X, y), *Population().draw(1_500, np.random.default_rng(1))[:2],
-                     limits=["miss(1) <= .02"])  # fmt: skip
+def test_a_rule_that_answers_nearly_all_rows_alike_is_called_useless():
+    """False alarms in half a percent leave less than a hundredth of the rows to the rare label."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"p": rng.random(5_000) / 50})
+    y = (rng.random(5_000) < table["p"]).to_numpy().astype(int)
+    asked = {"limits": ["false_alarm(1) <= .5%"], "objective": "miss(1)"}
+    with pytest.warns(tb.UselessRuleWarning) as caught:
+        rule = tb.calibrate(tb.Scores("p", 1), table, y, **asked)
+    share = np.mean(rule.predict(table) == 0)
+    assert 0.99 < share < 1
+    assert f" {share:.1%}" in str(caught[-1].message)
 
 
 def made_table(n=800):

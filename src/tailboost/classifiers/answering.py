@@ -579,9 +579,9 @@ class AnsweringClassifier(OfAnyTable):
         groups = self._groups_of(X, groups) or None
         models, table = self._read(X)
         selected = self._selected
-        of_rule = None if selected.groups_read[0] is None else groups
-        outputs = cache(lambda: models.outputs(table, self._group_numbers(X, of_rule)))
-        answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
+        groups_of_rule = None if selected.groups_read[0] is None else groups
+        outputs = cache(lambda: models.outputs(table, self._group_numbers(X, groups_of_rule)))
+        possible_answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
         content = cache(partial(models.row_hashes, table))
         # Whether these or the selecting rows are probabilities in place of features.
         is_stacked = models.read_stacked or selected.models.read_stacked
@@ -591,7 +591,9 @@ class AnsweringClassifier(OfAnyTable):
             given=content,
             voting=partial(models.row_hashes, table, as_stated=True),
             lacking=partial(models.without_score, table),
-            answers=lambda: answers.take(selected.label_numbers(outputs()), mode="clip"),
+            answers=lambda: possible_answers.take(
+                selected.label_numbers(outputs()), mode="clip"
+            ),
             outputs=outputs,
             selected=selected,
             is_comparable=not (models.fitted and is_stacked),

@@ -114,6 +114,7 @@ class Curve:
         others = problem.limits
         if objective.worst and "groups" in objective.rate.needs:
             problem = replace(problem, infer_groups=selection.engine.column_read is None)
+        # A limit that each rule keeps: it only names the limited rate.
         loosest = limited.within(limited.loosest)
         engine = selection.engine.on(problem.within((*others, loosest)))
         strata = engine.family.data.strata
