@@ -156,6 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     arguments : sequence of str, optional
         The words after ``tailboost``; by default those of the process.
     """
+    # That of click, which typer may bundle.
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
     words = sys.argv[1:] if arguments is None else [*arguments]
     try:

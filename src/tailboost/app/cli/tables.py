@@ -126,6 +126,10 @@ def _are_codes(words: Any, numbers: Any) -> bool:
     return bool(numbers[different.index].duplicated().any())
 
 
+# A table, its columns as they are written, and the names of its columns of text.
+_Cells = tuple[Any, Any, set[str]]
+
+
 @frozen_value
 class Reader(Form):
     """How the tables of a command are written, and what their cells mean, by its options."""
@@ -156,8 +160,7 @@ class Reader(Form):
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
                 if path.suffix in _PARQUET:
-                    table = words = self._of_parquet(path)
-                    texts = {*table.select_dtypes(["object", "string", "category"])}
+                    table, words, texts = self._of_parquet(path)
                 else:
                     table, words, texts = self._of_csv(path, roles, ids)
         except Exception as error:  # pandas raises what a damaged file meets
@@ -183,20 +186,19 @@ class Reader(Form):
             return f"{error}; it is not in {self.encoding}: name its --encoding"
         return str(error)
 
-    def _of_parquet(self, path: Path) -> Any:
-        """Return a table; an index with a name is a column."""
+    def _of_parquet(self, path: Path) -> _Cells:
+        """Return the cells of a file; an index with a name is a column."""
         import pandas as pd
 
         if self.na or self.thousands or self.encoding != "utf-8":
             raise ValueError("--na, --thousands and --encoding are for CSV files")
         table = pd.read_parquet(path)
         named = [title for title in table.index.names if title not in (None, *table)]
-        return table.reset_index(named).reset_index(drop=True)  # rows are matched by position
+        table = table.reset_index(named).reset_index(drop=True)  # rows are matched by position
+        return table, table, {*table.select_dtypes(["object", "string", "category"])}
 
-    def _of_csv(
-        self, path: Path, roles: Roles, ids: Collection[Any]
-    ) -> tuple[Any, Any, set[str]]:
-        """Return a table, columns as they are written, and which columns of the table are text.
+    def _of_csv(self, path: Path, roles: Roles, ids: Collection[Any]) -> _Cells:
+        """Return the cells of a file.
 
         Labels, groups, clusters and ids are as they are written. Those that are features may be numbers in
         the table. Without names of features any column may be one. A column of numbers then has a number, no
