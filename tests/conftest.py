@@ -58,6 +58,23 @@ def refused(call, match, error=ValueError):
         call()
 
 
+@pytest.fixture
+def watched(monkeypatch):
+    """Return a function that lists the calls of a function by name, each as its arguments and its result."""
+
+    def watch(owner, name):
+        calls, own = [], getattr(owner, name)
+
+        def noted(*given):
+            calls.append((given, own(*given)))
+            return calls[-1][1]
+
+        monkeypatch.setattr(owner, name, noted)
+        return calls
+
+    return watch
+
+
 def write_forged(path, parts, **record):
     """Write parts of a model file, which may be edited, with the digest that a forger can compute."""
     record = {"format": 3, "versions": {}, "notes": {}, "digest": None, **record}

@@ -156,26 +156,24 @@ def test_a_sequence_serves_limits_on_some_groups_alone():
     assert [(bound.subgroup, bound.certified) for bound in rule.certificate_.bounds] == [("a", True)]
 
 
-def deferring(seed, values, limits, monkeypatch):
+def deferring(seed, values, limits, watched):
     """Return a case of rules that defer, its chain within ranks, and which rules pass, for each part."""
-    cases, chains, passes = [], [], []
-    own, own_stopped, own_passes = chain.certified, chain.stopped, CountTable.passes
-    monkeypatch.setattr(chain, "certified", lambda *given: cases.append(given[0]) or own(*given))
-    monkeypatch.setattr(chain, "stopped", lambda *given: chains.append(own_stopped(*given)) or chains[-1])
-    monkeypatch.setattr(CountTable, "passes", lambda *given: passes.append(own_passes(*given)) or passes[-1])
+    certified, stopped = watched(chain, "certified"), watched(chain, "stopped")
+    passes = watched(CountTable, "passes")
     rng = np.random.default_rng(seed)
     g, y = rng.choice(list("abc"), 1500), (rng.random(1500) < 0.4).astype(int)
     s = 1 / (1 + np.exp(-(2.2 * y - 1.1 + rng.normal(size=1500))))
     X = (np.floor(s * values) / values + 0.5 / values)[:, None]
     with suppress(tb.NotCertifiedError):
         tb.calibrate(tb.Scores(0, 1), X, y, groups={"g": g}, by_group="g", limits=limits)
-    return cases[0], chains[0], passes[::2]  # of two for each part the second is taken away from the first
+    # Of two calls for each part the second is for all limits, and takes rules away from the first.
+    return certified[0][0][0], stopped[0][1], [of_tests for _, of_tests in passes[::2]]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("by", ["g", "class"])
 @pytest.mark.parametrize("label", [0, 1])
-def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch):
+def test_ranks_and_tests_of_deferral_read_different_rows(label, by, watched):
     """Beside a count by hand: ranks at half of .045 for three groups, each test of deferral at half.
 
     Three groups with limits of their own take steps of their own, and divide the half.
@@ -183,7 +181,7 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, monkeypatch)
     n_stopped = n_failed = 0
     for seed in range(4):
         limits = [f"miss({label}, by=g) <= 15%", f"deferred(by={by}) <= 45%"]
-        case, rules, passes = deferring(seed, 15, limits, monkeypatch)
+        case, rules, passes = deferring(seed, 15, limits, watched)
         tests, labels = case.fresh.lots < 0.3, case.fresh.answered.strata.y[case.fresh.answered.stratum]
         freely = chain.chain_of(case.selecting)
         for place in range(3):
@@ -228,9 +226,9 @@ def test_groups_with_limits_of_their_own_defer_at_a_step_of_their_own():
     assert min(deferred[g == "a"].mean(), deferred[g == "b"].mean()) > 0.2
 
 
-def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
+def test_rows_that_test_deferral_are_drawn_whatever_they_hold(watched):
     """The draw has the stated share in each cell and label, and not the rows with small numbers."""
-    case, *_ = deferring(0, 4, ["miss(1, by=g) <= 15%", "deferred() <= 45%"], monkeypatch)
+    case, *_ = deferring(0, 4, ["miss(1, by=g) <= 15%", "deferred() <= 45%"], watched)
     tests, draws = case.fresh.lots < 0.3, case.fresh.votes.draws
     small = draws < np.median(draws)
     for part in (small, ~small, case.bin == 0, case.bin == 3, case.fresh.outputs.groups == 0):
@@ -240,20 +238,16 @@ def test_rows_that_test_deferral_are_drawn_whatever_they_hold(monkeypatch):
 
 @pytest.mark.parametrize(("kind", "most"), [("precision(1) >=", (0.2, 0.4)), ("error <=", (0.3, 0.45))])
 @pytest.mark.parametrize("n_labels", [2, 3])
-def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch):
+def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, watched):
     """Of rules on one score, and within tightened limits: binomial tests of all tried rules by hand."""
-    tried, failed = [], 0
-    own_counts, own_bounds = LimitTests.counts_of_votes, sequence.all_pass
-    monkeypatch.setattr(
-        LimitTests, "counts_of_votes", lambda *given: tried.append(given[1]) or own_counts(*given)
-    )
-    monkeypatch.setattr(sequence, "all_pass", lambda *given: tried.append(given[1]) or own_bounds(*given))
+    counted, bounded = watched(LimitTests, "counts_of_votes"), watched(sequence, "all_pass")
+    failed = 0
     for seed in range(2):
         rng = np.random.default_rng(seed)
         P = pd.DataFrame(rng.dirichlet(np.ones(n_labels), 700)).add_prefix("p")
         y = np.array([rng.choice(n_labels, p=p) for p in P.to_numpy()])
         scores = tb.Scores("p1", 1) if n_labels == 2 else tb.Scores(list(P), list(range(n_labels)))
-        tried.clear()
+        counted.clear(), bounded.clear()
         bound = most[n_labels - 2]
         limit = f"{kind} {bound if kind.startswith('error') else 1 - bound}"
         with suppress(tb.NotCertifiedError):
@@ -262,8 +256,8 @@ def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, monkeypatch)
             n_wrong = round((found.estimate if kind == "error <=" else 1 - found.estimate) * found.n)
             assert binom.cdf(n_wrong, found.n, bound) <= 0.045
         passes = []
-        for each in tried:
-            answers, labels = each.answered.actions, each.answered.strata.y[each.answered.stratum]
+        for (_, fresh, *_), _ in [*counted, *bounded]:
+            answers, labels = fresh.answered.actions, fresh.answered.strata.y[fresh.answered.stratum]
             among = (answers == 1) | kind.startswith("error")
             wrong = (among & (answers != labels)).sum()
             passes.append(not among.any() or binom.cdf(wrong, among.sum(), bound) <= 0.045)

@@ -197,32 +197,30 @@ def test_the_share_deferred_counts_clusters_as_its_limit_does():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("is_across", [False, True])
-def test_pairs_are_tested_where_no_cluster_is_in_two_groups(is_across, monkeypatch):
-    rng, n, found = np.random.default_rng(0), 3000, []
+def test_pairs_are_tested_where_no_cluster_is_in_two_groups(is_across, watched):
+    rng, n = np.random.default_rng(0), 3000
     y, g, cluster = rng.integers(0, 2, n), rng.integers(0, 2, n), np.arange(n) // 2
     cluster += 0 if is_across else n * g
     p = np.clip(0.5 * y + 0.5 * rng.random(n), 0, 1)[:, None]
-    limits, own = [tb.rates.parse("gap(error(by=g)) <= 20%")], sequence.certified
-    monkeypatch.setattr(sequence, "certified", lambda *given: found.append(own(*given)) or found[-1])
+    limits, certified = [tb.rates.parse("gap(error(by=g)) <= 20%")], watched(sequence, "certified")
     tb.calibrate(tb.Scores(0, 1), p, y, groups={"g": g}, clusters=cluster, limits=limits)
-    assert (found[0] is None) == is_across
+    assert (certified[0][1] is None) == is_across
     given = Rows.read(y=y, groups={"g": g}, clusters=cluster)
     answered = Fresh.of_answers((p[:, 0] > 0.5).astype(int), given, [limits[0].rate])
-    pairs, own_test = [], rate_bounds.all_pairs_pass
-    monkeypatch.setattr(rate_bounds, "all_pairs_pass", lambda *given: pairs.append(given) or own_test(*given))
+    pairs = watched(rate_bounds, "all_pairs_pass")
     assert rate_bounds.all_pass(limits, answered, 0.05)
     assert len(pairs) == (not is_across)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_ranks_and_tests_count_a_vote_for_each_cluster(monkeypatch):
-    rng, cases, own = np.random.default_rng(0), [], chain.certified
-    monkeypatch.setattr(chain, "certified", lambda *given: cases.append(given[0]) or own(*given))
+def test_ranks_and_tests_count_a_vote_for_each_cluster(watched):
+    rng, certified = np.random.default_rng(0), watched(chain, "certified")
     y = rng.integers(0, 2, 2000)
     p = np.clip(0.4 * y + 0.6 * rng.random(2000), 0, 1)[:, None]
     limits = ["miss(1) <= 20%", "deferred <= 50%"]
     rule = tb.calibrate(tb.Scores(0, 1), p, y, clusters=np.arange(2000) // 4, limits=limits)
-    counted = cases[0].counted(np.ones(len(cases[0].fresh), bool)).rows
+    (((case, _), _),) = certified
+    counted = case.counted(np.ones(len(case.fresh), bool)).rows
     assert counted.sum() == rule.certificate_.n_clusters
 
 
@@ -249,11 +247,10 @@ def test_each_pair_of_groups_is_tested():
     assert all_pairs_pass(counts[:1] * 3, limit, 0.05)
 
 
-def test_votes_on_a_gap_come_in_an_order_without_the_sizes_of_clusters(monkeypatch):
-    rng, found, own = np.random.default_rng(0), [], monitor.Bets.add
-    monkeypatch.setattr(monitor.Bets, "add", lambda bets, given: found.append(given) or own(bets, given))
+def test_votes_on_a_gap_come_in_an_order_without_the_sizes_of_clusters(watched):
+    rng, added = np.random.default_rng(0), watched(monitor.Bets, "add")
     person = np.repeat(np.arange(2000), np.where(wrong := rng.random(2000) < 0.5, 20, 1))
     of, batches = {"groups": {"g": person % 2}, "clusters": person}, rng.normal(size=(2, len(person), 2))
     (X, y), later = ((rows, Ruler().predict(rows) ^ wrong[person]) for rows in batches)
     tb.Monitor(Ruler(), tb.certify(Ruler(), X, y, limits=["gap(error(by=g)) <= 50%"], **of)).add(*later, **of)
-    assert all(abs(np.diff(each.values.reshape(2, -1).mean(axis=1))) < 0.15 for each in found[-1])
+    assert all(abs(np.diff(each.values.reshape(2, -1).mean(axis=1))) < 0.15 for each in added[-1][0][1])

@@ -63,23 +63,14 @@ def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_
 
 
 @pytest.mark.parametrize("groups_of_rows", ["ab", "abcde"])
-def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows, monkeypatch):
+def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows, watched):
     """Of all rules tried: binomial tests by hand, of each group at half of the level, up to a failure."""
-    tried = []
-    own, own_passes = LimitTests.counts_of_votes, LimitTests.passes
-
-    def passes(*given):
-        verdict = own_passes(*given)
-        tried[-1].extend(verdict)
-        return verdict
-
-    monkeypatch.setattr(LimitTests, "counts_of_votes", lambda *given: tried.append([*given]) or own(*given))
-    monkeypatch.setattr(LimitTests, "passes", passes)
+    counted, passed = watched(LimitTests, "counts_of_votes"), watched(LimitTests, "passes")
     limits = {label: f"precision({label}, by=g) >= {{a: {b}, b: {b}}}" for label, b in ((1, 0.5), (0, 0.7))}
     n_between = n_ends = n_without = 0
     for seed in range(12):
         X, y, groups = drawn(seed, 300 * len(groups_of_rows), groups_of_rows, separation=0.6)
-        tried.clear()
+        counted.clear(), passed.clear()
         is_certified = False
         with suppress(tb.NotCertifiedError):
             rule = tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=[*limits.values()])
@@ -88,7 +79,7 @@ def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows
                 n_wrong = round((1 - bound.estimate) * bound.n)
                 assert binom.cdf(n_wrong, bound.n, 1 - bound.target) <= LEVEL / 2
         verdicts = {}  # of each rule of a group
-        for test, fresh, has_passed in tried:
+        for ((test, fresh), _), (_, (has_passed,)) in zip(counted, passed, strict=True):
             strata, stratum = fresh.answered.strata, fresh.answered.stratum
             (group,) = np.unique(strata.place(0)[test.among[0].any(axis=1)])
             label = test.limit.rate.label
@@ -107,12 +98,9 @@ def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows
     assert min(n_between, n_ends, n_without) > 0
 
 
-def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(monkeypatch):
+def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(watched):
     """Misses of all rows are counted at the thresholds without stops, of each group up to its own stop."""
-    cases, chains = [], []
-    own, own_stopped = chain.certified, chain.stopped
-    monkeypatch.setattr(chain, "certified", lambda *given: cases.append(given[0]) or own(*given))
-    monkeypatch.setattr(chain, "stopped", lambda *given: chains.append(own_stopped(*given)) or chains[-1])
+    certified, stopped = watched(chain, "certified"), watched(chain, "stopped")
     n_stopped_together = 0
     for seed in range(6):
         X, y, groups = drawn(seed, 900, "abc")
@@ -120,7 +108,7 @@ def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(m
         limits = ["miss(1, by=g) <= 30%", "miss(1) <= 9%", "deferred() <= 45%"]
         with suppress(tb.NotCertifiedError):
             tb.calibrate(SCORES, X, y, groups=groups, by_group="g", limits=limits)
-        case, rules = cases.pop(), chains.pop()
+        ((case, _), _), (_, rules) = certified[-1], stopped[-1]
         of_ranks = ~(case.fresh.lots < 0.3)
         is_ill = (case.fresh.answered.strata.y[case.fresh.answered.stratum] == 1) & of_ranks
 

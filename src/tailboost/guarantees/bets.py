@@ -150,10 +150,10 @@ def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:
     """Return a bet that ``factor`` times the first rate exceeds the second one by more than the gap."""
     factor, gap = (1.0, bound.upper) if bound.subgroup == GAP else (bound.lower, 0.0)
     n = min(len(first.rows), len(second.rows))
-    least = factor * first.low - first.high
+    smallest = factor * first.low - first.high
     width = (1.0 + factor) * (first.high - first.low)
     differences = factor * _block_means(first.values, n) - _block_means(second.values, n)
-    return min(1.0, (gap - least) / width), (differences - least) / width
+    return min(1.0, (gap - smallest) / width), (differences - smallest) / width
 
 
 def _block_means(values: Floats, n: int) -> Floats:

@@ -68,10 +68,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused:
     # 1. The free chain.
     free = chain_of(selecting)
     # 2. Its stops: (a) of the proof.
-    with_ranks = case.counted(case.fresh.lots >= 1.0 - division.parts.rows_of_stops)
+    with_ranks = case.counted(case.fresh.lots >= 1.0 - division.fractions.rows_of_stops)
     chain = stopped(free, with_ranks, division.shares, level * division.level_of_stop)
     # 3. The tests: (b) of the proof.
-    testing = case.counted(case.fresh.lots < division.parts.rows_of_tests)
+    testing = case.counted(case.fresh.lots < division.fractions.rows_of_tests)
     testing = replace(testing, tests=division.tests)
     chosen = np.zeros_like(free[0])
     for places in division.tested_together:

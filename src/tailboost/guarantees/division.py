@@ -24,7 +24,7 @@ from tailboost.rates import Limit, Strata
 from tailboost.selection.thresholds import DEFERRED, Places
 
 
-class Parts(NamedTuple):
+class Fractions(NamedTuple):
     """Fractions of the level for all tests, and of the fresh rows for stops and for tests."""
 
     level_of_tests: float
@@ -33,7 +33,10 @@ class Parts(NamedTuple):
 
 
 # Of tests beside stops, by whether rules defer: then they read other rows than the stops.
-BESIDE_STOPS = {False: Parts(0.2), True: Parts(0.5, rows_of_stops=0.7, rows_of_tests=0.3)}
+BESIDE_STOPS = {
+    False: Fractions(0.2),
+    True: Fractions(0.5, rows_of_stops=0.7, rows_of_tests=0.3),
+}
 
 
 @frozen_object
@@ -87,11 +90,11 @@ class Division:
         return "ranks and tests" if self.tests or self.defers else "ranks"
 
     @property
-    def parts(self) -> Parts:
+    def fractions(self) -> Fractions:
         """The fractions for stops and for tests."""
         if self.shares and self.tests:
             return BESIDE_STOPS[self.defers]
-        return Parts(float(not self.shares))
+        return Fractions(float(not self.shares))
 
     @property
     def level_of_test(self) -> float:
@@ -100,7 +103,7 @@ class Division:
             any(each.places[:, places].any() for each in self.tests)
             for places in self.tested_together
         )
-        return self.parts.level_of_tests / max(n_tests, 1)
+        return self.fractions.level_of_tests / max(n_tests, 1)
 
     @property
     def level_of_stop(self) -> float:
@@ -110,7 +113,7 @@ class Division:
             (share.places, share.answer) if len(share.places) == 1 else share
             for share in self.shares
         }
-        return (1.0 - self.parts.level_of_tests) / len(stops)
+        return (1.0 - self.fractions.level_of_tests) / len(stops)
 
     @classmethod
     def planned(

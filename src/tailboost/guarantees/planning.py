@@ -131,6 +131,7 @@ def rows_needed(
     """
     check_number(power, "power", SHARE)
     check_number(confidence, "confidence", SHARE)
+    # 1. What is expected of each limit.
     stated = checked_limits(limits)
     if not stated:
         raise ValueError("limits: there is no limit")
@@ -142,6 +143,7 @@ def rows_needed(
                 f"{name}: give one for each of the {len(stated)} limits, in their order"
             )
     expected_by_limit = [*map(Expected.of, stated, *given.values())]
+    # 2. Which part of the level and of the rows each test has: this depends on the labels and the groups.
     labels = set().union(*(limit.rate.named_labels for limit in stated))
     classes = (*labels, "one", "another")[: max(2, len(labels))]
     groups: dict[Name, dict[Name, None]] = {}
@@ -150,15 +152,16 @@ def rows_needed(
             for column, group in groups_in(subgroup, expected.limit.rate.by, []):
                 groups.setdefault(column, {})[group] = None
     division = Division.planned(stated, classes, groups, by_group=by_group)
+    # 3. The rows of each limit.
     rows_by_limit = []
     totals = []
     for expected in expected_by_limit:
         limit = expected.limit
         level = division.level_of_test
-        rows = division.parts.rows_of_tests
+        rows = division.fractions.rows_of_tests
         if division.shares and limit.rate not in [test.limit.rate for test in division.tests]:
             level = division.level_of_stop
-            rows = division.parts.rows_of_stops
+            rows = division.fractions.rows_of_stops
         rows_for = rows_for_pairs if limit.compares else rows_for_shares
         total = rows_for(
             expected._replace(shares=rows * expected.shares),
