@@ -17,8 +17,8 @@ from tailboost.selection.thresholds import Thresholds
 from tailboost.selection.weights import ClassWeights, expected_costs
 
 
-def told(seed, n=600, G=2, values=None, right=False):
-    """Return the selection data of group-aware rules, with unequal quality of scores by group.
+def by_sex(seed, n=600, G=2, values=None, right=False):
+    """Return thresholds by group, of scores with unequal quality by group.
 
     Further results are p(1 | x), the classes and the groups.
     """
@@ -34,16 +34,16 @@ def told(seed, n=600, G=2, values=None, right=False):
     return Thresholds(data, p, p, 0), p, y, g
 
 
-TOLD = {
+BY_SEX = {
     "odds": ODDS, "parity": [rates.gap(rates.selected("b", by="sex")) <= 0.02],
     "ratio": [rates.ratio(rates.selected("b", by="sex")) >= 0.9],
     "ratio within a ceiling": [rates.ratio(rates.selected("b", by="sex")) >= 0.9, rates.selected("b") <= 0.4],
 }  # fmt: skip
 
 
-def thresholds_of(table, p, y, g):
+def thresholds_of(family, p, y, g):
     """Return the confusion counts of all thresholds of each group: a list of arrays (T, S, 2)."""
-    G, found = len(table.data.strata.combinations), []
+    G, found = len(family.data.strata.combinations), []
     for group in range(G):
         own = g == group
         cuts = np.append(np.unique(p[own]), np.inf)
@@ -55,19 +55,19 @@ def thresholds_of(table, p, y, g):
     return found
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_of_told_groups_one_rule_is_nearly_the_best_pair_of_thresholds(name):
+@pytest.mark.parametrize("name", BY_SEX)
+def test_of_groups_with_thresholds_one_rule_is_nearly_the_best_pair_of_thresholds(name):
     """Against every pair of thresholds of two groups."""
-    limits = TOLD[name]
-    table, p, y, g = told(0, values=50)
-    _, alone = one_rule(table, rates.error(), limits)
-    charges = Charges(table.data.strata, as_objective(rates.error()), limits)
-    one, other = thresholds_of(table, p, y, g)
+    limits = BY_SEX[name]
+    family, p, y, g = by_sex(0, values=50)
+    _, selected = one_rule(family, rates.error(), limits)
+    charges = Charges(family.data.strata, as_objective(rates.error()), limits)
+    one, other = thresholds_of(family, p, y, g)
     both = (one[:, None] + other[None]).reshape(-1, 4, 2)
-    kept = broken_by(limits, table.data.strata, both) <= 1e-9
-    errors = np.array([value_of(rates.error(), table.data.strata, tally)[0] for tally in both[kept]])
-    assert charges.keeps(alone.counts)
-    assert errors.min() - 1e-9 <= charges.value(alone.counts) <= errors.min() + 5 / 600
+    kept = broken_by(limits, family.data.strata, both) <= 1e-9
+    errors = np.array([value_of(rates.error(), family.data.strata, tally)[0] for tally in both[kept]])
+    assert charges.keeps(selected.counts)
+    assert errors.min() - 1e-9 <= charges.value(selected.counts) <= errors.min() + 5 / 600
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
@@ -95,11 +95,11 @@ def test_thresholds_by_group_are_exact_if_each_limit_is_on_one_group(seed):
 
 @pytest.mark.parametrize("name", ["odds", "parity", "ratio"])
 @pytest.mark.parametrize("G", [2, 4])
-def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
+def test_of_groups_with_thresholds_the_mixture_is_that_of_the_exact_program(name, G):
     """Against a linear program over all thresholds of each group, from either side, by a generic solver."""
-    table, p, y, g = told(7, n=1500, G=G, right=True)
-    _, _, growth = grown(table, rates.error(), TOLD[name])
-    tallies = [np.concatenate([t, t[:, :, ::-1]]) for t in thresholds_of(table, p, y, g)]
+    family, p, y, g = by_sex(7, n=1500, G=G, right=True)
+    _, _, growth = grown(family, rates.error(), BY_SEX[name])
+    tallies = [np.concatenate([t, t[:, :, ::-1]]) for t in thresholds_of(family, p, y, g)]
     sizes, program = [len(t) for t in tallies], growth.program
     flat = np.concatenate(tallies).reshape(sum(sizes), -1)
     free = program.free
@@ -114,52 +114,52 @@ def test_of_told_groups_the_shares_are_those_of_the_exact_program(name, G):
     assert growth.value >= found.fun - 1e-8
 
 
-def rules_on_lines(table, rule, n_moves=3):
+def rules_on_lines(family, rule, n_moves=3):
     """Yield some rules on each line from rules of a descent, with their counts by its changes, (T, W, A)."""
     rng = np.random.default_rng(0)
-    reached = table.reached(rule)
-    shape = counted(table, rule).shape
+    reached = family.reached(rule)
+    shape = counted(family, rule).shape
     each_count = np.eye(np.prod(shape)).reshape(*shape, 1, -1)
     for _ in range(n_moves):
-        for move in table.moves(compares=True):
-            line = table.line(reached, move, each_count)
-            counts = counted(table, reached.candidate) + line.changes.reshape(-1, *shape)
+        for move in family.moves(compares=True):
+            line = family.line(reached, move, each_count)
+            counts = counted(family, reached.candidate) + line.changes.reshape(-1, *shape)
             some = range(0, len(counts), len(counts) // 40 + 1)
             yield [line.to(number).candidate for number in some], counts[some]
         reached = line.to(int(rng.integers(len(counts))))
 
 
-def counted(table, rule):
+def counted(family, rule):
     """Return the confusion counts of a rule, with each row answered alone."""
-    if isinstance(table, ClassWeights):
-        return table.data.counts(expected_costs(table.probabilities, rule).argmin(axis=0))
-    cuts = rule[table.place[table.data.stratum]]
-    low, high = table.edges[cuts[:, 0]], table.edges[cuts[:, -1]]
-    return table.data.counts(np.where(table.score < low, 0, np.where(table.score < high, 2, 1)))
+    if isinstance(family, ClassWeights):
+        return family.data.counts(expected_costs(family.probabilities, rule).argmin(axis=0))
+    cuts = rule[family.place[family.data.stratum]]
+    low, high = family.edges[cuts[:, 0]], family.edges[cuts[:, -1]]
+    return family.data.counts(np.where(family.score < low, 0, np.where(family.score < high, 2, 1)))
 
 
 def families():
     """Yield families of either kind with a rule of each, with and without deferral and costs."""
     rng = np.random.default_rng(0)
     for K, G, defers, costs in ((2, 2, 0, 0), (2, 2, 1, 0), (3, 2, 0, 1), (2, 1, 0, 1)):
-        table, _ = atoms(1, K, G, 8, n=300, weights=True, defers=defers, costs=costs)
-        shape = len(table.probabilities), table.data.strata.n_actions
-        yield table, rng.normal(size=shape)
-        yield table, np.zeros(shape)  # the costs of all actions tie
+        family, _ = atoms(1, K, G, 8, n=300, weights=True, defers=defers, costs=costs)
+        shape = len(family.probabilities), family.data.strata.n_actions
+        yield family, rng.normal(size=shape)
+        yield family, np.zeros(shape)  # the costs of all actions tie
         if K == 2:
             score = rng.integers(12, size=300) / 12
             for column in (None, 0)[:G]:
-                thresholds = Thresholds(table.data, score, score, column)
+                thresholds = Thresholds(family.data, score, score, column)
                 yield thresholds, thresholds.best(rng.normal(size=shape))
 
 
 def test_a_line_counts_as_its_rules_do():
     """The running changes of the counts, against the answers of each rule on the line."""
-    for table, rule in families():
-        for rules, counts in rules_on_lines(table, rule):
+    for family, rule in families():
+        for rules, counts in rules_on_lines(family, rule):
             for each, moved in zip(rules, counts, strict=True):
-                np.testing.assert_allclose(moved, counted(table, each), atol=1e-12)
-                np.testing.assert_allclose(table.counts(each), counted(table, each), atol=1e-12)
+                np.testing.assert_allclose(moved, counted(family, each), atol=1e-12)
+                np.testing.assert_allclose(family.counts(each), counted(family, each), atol=1e-12)
 
 
 def test_bins_cuts_and_chances_of_weighted_rows():
@@ -196,13 +196,13 @@ LIMITED = {
 @pytest.mark.parametrize("objective", [rates.error(), rates.largest(rates.error(by="cell"))])
 def test_rules_are_charged_by_the_rates_of_their_counts(name, objective):
     """Against objective and violations from the rates of the counts, one rule after the other."""
-    for table, rule in families():
-        strata = table.data.strata
+    for family, rule in families():
+        strata = family.data.strata
         if len(strata.combinations) == 1:
             continue
         charges = Charges(strata, as_objective(objective), LIMITED[name])
-        for rules, _ in rules_on_lines(table, rule, 1):
-            counts = np.array([counted(table, each) for each in rules])
+        for rules, _ in rules_on_lines(family, rule, 1):
+            counts = np.array([counted(family, each) for each in rules])
             found = charges.of(counts)
             for charge, moved in zip(found, counts, strict=True):
                 value = np.nanmax(value_of(as_objective(objective).rate, strata, moved))
@@ -213,13 +213,13 @@ def test_rules_are_charged_by_the_rates_of_their_counts(name, objective):
                 assert charge == pytest.approx(expected, abs=1e-10)
 
 
-def reachable(table, x, rule):
+def reachable(family, x, rule):
     """Whether prices give this rule of x: a linear program."""
     first = np.array([np.flatnonzero(x == i)[0] for i in range(int(x.max()) + 1)])
     signs = np.where(np.array(rule) == 1, 1.0, -1.0)[:, None]
-    belief = table.probabilities[:, first].T.astype(np.float64)
-    S = belief.shape[1]
-    left, right = np.c_[signs * belief, np.ones(len(first))], np.zeros(len(first))
+    chances = family.probabilities[:, first].T.astype(np.float64)
+    S = chances.shape[1]
+    left, right = np.c_[signs * chances, np.ones(len(first))], np.zeros(len(first))
     found = linprog(np.r_[np.zeros(S), -1.0], left, right, bounds=[(-1, 1)] * S + [(0, 1)])
     return found.status == 0 and -found.fun > 1e-7
 
@@ -231,20 +231,20 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
     kept, lost = 0, []
     limits = [rates.gap(rates.miss("b", by="sex")) <= bound, rates.selected("b") <= 0.6]
     for seed in range(4):
-        table, x = atoms(seed, 2, 2, 6)
-        if best_mixture(table, x, rates.error(), limits) is None:
+        family, x = atoms(seed, 2, 2, 6)
+        if best_mixture(family, x, rates.error(), limits) is None:
             continue
-        _, alone = one_rule(table, rates.error(), limits)
-        charges = Charges(table.data.strata, as_objective(rates.error()), limits)
+        _, selected = one_rule(family, rates.error(), limits)
+        charges = Charges(family.data.strata, as_objective(rates.error()), limits)
         values = []
         for rule in product((0, 1), repeat=int(x.max()) + 1):
-            tally = table.data.counts(np.array(rule)[x])
-            if broken_by(limits, table.data.strata, tally) <= 1e-9 and reachable(table, x, rule):
-                values.append(float(value_of(rates.error(), table.data.strata, tally)[0]))
+            tally = family.data.counts(np.array(rule)[x])
+            if broken_by(limits, family.data.strata, tally) <= 1e-9 and reachable(family, x, rule):
+                values.append(float(value_of(rates.error(), family.data.strata, tally)[0]))
         if values:
-            kept += charges.keeps(alone.counts)
-            if charges.keeps(alone.counts):
-                lost.append(charges.value(alone.counts) - min(values))
+            kept += charges.keeps(selected.counts)
+            if charges.keeps(selected.counts):
+                lost.append(charges.value(selected.counts) - min(values))
     assert kept >= 2
     assert np.mean(lost) <= 0.01
     assert max(lost) <= 0.04
@@ -258,14 +258,14 @@ def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
     p, q = 1 / (1 + np.exp(-1.5 * z)), 1 / (1 + np.exp(-z - u))  # of the class, of the group
     y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)
     rows = Counts.stratified(y, [g], np.ones(n), np.array(["a", "b"]), GroupNames(((0, 1),), ("sex",)))
-    belief = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
-    table = ClassWeights(rows, probabilities=belief)
-    for limits in TOLD.values():
-        pool, alone = one_rule(table, rates.error(), limits)
-        charges = Charges(table.data.strata, as_objective(rates.error()), limits)
+    chances = np.stack([(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]).astype(np.float32)
+    family = ClassWeights(rows, probabilities=chances)
+    for limits in BY_SEX.values():
+        pool, selected = one_rule(family, rates.error(), limits)
+        charges = Charges(family.data.strata, as_objective(rates.error()), limits)
         drawn = solve(pool.counts, Program(charges)).counts
-        assert charges.keeps(alone.counts)
-        assert charges.value(alone.counts) <= charges.value(drawn) + 5e-3
+        assert charges.keeps(selected.counts)
+        assert charges.value(selected.counts) <= charges.value(drawn) + 5e-3
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -278,13 +278,13 @@ def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     y = (rng.random(n) < chance[level]).astype(int)
     data = Counts.stratified(y, [], np.ones(n), np.array(["a", "b"]))
     p = np.array([y[level == k].mean() if (level == k).any() else 0.0 for k in range(levels)])[level]
-    table = Thresholds(data, p, p, None)
+    family = Thresholds(data, p, p, None)
     for limit in (rates.miss("b") <= 0.1, rates.false_alarm("b") <= 0.1, rates.precision("b") >= 0.5):
         charges = Charges(data.strata, as_objective(rates.error()), [limit])
         cuts = np.append(np.unique(p), np.inf)
-        tallies = np.array([table.data.counts((p >= cut).astype(int)) for cut in cuts])
+        tallies = np.array([family.data.counts((p >= cut).astype(int)) for cut in cuts])
         kept = broken_by([limit], data.strata, tallies) <= 1e-9
         if kept.any():
-            _, alone = one_rule(table, rates.error(), [limit])
-            assert charges.keeps(alone.counts)
-            assert charges.value(alone.counts) <= charges.of(tallies[kept]).min() + 1e-9
+            _, selected = one_rule(family, rates.error(), [limit])
+            assert charges.keeps(selected.counts)
+            assert charges.value(selected.counts) <= charges.of(tallies[kept]).min() + 1e-9

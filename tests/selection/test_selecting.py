@@ -21,7 +21,7 @@ ODDS = [rates.gap(each("b", by="sex")) <= 0.05 for each in (rates.miss, rates.fa
 
 
 def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
-    """Return a table with right stratum probabilities: the frequencies at each of the few values of x."""
+    """Return weights with right stratum probabilities, the frequencies at few values of x, and x."""
     rng = np.random.default_rng(seed)
     x, s = rng.integers(n_atoms, size=n), None
     chance = rng.dirichlet(np.full(K * G, 0.7), n_atoms)
@@ -34,22 +34,22 @@ def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
     frequency = np.zeros((n_atoms, len(rows.strata.mass)))
     np.add.at(frequency, (x, rows.stratum), w / w.sum())
     frequency /= frequency.sum(axis=1, keepdims=True)
-    belief = np.ascontiguousarray(frequency[x].T, dtype=np.float32)
-    return ClassWeights(rows, probabilities=belief), x
+    chances = np.ascontiguousarray(frequency[x].T, dtype=np.float32)
+    return ClassWeights(rows, probabilities=chances), x
 
 
-def every_rule(table, x):
+def every_rule(family, x):
     """Return the confusion counts of all deterministic rules of x, counted row by row."""
-    A, share = table.data.strata.n_actions, table.data.weights
+    A, share = family.data.strata.n_actions, family.data.weights
     tallies = []
     for rule in product(range(A), repeat=int(x.max()) + 1):
         actions = np.array(rule)[x]
-        tally = np.zeros((len(table.data.strata.mass), A))
-        np.add.at(tally, (table.data.stratum, actions), share)
-        if table.data.costs is not None:
+        tally = np.zeros((len(family.data.strata.mass), A))
+        np.add.at(tally, (family.data.stratum, actions), share)
+        if family.data.costs is not None:
             met = np.zeros_like(tally)
-            costs = table.data.costs[np.arange(len(x)), actions]
-            np.add.at(met, (table.data.stratum, actions), share * costs)
+            costs = family.data.costs[np.arange(len(x)), actions]
+            np.add.at(met, (family.data.stratum, actions), share * costs)
             tally = np.concatenate([tally, met])
         tallies.append(tally)
     return tallies
@@ -76,10 +76,10 @@ def broken_by(limits, strata, counts):
     return np.fmax.reduce(largest)
 
 
-def best_mixture(table, x, objective, limits):
+def best_mixture(family, x, objective, limits):
     """Return the optimum over mixtures of all rules by a generic solver, from the rates of each rule."""
     objective = as_objective(objective)
-    tallies, strata = every_rule(table, x), table.data.strata
+    tallies, strata = every_rule(family, x), family.data.strata
     T = len(tallies)
     rows, right = [], []
     worst = objective.worst
@@ -117,18 +117,18 @@ def best_mixture(table, x, objective, limits):
     return found.fun if found.status == 0 else None
 
 
-def grown(table, objective, limits, error_budget=None):
+def grown(family, objective, limits, error_budget=None):
     """Return the candidates of a problem, and their best mixture."""
-    charges = Charges(table.data.strata, as_objective(objective), limits)
-    pool = first_pool(table, charges)
+    charges = Charges(family.data.strata, as_objective(objective), limits)
+    pool = first_pool(family, charges)
     if error_budget is not None:
         charges = within_budget(pool, charges, error_budget)
     return pool, charges, grow(pool, Program(charges))
 
 
-def one_rule(table, objective, limits, error_budget=None):
-    charges = Charges(table.data.strata, as_objective(objective), limits)
-    pool = first_pool(table, charges)
+def one_rule(family, objective, limits, error_budget=None):
+    charges = Charges(family.data.strata, as_objective(objective), limits)
+    pool = first_pool(family, charges)
     if error_budget is not None:
         charges = within_budget(pool, charges, error_budget)
     number = select(pool, charges)
@@ -149,22 +149,22 @@ PROGRAMS = {
     "floor": (rates.error(), [rates.selected("a", by="sex") >= 0.45]),
     "target": (rates.error(), [rates.error(by="class") <= 0.4]), "cost of rows": (rates.cost(), []),
     "cost of rows, limited": (rates.error(), [rates.cost(by="sex") <= 2.7]),
-    "pass on": (rates.error(), [rates.deferred(by="sex") <= 0.2]),
-    "pass on, answered": (rates.deferred(), [rates.answered_error(by="class") <= 0.3]),
-    "pass on, worst": (rates.largest(rates.error(by="class")), [rates.deferred() <= 0.15]),
+    "defer": (rates.error(), [rates.deferred(by="sex") <= 0.2]),
+    "defer, answered": (rates.deferred(), [rates.answered_error(by="class") <= 0.3]),
+    "defer, worst": (rates.largest(rates.error(by="class")), [rates.deferred() <= 0.15]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_engine_finds_the_best_mixture_of_all_rules(name):
     objective, limits = PROGRAMS[name]
-    defers, costs = name.startswith("pass on"), name.startswith("cost of rows")
+    defers, costs = name.startswith("defer"), name.startswith("cost of rows")
     n_atoms = 4 if defers else 6
     solved = 0
     for seed in range(3):
-        table, x = atoms(seed, 2, 2, n_atoms, weights=seed > 1, defers=defers, costs=costs)
-        best = best_mixture(table, x, objective, limits)
-        _, charges, counted = grown(table, objective, limits)
+        family, x = atoms(seed, 2, 2, n_atoms, weights=seed > 1, defers=defers, costs=costs)
+        best = best_mixture(family, x, objective, limits)
+        _, charges, counted = grown(family, objective, limits)
         if best is None:
             assert not counted.feasible
             assert search.contradiction(counted, "").limits
@@ -175,28 +175,28 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name):
             assert counted.value == pytest.approx(best, abs=1e-3)
         assert counted.value >= best - 1e-6
         assert broken_by(charges.limits, charges.strata, counted.counts) <= 1e-5
-        _, alone = one_rule(table, objective, limits)
-        if charges.keeps(alone.counts):
-            assert charges.value(alone.counts) >= best - 1e-6
+        _, selected = one_rule(family, objective, limits)
+        if charges.keeps(selected.counts):
+            assert charges.value(selected.counts) >= best - 1e-6
     assert solved
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_three_classes_and_three_groups(seed):
-    table, x = atoms(seed, 3, 3, 5, n=600)
+    family, x = atoms(seed, 3, 3, 5, n=600)
     gap = rates.gap(rates.selected("c", by="sex")) <= 0.1
     for objective, limits in ((rates.largest(rates.error(by="class")), []), (rates.error(), [gap])):
-        best = best_mixture(table, x, objective, limits)
-        _, _, counted = grown(table, objective, limits)
+        best = best_mixture(family, x, objective, limits)
+        _, _, counted = grown(family, objective, limits)
         if best is not None:
             assert counted.value == pytest.approx(best, abs=2e-3)
 
 
-def test_the_master_is_the_linear_program_of_its_columns():
-    """The program has the optimum of linprog over the same columns, without a price of violations."""
-    table, _ = atoms(3, 2, 3, 8)
+def test_the_program_is_the_linear_program_of_its_candidates():
+    """The program has the optimum of linprog over the same candidates, without a price of violations."""
+    family, _ = atoms(3, 2, 3, 8)
     objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
-    pool, charges, counted = grown(table, objective, limits)
+    pool, charges, counted = grown(family, objective, limits)
     program = Program(charges)
     again = solve(pool.counts, program)
     T = len(pool.counts)
@@ -210,40 +210,40 @@ def test_the_master_is_the_linear_program_of_its_columns():
 
 
 def test_limits_that_contradict_each_other_are_named():
-    table, _ = atoms(0, 2, 2, 8)
+    family, _ = atoms(0, 2, 2, 8)
     limits = [
         rates.selected("a") <= 0.9, rates.miss("a") <= 0.01, rates.gap(rates.selected("b", by="sex")) <= 1.0,
         rates.false_alarm("a") <= 0.01,
     ]  # fmt: skip
-    _, _, counted = grown(table, rates.error(), limits)
+    _, _, counted = grown(family, rates.error(), limits)
     assert not counted.feasible
     assert search.contradiction(counted, "rows").limits == (limits[1], limits[3])
 
 
-def test_units_without_rows_limit_nothing():
+def test_subgroups_without_rows_limit_nothing():
     rng = np.random.default_rng(0)
     y, g = rng.integers(2, size=200), np.zeros(200, dtype=int)
     rows = Counts.stratified(y, [g], np.ones(200), NAMES[:2], GroupNames((("f", "m"),), ("sex",)))
-    belief = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
-    table = ClassWeights(rows, probabilities=belief)
+    chances = np.where(np.arange(2)[:, None] == y, 0.8, 0.2).astype(np.float32)
+    family = ClassWeights(rows, probabilities=chances)
     limits = [rates.gap(rates.miss("b", by="sex")) <= 0.0, rates.error(by="cell") <= 0.1]
-    _, _, counted = grown(table, rates.largest(rates.error(by="cell")), limits)
+    _, _, counted = grown(family, rates.largest(rates.error(by="cell")), limits)
     assert counted.feasible
     assert counted.value == pytest.approx(0.0, abs=1e-6)
     assert np.isnan(rates.error(by="sex").terms(rows.strata).values(np.ones((2, 2)))[1])
 
 
 def test_a_budget_limits_the_mean_error():
-    table, _ = atoms(1, 3, 1, 6)
+    family, _ = atoms(1, 3, 1, 6)
     errors = []
     for budget in (0.0, 0.02, 1.0):
-        pool, _, counted = grown(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
+        pool, _, counted = grown(family, rates.largest(rates.error(by="class")), [], error_budget=budget)
         tally = counted.counts
-        plain = rates.error().terms(table.data.strata).values(pool.counts[0])[0]
-        mean = rates.error().terms(table.data.strata).values(tally)[0]
+        plain = rates.error().terms(family.data.strata).values(pool.counts[0])[0]
+        mean = rates.error().terms(family.data.strata).values(tally)[0]
         assert mean <= plain + budget + 1e-6
-        _, alone = one_rule(table, rates.largest(rates.error(by="class")), [], error_budget=budget)
-        assert rates.error().terms(table.data.strata).values(alone.counts)[0] <= plain + budget + 1e-9
+        _, selected = one_rule(family, rates.largest(rates.error(by="class")), [], error_budget=budget)
+        assert rates.error().terms(family.data.strata).values(selected.counts)[0] <= plain + budget + 1e-9
         errors.append(counted.value)
     assert errors[0] >= errors[1] >= errors[2]
 
@@ -251,9 +251,9 @@ def test_a_budget_limits_the_mean_error():
 @pytest.mark.parametrize(("K", "seed"), [(2, 3), (3, 3), (3, 4)])
 def test_within_an_overall_error_the_best_first_rule_is_selected(K, seed):
     """Errors are counted from the confusion counts; the pool gets no further rule."""
-    table, _ = atoms(seed, K, 1, 12)
-    charges = Charges(table.data.strata, rates.largest(rates.error(by="class")), [])
-    pool = first_pool(table, charges)
+    family, _ = atoms(seed, K, 1, 12)
+    charges = Charges(family.data.strata, rates.largest(rates.error(by="class")), [])
+    pool = first_pool(family, charges)
     counts = np.array(pool.counts)
     right = np.diagonal(counts, axis1=1, axis2=2)
     overall, worst = 1 - right.sum(axis=1), (1 - right / counts.sum(axis=2)).max(axis=1)
@@ -270,11 +270,11 @@ def test_within_an_overall_error_the_best_first_rule_is_selected(K, seed):
 
 def test_a_row_is_answered_alike_alone_and_in_its_table():
     rng = np.random.default_rng(0)
-    belief = rng.dirichlet(np.ones(12), 500).T.astype(np.float32)
+    chances = rng.dirichlet(np.ones(12), 500).T.astype(np.float32)
     for A in (2, 3, 5):
         costs = rng.normal(size=(12, A))
-        together = expected_costs(belief, costs).argmin(axis=0)
-        alone = [expected_costs(belief[:, [i]], costs).argmin(axis=0)[0] for i in range(500)]
+        together = expected_costs(chances, costs).argmin(axis=0)
+        alone = [expected_costs(chances[:, [i]], costs).argmin(axis=0)[0] for i in range(500)]
         assert together.tolist() == alone
 
 
@@ -290,16 +290,16 @@ RATIOS = {
 @pytest.mark.slow
 def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rules_makes_it(name):
     """The least ratio equals a bisection over limits, each decided by a generic solver over all rules."""
-    family, limits = RATIOS[name]
+    rate, limits = RATIOS[name]
     for seed in range(2):
-        table, x = atoms(seed, 2, 2, 4, defers=True)
+        family, x = atoms(seed, 2, 2, 4, defers=True)
         low, high = 0.0, 1.0
         while high - low > 1e-4:
             middle = (low + high) / 2
-            reached = best_mixture(table, x, rates.error(), [*limits, family <= middle])
+            reached = best_mixture(family, x, rates.error(), [*limits, rate <= middle])
             low, high = (low, middle) if reached is not None else (middle, high)
-        objective = family if family.by is None else rates.largest(family)
-        _, charges, counted = grown(table, objective, limits)
+        objective = rate if rate.by is None else rates.largest(rate)
+        _, charges, counted = grown(family, objective, limits)
         assert counted.program.level == pytest.approx(high, abs=3e-4)
         best = counted.counts
         assert counted.program.charges.value(best) == pytest.approx(high, abs=3e-4)
@@ -307,7 +307,7 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
 
 
 def smooth(seed, n=3000):
-    """Return a table with different stratum probabilities in all rows, right on average in each range."""
+    """Return thresholds on different chances, right on average in each range, with chances and strata."""
     rng = np.random.default_rng(seed)
     p, sex = np.sort(rng.random(n)), rng.integers(2, size=n)
     y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
@@ -315,46 +315,48 @@ def smooth(seed, n=3000):
     return Thresholds(data, p, p, None), p, y, sex
 
 
-def deferred(table, cuts):
-    low, high = table.decimals(table.edges[cuts])[0]
-    return (low <= table.score) & (table.score < high)
+def deferred(family, cuts):
+    low, high = family.decimals(family.edges[cuts])[0]
+    return (low <= family.score) & (family.score < high)
 
 
 @pytest.mark.parametrize("most", [0.01, 0.05, 0.2])
-def test_one_rule_passes_on_the_least_sure_rows_as_many_as_may_be(most):
+def test_one_rule_defers_the_least_sure_rows_as_many_as_may_be(most):
     """Without limits by group the rule is Chow's rule. Rules with fewer deferrals have larger errors."""
-    table, p, y, sex = smooth(0)
-    _, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
-    passed = deferred(table, alone.rule)
+    family, p, y, sex = smooth(0)
+    _, selected = one_rule(family, rates.error(), [rates.deferred() <= most])
+    is_deferred = deferred(family, selected.rule)
     unsure = np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), most)
-    assert passed.mean() == pytest.approx(most, abs=2 / len(p))
+    assert is_deferred.mean() == pytest.approx(most, abs=2 / len(p))
     by_hand = np.where(unsure, 1e-3, (p > 0.5) != y).mean()  # a deferred row costs a thousandth
-    assert alone.mixture.program.charges.value(alone.counts) <= by_hand + 1e-9
-    _, alone = one_rule(table, rates.error(), [rates.deferred(by="sex") <= most])
-    passed = deferred(table, alone.rule)
-    of_groups = [passed[sex == g].mean() for g in (0, 1)]
+    assert selected.mixture.program.charges.value(selected.counts) <= by_hand + 1e-9
+    _, selected = one_rule(family, rates.error(), [rates.deferred(by="sex") <= most])
+    is_deferred = deferred(family, selected.rule)
+    of_groups = [is_deferred[sex == g].mean() for g in (0, 1)]
     assert max(of_groups) <= most
     assert max(of_groups) == pytest.approx(most, abs=2e-3)
 
 
-def test_a_budget_is_relative_to_rules_that_pass_on_as_many_rows():
-    table, p, y, _ = smooth(1)
+def test_a_budget_is_relative_to_rules_that_defer_as_many_rows():
+    family, p, y, _ = smooth(1)
     goal = rates.largest(rates.error(by="class"))
     chow = np.where(np.abs(p - 0.5) <= np.quantile(np.abs(p - 0.5), 0.1), 0, (p > 0.5) != y).mean()
     for budget in (0.0, 0.02):
-        _, _, counted = grown(table, goal, [rates.deferred() <= 0.1], error_budget=budget)
+        _, _, counted = grown(family, goal, [rates.deferred() <= 0.1], error_budget=budget)
         limit = counted.program.charges.limits[-1]
         assert limit.rate == rates.error()
         assert limit.bound == pytest.approx(chow + budget, abs=3e-3)
 
 
 @pytest.mark.parametrize("cap", [rates.deferred() <= 0.2, rates.deferred(by="sex") <= 0.2])
-@pytest.mark.parametrize("table", [smooth(1)[0], atoms(0, 3, 2, 9, defers=True)[0]], ids=["score", "weights"])
-def test_a_budget_is_above_the_least_error_itself(table, cap):
+@pytest.mark.parametrize(
+    "family", [smooth(1)[0], atoms(0, 3, 2, 9, defers=True)[0]], ids=["score", "weights"]
+)
+def test_a_budget_is_above_the_least_error_itself(family, cap):
     """Deferral has a price among rules with equal errors, which is no error."""
-    n_classes = table.data.strata.n_classes
-    right = np.eye(n_classes)[table.data.strata.y]
-    pool, charges, _ = grown(table, rates.largest(rates.error(by="class")), [cap], error_budget=0.0)
+    n_classes = family.data.strata.n_classes
+    right = np.eye(n_classes)[family.data.strata.y]
+    pool, charges, _ = grown(family, rates.largest(rates.error(by="class")), [cap], error_budget=0.0)
     counts = np.array(pool.counts)
     within = broken_by([cap], charges.strata, counts) <= 1e-9
     errors = (counts[..., :n_classes] * (1 - right)).sum(axis=(1, 2))[within]
@@ -366,16 +368,16 @@ def test_the_number_of_threads_changes_no_digit():
     """The number of BLAS threads has no effect on sums over rows, and so none on the candidates."""
     rng = np.random.default_rng(0)
     n, S = 20_000, 8
-    belief = rng.dirichlet(np.full(S, 0.3), n).astype(np.float32)
-    s = (belief.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
+    chances = rng.dirichlet(np.full(S, 0.3), n).astype(np.float32)
+    s = (chances.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, S - 1)
     names = GroupNames((range(4),), ("sex",))
     rows = Counts.stratified(s // 4, [s % 4], np.ones(n), NAMES[:2], names)
-    table = ClassWeights(rows, probabilities=np.ascontiguousarray(belief.T))
+    family = ClassWeights(rows, probabilities=np.ascontiguousarray(chances.T))
     limits = [rates.selected("b", by="sex") <= 0.45]
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            pool, choice = one_rule(table, rates.error(), limits)
+            pool, choice = one_rule(family, rates.error(), limits)
         duals = choice.mixture.duals
         found.append([*pool.candidates, choice.rule, duals])
     assert len(found[0]) == len(found[1])

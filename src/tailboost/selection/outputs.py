@@ -195,10 +195,11 @@ class Models:
         ``groups`` are the numbers of their groups, as a rule reads them.
         """
         column = self.score_column
-        if column is None or self.columns_read:
-            scores = None if column is None else column.values(X)[:, 0]
-            logs = cache(lambda i: logs_of(self.probabilities(X, i)))
-        else:  # the score is p, and not exp(log(p)), which a threshold may tell from p
+        scores = None
+        logs = cache(lambda i: logs_of(self.probabilities(X, i)))
+        if self.columns_read and column:
+            scores = column.values(X)[:, 0]
+        elif column:  # the score is p, and not exp(log(p)), which a threshold may tell from p
             P = self.probabilities(X, 0)
             scores = P[:, 1]
             logs = cache(lambda i: logs_of(P))
