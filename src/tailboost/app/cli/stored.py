@@ -67,10 +67,9 @@ class Stored:
         model = tb.load_model(path)
         if not is_classifier(model):
             raise ValueError(f"{str(path)!r} has no classifier")
-        noted = read_notes(path)["notes"].get("roles")
         roles = Roles()
-        if isinstance(noted, dict) and noted.keys() <= vars(roles).keys():
-            roles = Roles(**noted)  # otherwise a note of Python
+        with suppress(TypeError):  # a note of Python by this name, or none
+            roles = Roles(**read_notes(path)["notes"].get("roles"))
         columns = getattr(model, "_columns", None)
         if columns and not roles.features:
             names = model.feature_names_in_
