@@ -1,4 +1,9 @@
-"""Tables of any library, in memory or larger: read as rows and columns, or partition by partition."""
+"""Tables of any library, in memory or larger: read as rows and columns, or partition by partition.
+
+`as_pandas` returns a table of another library as a data frame, and `as_frame` a dict of columns, too.
+`as_table` returns rows with a shape, `unpack` also the labels of a torch Dataset, and `streamed` partitions
+of a table larger than memory. Other tables are unchanged.
+"""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

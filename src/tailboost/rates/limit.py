@@ -97,9 +97,8 @@ class Expression(Derived):
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
         # Of a cost by row no more is known than `ALL_COSTS`, and a deferred row may cost 0.
-        matrix = self.rate.row_rate.matrix
-        costs = np.append(0.0, matrix or (ALL_COSTS, -ALL_COSTS))
-        return min(self.value(costs), ALL_COSTS)
+        possible_costs = np.append(0.0, self.rate.row_rate.matrix or (ALL_COSTS, -ALL_COSTS))
+        return min(self.value(possible_costs), ALL_COSTS)
 
     # -- values and words --------------------------------------------------------------------------
 

@@ -270,14 +270,13 @@ class Rate(Limitable, Derived):
         masks = []
         for label, answer in pairs:
             mask = classes >= 0
-            if answer == HUMAN_REVIEW and not names_class:
-                mask = actions == K
-                answer = None
             for numbers, part in ((classes, label), (actions, answer)):
                 if part == LABEL:
                     mask &= numbers == own
                 elif part == OTHER:
                     mask &= (numbers != own) & (numbers < K)
+                elif part == HUMAN_REVIEW and numbers is actions and not names_class:
+                    mask &= actions == K
                 elif part is not None:
                     mask &= numbers == number_of(part, strata)
             masks.append(mask)

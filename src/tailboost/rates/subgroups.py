@@ -38,9 +38,7 @@ def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
         if not columns:
             raise ValueError(f"by={by!r} needs groups; pass groups=")
         groups: dict[Name, Mask] = {
-            (title, group): in_group
-            for title, of_column in columns.items()
-            for group, in_group in of_column.items()
+            (title, group): mask for title in columns for group, mask in columns[title].items()
         }
         if len(columns) == 1:
             (groups,) = columns.values()
