@@ -175,6 +175,15 @@ def test_a_batch_is_given_once_also_where_equal_rows_are_natural():
     monitor.add(other, other[:, 1])
 
 
+def test_rows_of_the_certificate_are_recognised_when_their_last_labels_come():
+    p, draws = np.random.default_rng(0).random((2, 900)).round(1)
+    y = (draws < p).astype(float)
+    rule = tb.calibrate(tb.Scores(0, 1), p[:, None], y.astype(int), limits=["miss(1) <= 60%"])
+    given = {"X": p[:, None], "id": np.arange(900), "name": "May"}
+    monitor = tb.Monitor(rule).add(y=np.where(draws < 0.9, y, np.nan), **given)  # scores as any others
+    refused(lambda: monitor.add(y=y, **given), "calibrated", tb.LeakageError)
+
+
 def test_clusters_and_batches_with_each_others_names_are_different(rule):
     monitor = tb.Monitor(rule).add(**batch(2, 1), clusters=["a", "b"], id=[0, 1], name="b")
     monitor = monitor.add(**batch(2, 2), clusters=["b", "c"], id=[2, 3], name="a")

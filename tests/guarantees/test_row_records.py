@@ -214,7 +214,7 @@ def by_reweight(kind, X, y):
 
 
 def by_predicted(kind, X, y):
-    curve = base(kind).tradeoff(rates.selected(KINDS[kind][0](1)[1][0]), rates.error())
+    curve = own(kind).tradeoff(rates.selected(KINDS[kind][0](1)[1][0]), rates.error())
     curve.predicted(X, y)
     return curve.at(curve[0][0])
 

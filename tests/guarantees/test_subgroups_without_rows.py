@@ -46,6 +46,19 @@ def test_combinations_of_the_fit_are_subgroups(tmp_path):
     assert tb.calibrate(mix, X, y, groups=groups).certificate_.certified is True
 
 
+def test_a_rule_file_knows_the_combinations_of_its_selection(tmp_path):
+    p, draws = np.random.default_rng(0).random((2, 900))
+    table, y = pd.DataFrame({"p": p}), (draws < p).astype(int)
+    groups = pd.DataFrame({"g": np.resize(["a", "b"], 900), "s": np.resize(["f", "f", "m"], 900)})
+    rule = tb.tune(tb.Scores("p", 1), table[:450], y[:450], groups=groups[:450], limits=["error() <= 60%"])
+    tb.save_rule(rule, tmp_path / "rule.json")
+    rows = groups[450:].query("g != 'b' or s != 'm'").index
+    for known in (rule, tb.load_rule(tmp_path / "rule.json")):
+        asked = {"groups": groups.loc[rows], "limits": ["error(by=(g, s)) <= 90%"]}
+        bounds = tb.certify(known, table.loc[rows], y[rows], **asked).bounds
+        assert [bound.subgroup for bound in bounds if not bound.n] == [("b", "m")]
+
+
 def identity(X):
     """Probabilities that the table holds."""
     return np.asarray(X, dtype=float)

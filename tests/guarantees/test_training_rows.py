@@ -1,6 +1,7 @@
 """Training rows of other libraries' models, as the caller names them, are refused as those of our own."""
 
 import warnings
+from functools import partial
 from itertools import product
 from types import SimpleNamespace
 
@@ -99,6 +100,41 @@ def test_rows_equal_by_nature():
     tb.certify(model, grades[1000:], labels[1000:], **natural)
     with pytest.raises(tb.LeakageError, match="trained"):
         tb.certify(MODEL, X[TRAIN], y[TRAIN], equal_rows="natural", training_rows=X[TRAIN])
+
+
+def test_scores_of_training_rows_are_recognised_as_a_whole_and_beside_other_columns(tmp_path):
+    """A part of a table of few values is as any other one."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    trained, selecting = (
+        pd.DataFrame({"p": p.round(2), "x": rng.random(1500)}) for p in rng.random((2, 1500))
+    )
+    stated = {"training_rows": trained, "limits": ["miss(True) <= 90%"]}
+    labels = rng.random(1500) < selecting["p"]
+    for limit in (
+        "miss(True) <= 90%",
+        "error() <= 90%",
+        "precision(True) >= 10%",
+    ):  # all rows certify, or a part
+        given = stated | {"limits": [limit]}
+        refused(
+            lambda: tb.calibrate(tb.Scores("p", True), trained, labels, **given), "trained", tb.LeakageError
+        )
+    tb.save_rule(tb.tune(tb.Scores("p", True), selecting, labels, **stated), tmp_path / "rule.json")
+    for rule in (
+        tb.tune(tb.Scores("p", True), selecting, labels, **stated),
+        tb.load_rule(tmp_path / "rule.json"),
+    ):
+        refused(lambda: tb.certify(rule, trained, labels), "trained", tb.LeakageError)
+
+
+def test_sixty_of_two_million_training_rows_are_recognised():
+    trained = np.random.default_rng(0).random((2_000_000, 1))
+    model = SimpleNamespace(predict=lambda rows: rows[:, 0] > 0.5)
+    for k in range(5):
+        rows = trained[60 * k : 60 * k + 60]
+        certify = partial(tb.certify, model, rows, rows[:, 0] > 0.4, training_rows=trained)
+        refused(certify, "trained", tb.LeakageError)
 
 
 def test_columns_must_be_those_of_x():

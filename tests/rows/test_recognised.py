@@ -95,6 +95,7 @@ def test_large_tables_are_recognised_by_a_sample():
     used = Seen.of(hashes[:120_000])
     assert len(used.digests) == MOST_DIGESTS
     assert Seen.of(hashes).repeats(used)
+    assert used.recognises(60) > used.recognises(40)  # 25 and 17 digests are expected
     assert not Seen.of(hashes[120_000:]).repeats(used)
     assert Seen.of(hashes).share_in(used) == pytest.approx(12 / 13, abs=0.01)
 

@@ -149,7 +149,7 @@ def test_a_rule_of_a_file_cannot_be_calibrated_and_spends_no_attempt(rule_file):
     assert len(loaded.ledger_.attempts) == len(rule.ledger_.attempts)
 
 
-@pytest.mark.parametrize(("of", "cure"), [(9, "upgrade"), (6, "tune again"), ("x", "tune again")])
+@pytest.mark.parametrize(("of", "cure"), [(10, "upgrade"), (6, "tune again"), ("x", "tune again")])
 def test_a_file_of_another_format_is_named_before_its_rule_is_read(tmp_path, of, cure):
     (tmp_path / "rule.json").write_text(json.dumps({"format": of, "rule": {"of": "another form"}}))
     refused(lambda: tb.load_rule(tmp_path / "rule.json"), f"format.*{cure}")

@@ -252,22 +252,15 @@ def calibrate(
 def scored_rows(
     parts: Parts, given: Rows, limits: Sequence[Limit], training_rows: Table
 ) -> Fresh:
-    """Return the certifying rows with their scores. They are recognised later as the whole batch.
-
-    If all rows have selected, the selection has their scores.
-    """
-    decided = parts.classifier.__tailboost__()
-    fresh = Fresh.of_model(
-        decided,
+    """Return the certifying rows with their scores. If all rows have selected, the selection has these."""
+    return Fresh.of_model(
+        parts.classifier.__tailboost__(),
         parts.certifying,
         [limit.rate for limit in limits],
         training_rows=training_rows,
         outputs=parts.classifier.selection_.engine.outputs if parts.all_chose else None,
+        whole=given,
     )
-    if len(parts.certifying) < len(given):
-        whole = decided.score(given.X, given.columns)
-        fresh = replace(fresh, used=decided.seen(whole, given, fresh.used.use))
-    return fresh
 
 
 # -- 3. the attempt --------------------------------------------------------------------------------------
@@ -316,9 +309,10 @@ def recorded(
     if not lacking:
         return ledger.record(attempt, earlier)
     if fresh.n_units < max(lacking.values()) or few_rows.may_read_numbers(limits, fresh):
+        attempts = ledger.with_earlier(earlier)
         words = "Rows were counted and no limit was tested, so no attempt is spent."
     else:
-        earlier = ledger.record(attempt, earlier)
+        attempts = ledger.record(attempt, earlier)
         lacking = few_rows.lacking(limits, fresh, level * (1.0 - SPENT_EACH))
         words = (
             "Some limits are about parts of the rows of others, so these numbers say something "
@@ -327,7 +321,7 @@ def recorded(
     raise NotCertifiedError(
         f"limits: too few rows to certify: {'; '.join(lacking)}. Bring more rows, or leave the "
         f"limit out. {words}",
-        attempts=earlier,
+        attempts=attempts,
     )
 
 

@@ -196,7 +196,7 @@ class Curve:
 
         Notes
         -----
-        The returned classifier knows the rows that `predicted` had before, and `tailboost.certify` refuses
+        The returned classifier knows the rows that `predicted` had, and `tailboost.certify` refuses
         them. So they are if given in another form; a table of features and a dict of probabilities have no
         column in common by which rows could be recognised.
         """
@@ -216,8 +216,8 @@ class Curve:
     ) -> Floats:
         """Return both rates of `predict` at every point, on other rows.
 
-        From then on the classifiers of the points know these rows, by which one of them may be chosen: they
-        are no fresh rows for `tailboost.certify`.
+        From then on all rules of this fit know these rows, by which one of them may be chosen: they are no
+        fresh rows for `tailboost.certify`.
 
         Parameters
         ----------
@@ -241,8 +241,7 @@ class Curve:
         scored = decided.score(given.X, given.columns)
         record = decided.seen(scored, given, SELECTED_ON)
         classifiers = [point.classifier for point in self]
-        for each in (self._unlimited, *classifiers):
-            each._know(record)
+        self._unlimited.ledger_.judge(record)
         classes = self._unlimited.classes_
         data = Counts.stratified(
             positions(given.classes, classes, "y")[given.y],

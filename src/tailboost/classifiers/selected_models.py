@@ -52,7 +52,6 @@ from tailboost.rows import (
     Rows,
     Seen,
     first_repeated,
-    hash_rows,
 )
 from tailboost.selection.door import known_within
 from tailboost.selection.outputs import Models, averaging
@@ -221,17 +220,15 @@ class TunedClassifier(AnsweringClassifier):
             costs=check_costs(given.costs, len(given), given.classes),
             words=f"the {len(given):,} given rows (no model was fitted on them, as stated)",
         )
-        earlier = NO_HASHES  # of rows on which models were trained before, as the caller states
         if training_rows is not None:
-            earlier = hash_rows(
-                self._checked(as_frame(training_rows), "training_rows"), rounded=True
-            )
+            training_rows = self._checked(as_frame(training_rows), "training_rows")
 
         # 2. The models, and their scores of the rows that select.
         split, fits = self._fits(problem, training, validation)
         models, identity = scored(split, fits)
 
-        # 3. Compare these rows with all that the models have read: before, in these fits, or inside them.
+        # 3. Compare these rows with all that the models have read: before, as is stated, now, or inside them.
+        earlier = NO_HASHES if training_rows is None else models.row_hashes(training_rows)
         trained = np.concatenate([earlier, fits.rows])
         inside = [each.records for each in known_within(fits.estimators)]
         tables = [table for each in inside for table in each.tables]
@@ -338,6 +335,7 @@ class TunedClassifier(AnsweringClassifier):
         by_group: str | None,
         records: Records,
         certificate: Certificate | None,
+        combinations: tuple[Names, ...],
     ) -> Self:
         """Return the classifier of a rule of a file; raise `ChangedError` for another's certificate."""
         problem = selection.problem
@@ -347,7 +345,9 @@ class TunedClassifier(AnsweringClassifier):
             limits=[*problem.limits],
             by_group=by_group or False,
         )
-        classifier.evidence_ = Evidence(records, selection, certificate)
+        classifier.evidence_ = Evidence(
+            records, selection, certificate, combinations=combinations
+        )
         classifier.evidence_.refuse_changed()
         return classifier
 
@@ -502,18 +502,13 @@ class TunedClassifier(AnsweringClassifier):
         )
         return new
 
-    def _know(self, *tables: Seen) -> None:
-        """Record tables of rows that have had a part in the choice of this rule: they are fresh no more."""
-        self.evidence_ = replace(self.evidence_, records=self.records_.using(*tables))
-
 
 def noticing_known(models: Models, known: Sequence[Seen]) -> Models:
     """Return models; if the rows of their selection repeat known rows, warn and mark them as fitted on."""
     if not known:
         return models
     rows = models.rows
-    # Known rows of fits are whole tables, and not the scores alone.
-    given = Seen.of(hash_rows(rows.X, rounded=True))
+    given = Seen.of(models.row_hashes(rows.X))
     repeated = first_repeated(given, known)
     if repeated is None:
         return models

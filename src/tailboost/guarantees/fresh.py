@@ -93,15 +93,18 @@ class Compared:
         LeakageError if the model knows the rows, or if they are copies of one another.
         """
         shared: list[float] = []
-        complete = decided.known[0].records.complete
+        records = decided.known[0].records
+        complete = records.complete and all(
+            table.recognises(len(rows)) for table in records.tables
+        )
         # 1. With the rows that trained a model of another library, as they are stated.
         if training_rows is not None:
+            n_trained = n_rows_of(training_rows)
             trained = [
-                Seen.of(decided.score(each).given(), TRAINED_ON)
+                Seen.of(decided.score(each).given(), TRAINED_ON, most=n_trained)
                 for each in _in_forms_of(rows.X, training_rows)
             ]
             shared.append(refuse_repeated(Seen.of(scored.given()), trained, equal_rows))
-            n_trained = n_rows_of(training_rows)
             is_part = n_trained < FEWEST_TRAINED * len(rows)
             complete |= not is_part
             if is_part and n_trained:
@@ -234,6 +237,7 @@ class Fresh:
         training_rows: Table = None,
         cost_range: CostRange = None,
         outputs: Callable[[], Outputs] | None = None,
+        whole: Rows | None = None,
     ) -> Self:
         """Return rows with the answers of a model, compared with all rows that are known to it.
 
@@ -249,6 +253,9 @@ class Fresh:
             As in `tailboost.certify`.
         outputs : callable, optional
             Returns the outputs of the models for these rows, if they are known: no model scores rows twice.
+        whole : Rows, optional
+            The given table, of which the rows are a part. It is compared and recognised as a whole: scores of
+            few values tell a table from others, and not its parts.
 
         Raises
         ------
@@ -281,14 +288,19 @@ class Fresh:
                 )
         # 2. The rows in strata, and beside known ones.
         counts = _stratified(rows, rule, classes, cost_range)
-        compared = Compared.of(decided, scored, rows, equal_rows, training_rows)
+        table = scored
+        if whole is None or len(whole) == len(rows):
+            whole = rows
+        else:
+            table = decided.score(whole.X, whole.columns or None)
+        compared = Compared.of(decided, table, whole, equal_rows, training_rows)
         # 3. Their votes and answers.
         contents = scored.content() if rows.clusters is None else scored.voting()
         draws = voting_numbers(rows.hashes(contents), rows.clusters)
         return cls(
             replace(counts, actions=scored.numbers(classes)),
             Votes(rows.clusters, draws, same_everywhere=rule.defers),
-            decided.seen(scored, rows, CALIBRATED_ON),
+            decided.seen(table, whole, CALIBRATED_ON),
             compared,
             rule,
             scored,

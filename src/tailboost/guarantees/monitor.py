@@ -303,7 +303,7 @@ class Monitor:
         # 3. The bets on them.
         bets = self.bets
         if is_tested.any():
-            bets = self._bets_after(rows.part(is_tested), decided)
+            bets = self._bets_after(rows.part(has_label), is_tested[has_label], decided)
         else:  # unreadable rows are refused now, not with their late labels
             scored.numbers(decided.classes)
         if name not in names:
@@ -390,12 +390,15 @@ class Monitor:
             )
         return is_tested, np.concatenate([*used, hashes[is_tested]])
 
-    def _bets_after(self, new: LaterRows, decided: Decided) -> tuple[Bets, ...]:
-        """Return the bets after rows with new labels."""
-        rows = Rows.read(new.X, new.y, new.groups, clusters=new.clusters)
+    def _bets_after(
+        self, labelled: LaterRows, is_new: Mask, decided: Decided
+    ) -> tuple[Bets, ...]:
+        """Return the bets after rows with labels, of which some are new."""
+        whole = Rows.read(labelled.X, labelled.y, labelled.groups, clusters=labelled.clusters)
+        rows = whole.part(is_new).occurring()
         rates = [each.bound.rate for each in self.bets]
         equal_rows = self.certificate.equal_rows
-        fresh = Fresh.of_model(decided, rows, rates, equal_rows)
+        fresh = Fresh.of_model(decided, rows, rates, equal_rows, whole=whole)
         used = self.certificate.used
         if used is not None and fresh.used.repeats(used, equal_rows):
             raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")

@@ -78,6 +78,8 @@ class Ledger:
     ----------
     attempts : tuple of Attempt, optional
         The attempts so far.
+    judged : tuple of Seen, optional
+        Rows on which rules of the fit were judged, so that one could be chosen.
 
     Examples
     --------
@@ -95,6 +97,21 @@ class Ledger:
     """
 
     attempts: Attempts = ()
+    judged: tuple[Seen, ...] = ()
+
+    def judge(self, *tables: Seen) -> None:
+        """Record tables of rows on which rules are judged: for no rule of the fit are they fresh any more."""
+        with _LOCK:
+            self.judged = tuple(dict.fromkeys((*self.judged, *tables)))
+
+    def with_earlier(self, earlier: Attempts) -> Attempts:
+        """Return these attempts and others, each call once, with the most that a ledger has spent on it."""
+        by_call: dict[str, Attempt] = {}
+        for each in (*self.attempts, *earlier):
+            known = by_call.setdefault(each.key, each)
+            if each.error > known.error:
+                by_call[each.key] = each
+        return tuple(by_call.values())
 
     def record(self, attempt: Attempt, earlier: Attempts = ()) -> Attempts:
         """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
@@ -119,17 +136,12 @@ class Ledger:
             If no error probability is left. Nothing is recorded.
         """
         with _LOCK:
-            by_call: dict[str, Attempt] = {}
-            # What the ledgers of copies have spent on one call, at most.
-            for each in (*self.attempts, *earlier):
-                known = by_call.setdefault(each.key, each)
-                if each.error > known.error:
-                    by_call[each.key] = each
-            attempts = tuple(by_call.values())
-            if attempt.key in by_call:
+            attempts = self.with_earlier(earlier)
+            keys = [each.key for each in attempts]
+            if attempt.key in keys:
                 self.attempts = attempts
                 # Later attempts are none of the result of this call.
-                return attempts[: list(by_call).index(attempt.key) + 1]
+                return attempts[: keys.index(attempt.key) + 1]
             if any(attempt.rows.repeats(each.rows) for each in attempts):
                 raise LeakageError(
                     "X: an earlier attempt had these rows, or rows equal to them. Repeated "
@@ -179,4 +191,4 @@ class Records:
     @property
     def tables(self) -> tuple[Seen, ...]:
         """All known rows: of training first."""
-        return tuple(filter(None, (self.trained, *self.used)))
+        return tuple(filter(None, (self.trained, *self.used, *self.ledger.judged)))

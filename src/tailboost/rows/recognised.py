@@ -27,6 +27,8 @@ SELECTED_ON = "the rule was selected on"
 CALIBRATED_ON = "the rule was calibrated on"
 # About the largest number of rows with digests that are kept of a table, of four bytes each.
 MOST_DIGESTS = 50_000
+# Of rows of a sampled table so many are expected to have digests, at least, where it recognises them.
+FEWEST_DIGESTS = 20
 # Fewer stated training rows than this share of the fresh ones are not taken for all.
 FEWEST_TRAINED = 0.1
 
@@ -61,8 +63,14 @@ class Seen:
     whole: int | None = None
 
     @classmethod
-    def of(cls, hashes: Hashes, use: str = "", has_column: Mask | None = None) -> Self:
-        """Return the rows of a table by their `hash_rows`, rounded.
+    def of(
+        cls,
+        hashes: Hashes,
+        use: str = "",
+        has_column: Mask | None = None,
+        most: int = MOST_DIGESTS,
+    ) -> Self:
+        """Return the rows of a table by their `hash_rows`, rounded, with about ``most`` digests.
 
         ``has_column`` is given for scores, see `Rows.has_column`.
         """
@@ -71,13 +79,19 @@ class Seen:
             hashes = hashes_of_pairs(hashes, (~has_column).astype(np.uint64))
         digests = np.sort((hashes >> 32).astype(np.uint32))
         counts = np.unique_counts(digests).counts
-        limit = int(digests[MOST_DIGESTS - 1]) if len(digests) > MOST_DIGESTS else cls.limit
+        limit = cls.limit
+        if len(digests) > most:
+            limit = int(digests[most - 1])
         whole = None
         if not equal_by_chance(counts, in_order=True):
             if equal_by_chance(counts, in_order=False):
                 hashes = hashes_of_pairs(hashes, np.arange(len(hashes), dtype=np.uint64))
             whole = int(hashes.sum() >> 32)
         return cls(digests[digests <= limit], limit, use, of_scores, whole)
+
+    def recognises(self, n_rows: int) -> bool:
+        """Return whether so many rows of this table are enough to have digests here."""
+        return self.limit == Seen.limit or n_rows * self.limit >= FEWEST_DIGESTS << 32
 
     def comparable(self, known: Seen) -> tuple[Digests, Digests]:
         """Return the digests of these and of known rows, up to the limit of both.

@@ -35,7 +35,7 @@ from tailboost.rows import (
 )
 from tailboost.selection.rule import Rule, ThresholdRule
 
-FORMAT = 8
+FORMAT = 9
 
 
 @frozen_value
@@ -50,6 +50,8 @@ class RuleFile:
         The parameters of its `Scores`.
     groups : list of tuple
         The groups of the selection data, each with its column.
+    combinations : list of tuple
+        The combinations of groups of several columns that occur.
     by_group : str or None
         The column of the groups that the rule reads.
     objective : str or None
@@ -61,7 +63,7 @@ class RuleFile:
     certificate : dict or None
         The certificate, by `to_dict`.
     used : list of dict
-        The rows that selected the rule, and others that no attempt has.
+        The rows that trained its models, as they were stated, that selected it, or that judged it.
     ledger : list of dict
         The attempts.
     attempts : int
@@ -71,6 +73,7 @@ class RuleFile:
     rule: Document
     scores: Document
     groups: list[tuple[str, Name]]
+    combinations: list[tuple[Name, ...]]
     by_group: str | None
     objective: str | None
     limits: list[str]
@@ -127,7 +130,10 @@ class RuleFile:
             certificate = replace(
                 Certificate.from_dict(self.certificate), attempts=attempts, columns=names.titles
             )
-        return TunedClassifier.of_stored(selection, self.by_group, records, certificate)
+        combinations = tuple(map(tuple, self.combinations))
+        return TunedClassifier.of_stored(
+            selection, self.by_group, records, certificate, combinations
+        )
 
 
 def load_rule(path: FilePath) -> Any:
@@ -263,12 +269,13 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
         rule=classifier.rule_.to_dict(),
         scores=scores.get_params(),
         groups=list(names.names),
+        combinations=list(classifier.evidence_.combinations),
         by_group=selected.groups_read[1],
         objective=repr(selected.problem.objective),
         limits=list(map(repr, selected.problem.limits)),
         notes={**(selected.notes or {}), **noted},
         certificate=certificate and certificate.to_dict(),
-        used=[rows.to_dict() for rows in classifier.records_.used if rows not in in_attempts],
+        used=[each.to_dict() for each in classifier.records_.tables if each not in in_attempts],
         ledger=[each.to_dict() for each in classifier.ledger_.attempts],
         attempts=len(attempts),
     )

@@ -173,7 +173,7 @@ def calibrated(stored: Stored, rows: FileRows, **options: Any) -> Any:
             _record(rows, given.rule.digest, refusal.attempts)
             raise
         _record(rows, given.rule.digest, rule.certificate_.attempts)
-    rule._know(*records.used)
+    rule.ledger_.judge(*records.used)
     return rule
 
 
@@ -184,7 +184,8 @@ def recall_attempts(classifier: Any, rows: FileRows) -> None:
     if isinstance(classifier, tb.TunedClassifier):
         entries = _read_ledger(rows).values()
         digest = answering(classifier).rule.digest
-        classifier._know(*(each.attempt.rows for each in entries if each.rule == digest))
+        used = [each.attempt.rows for each in entries if each.rule == digest]
+        classifier.ledger_.judge(*used)
 
 
 def _ledger_beside(rows: FileRows) -> Path:
