@@ -107,15 +107,15 @@ def test_one_class_of_curve_without_dominated_points(kind, problem, fits):
 def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
     found, X, y = fits(kind, problem, "binary")
     curve = found.tradeoff(n_points=8)
-    fresh = curve.at(float(curve[0][0]))
+    fresh = curve.at(curve[0].limited)
     tb.certify(fresh, X, y)
     limited, value = curve.predicted(X, y)
     assert limited.shape == value.shape == (len(curve),)
     with pytest.raises(tb.LeakageError):
-        tb.certify(curve.at(float(curve[0][0])), X, y)
+        tb.certify(curve.at(curve[0].limited), X, y)
     # The rates of a point are the rates of its classifier.
     place = len(curve) // 2
-    answers = curve[place][2].predict(X)
+    answers = curve[place].classifier.predict(X)
     if problem == "nothing":
         assert limited[place] == pytest.approx(np.mean(answers != y))
 

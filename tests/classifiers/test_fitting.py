@@ -24,15 +24,16 @@ from tailboost.rows import NO_HASHES, Rows
 from tailboost.selection.outputs import averaging
 
 
-def problem_of(X, y):
+def rows_of(X, y):
     n = len(y)
     return Rows(y, np.ones(n), np.zeros((n, 0), int), "rows", n_given=n, X=X, classes=np.unique(y))
 
 
-def judged_by(estimators, problem, cv=5):
-    split = Split.of(problem, cv, 0)
+def judged_by(estimators, rows, cv=5):
+    """Return the models with the selection data that judge them, by folds or held-out rows."""
+    split = Split.of(rows, cv, 0)
     unfitted = Fits(dict(estimators), {}, NO_HASHES)
-    fits = fit_models(unfitted, problem, split, seed=0, n_jobs=None, verbose=False)
+    fits = fit_models(unfitted, rows, split, seed=0, n_jobs=None, verbose=False)
     return averaging(scored(split, fits)[0])
 
 
@@ -40,9 +41,9 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 6, (300, 4)).astype(float)  # every fold has all values, and so the same cuts
     y = (X[:, 0] + X[:, 1] > 5).astype(int) + (rng.random(300) < 0.2)
-    problem = problem_of(X, y)
-    judged = judged_by([("boosted", HistBoostClassifier(n_estimators=5))], problem)
-    parts = [~fitted for fitted in Split.of(problem, 5, 0).fitted]
+    rows = rows_of(X, y)
+    judged = judged_by([("boosted", HistBoostClassifier(n_estimators=5))], rows)
+    parts = [~fitted for fitted in Split.of(rows, 5, 0).fitted]
     alone = [HistBoostClassifier(n_estimators=5).fit(X[~held], y[~held]) for held in parts]
     for held, model in zip(parts, alone, strict=True):
         np.testing.assert_allclose(judged.logs[0][held], np.log(model.predict_proba(X[held])), atol=LOG_STEP)
@@ -56,7 +57,7 @@ def test_boosted_trees_are_judged_by_the_folds_models_and_fitted_on_all_rows():
 def test_a_forest_does_not_know_the_rows_that_judge_it(cv):
     X = np.random.default_rng(1).normal(size=(400, 5))
     y = np.random.default_rng(2).integers(0, 2, 400)  # a model knows those of its training rows alone
-    judged = judged_by([("forest", TableForest(30))], problem_of(X, y), cv=cv)
+    judged = judged_by([("forest", TableForest(30))], rows_of(X, y), cv=cv)
     errors = judged.logs[0].argmax(axis=1) != judged.rows.y
     assert 0.35 < errors.mean() < 0.65
     kept = judged.fitted[0]
@@ -143,7 +144,7 @@ class Memory(ClassifierMixin, BaseEstimator):
 @pytest.mark.parametrize("cv", [2, 3, 5, KFold(4)])
 def test_no_row_is_judged_by_a_model_of_a_fold_that_has_read_it(cv):
     X, y = noisy(5, n=90, K=2)
-    logs = judged_by([("memory", Memory())], problem_of(X, y), cv=cv).logs[0]
+    logs = judged_by([("memory", Memory())], rows_of(X, y), cv=cv).logs[0]
     np.testing.assert_allclose(logs, np.log(0.5), atol=LOG_STEP)
 
 
@@ -157,7 +158,7 @@ def test_each_model_of_a_fold_reads_all_rows_but_those_that_it_judges():
             return super().fit(X, y)
 
     X, _ = noisy(6, n=44, K=4)
-    judged_by([("sized", Sized())], problem_of(X, np.arange(44) % 4), cv=5)
+    judged_by([("sized", Sized())], rows_of(X, np.arange(44) % 4), cv=5)
     *of_folds, last = sizes
     assert last == 44
     assert len(of_folds) == 5
@@ -166,7 +167,7 @@ def test_each_model_of_a_fold_reads_all_rows_but_those_that_it_judges():
 
 def test_models_of_held_out_rows_have_not_read_them():
     X, y = noisy(7, n=100, K=2)
-    judged = judged_by([("memory", Memory())], problem_of(X, y), cv=0.3)
+    judged = judged_by([("memory", Memory())], rows_of(X, y), cv=0.3)
     assert len(judged.logs[0]) == len(judged.rows.y) < 50
     np.testing.assert_allclose(judged.logs[0], np.log(0.5), atol=LOG_STEP)
 

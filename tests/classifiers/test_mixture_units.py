@@ -1,4 +1,4 @@
-"""Members for the errors of classes, groups and cells: prices times belief, from outside."""
+"""Rules for the errors of classes, groups and cells, with stated groups or groups estimated from features."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor

@@ -24,7 +24,7 @@ RACE = RNG.integers(3, size=N)
 GROUPS = {"sex": SEX, "race": RACE}
 SELECTED = rates.selected("yes", by="sex")
 PARITY = rates.gap(SELECTED) <= 0.05
-MODEL = LogisticRegression().fit(X[:400], _Y[:400])
+MODEL = LogisticRegression().fit(X[:400], Y[:400])
 P = {"model": MODEL.predict_proba(X)}
 
 
@@ -152,11 +152,11 @@ def test_units_of_few_rows_are_named():
 
 
 def test_tune_takes_fitted_models():
-    clf = tb.tune(MODEL_TEXT, X[400:], Y[400:], groups={"sex": SEX[400:]}, limits=[PARITY])
+    clf = tb.tune(MODEL, X[400:], Y[400:], groups={"sex": SEX[400:]}, limits=[PARITY])
     assert clf.limits_met_
-    two = tb.tune([MODEL_TEXT, MODEL_TEXT], X[400:], Y[400:], objective="error")
+    two = tb.tune([MODEL, MODEL], X[400:], Y[400:], objective="error")
     assert [name for name, _ in two.models] == ["LogisticRegression 1", "LogisticRegression 2"]
-    assert tb.tune({"a": MODEL_TEXT}, X[400:], Y[400:]).used_models_ == ["a"]
+    assert tb.tune({"a": MODEL}, X[400:], Y[400:]).used_models_ == ["a"]
 
 
 def test_it_is_cloned_pickled_saved_and_set(tmp_path):
@@ -206,7 +206,7 @@ def test_the_trade_off_of_two_rates():
     limited, value = curve.values
     assert (np.diff(limited) > 0).all()
     assert (np.diff(value) < 0).all()
-    at = curve.at(curve[0][0])
+    at = curve.at(curve[0].limited)
     assert at.limits_met_
     assert len(str(curve).splitlines()) == len(curve) + 2
 
@@ -246,9 +246,6 @@ def test_what_does_not_go_together_is_refused_before_anything_is_fitted(params, 
     mix = RobustMixtureClassifier([("never", Never())], **params)
     with pytest.raises((ValueError, TypeError), match=words):
         mix.fit(X, Y, groups=GROUPS)
-
-
-MODEL_TEXT = LogisticRegression().fit(X[:400], Y[:400])
 
 
 @pytest.mark.parametrize("coarse", [True, False])

@@ -152,11 +152,11 @@ def models():
 def test_budget_and_curve():
     mix = RobustMixtureClassifier(models(), cv=2, random_state=0).fit(X[TRAIN], Y[TRAIN])
     curve = mix.tradeoff()
-    assert curve[-1][1] == pytest.approx(max(mix.subgroup_errors_.values()), abs=1e-9)
+    assert curve[-1].objective == pytest.approx(max(mix.subgroup_errors_.values()), abs=1e-9)
     cheap = mix.reweight(error_budget=0.0)
-    assert np.array_equal(curve.at(curve[0][0]).predict(X[TEST]), cheap.predict(X[TEST]))
+    assert np.array_equal(curve.at(curve[0].limited).predict(X[TEST]), cheap.predict(X[TEST]))
     assert mix.error_budget is None
-    assert cheap.rates_.lines[-1].value == pytest.approx(curve[0][0])
+    assert cheap.rates_.lines[-1].value == pytest.approx(curve[0].limited)
     limited, _ = curve.predicted(X[TEST], Y[TEST])
     assert limited[-1] == pytest.approx(np.mean(mix.predict(X[TEST]) != Y[TEST]))
 
@@ -442,8 +442,7 @@ def test_bad_estimators_are_named(estimators, error, message):
     refused(lambda: mix.fit(X, Y), message, error)
 
 
-def test_the_model_is_left_alone_by_a_vote():
-    """Members of other libraries' ensembles may be ensembles themselves."""
+def test_a_model_may_be_an_ensemble_of_another_library():
     vote = VotingClassifier(models(), voting="soft")
     mix = RobustMixtureClassifier([("vote", vote), ("forest", RandomForestClassifier(5))], random_state=0)
     assert mix.fit(X[TRAIN], Y[TRAIN]).score(X[TEST], Y[TEST]) > 0.85
@@ -493,8 +492,8 @@ def test_a_known_group_helps_on_fresh_rows():
     assert np.array_equal(told.predict({"net": Q["net"][only]}, groups=fresh[only]), answers[only])
     curve = told.tradeoff()
     limited, value = curve.predicted(Q, z, groups=fresh)
-    last = curve[-1][2].predict(Q, groups=fresh)
-    assert curve[-1][1] <= max(told.subgroup_errors_.values()) + 1e-9
+    last = curve[-1].classifier.predict(Q, groups=fresh)
+    assert curve[-1].objective <= max(told.subgroup_errors_.values()) + 1e-9
     assert value[-1] == pytest.approx(max(cell_errors(z, fresh, last).values()))
     assert limited[-1] == pytest.approx(np.mean(last != z))
     cheaper = told.reweight(error_budget=0.0).predict(Q, groups=fresh)
@@ -524,10 +523,7 @@ def test_a_file_of_a_mixture_by_group(tmp_path, form):
     )
     tb.save_model(mix, tmp_path / "m.model")
     loaded = tb.load_model(tmp_path / "m.model")
-    answers = [
-        m.predict(X[TEST], groups=form(GROUPS[TEST])) for m in (mix, getattr(loaded, "classifier", loaded))
-    ]
-    assert np.array_equal(*answers)
+    assert np.array_equal(*(each.predict(X[TEST], groups=form(GROUPS[TEST])) for each in (mix, loaded)))
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.ResubstitutionWarning")
