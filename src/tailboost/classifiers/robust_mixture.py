@@ -446,8 +446,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
             read_stacked=True,
         )
         models = scored_on(models, rows)
-        records = Records(used=(selecting_rows(models),))
-        evidence = Evidence(records, validation="probabilities")
+        evidence = Evidence(Records(used=(selecting_rows(models),)), validation="probabilities")
         mix._select(problem, rows, averaging(models), evidence).warn()
         return mix
 

@@ -203,7 +203,7 @@ class TunedClassifier(AnsweringClassifier):
     def _learn(
         self, given: Rows, *, training_rows: Table, validation: Rows | None = None
     ) -> Selection:
-        """Set all attributes of a fit, in a classifier without any, and return the selection.
+        """Return the selection of a fit, and set all attributes of this classifier, which has none yet.
 
         Errors for parameters, models or rows are raised before any model is fitted.
         """
@@ -230,21 +230,21 @@ class TunedClassifier(AnsweringClassifier):
         # 3. Compare these rows with all that the models have read: before, as is stated, now, or inside them.
         earlier = NO_HASHES if training_rows is None else models.row_hashes(training_rows)
         trained = np.concatenate([earlier, fits.rows])
-        inside = [each.records for each in known_within(fits.estimators)]
-        tables = [table for each in inside for table in each.tables]
+        inner = [each.records for each in known_within(fits.estimators)]
+        known = [table for each in inner for table in each.tables]
         # Held-out rows are rows of these fits by intention.
-        outside = earlier if split.parts else trained
-        if len(outside):
-            tables.append(Seen.of(outside))
-        models = noticing_known(models, tables)
+        not_held_out = earlier if split.parts else trained
+        if len(not_held_out):
+            known.append(Seen.of(not_held_out))
+        models = noticing_known(models, known)
 
         # 4. Record them. Of frozen models enough stated rows are taken for all.
         records = Records(
             Seen.of(trained, TRAINED_ON) if len(trained) else None,
-            all(each.complete for each in inside)
+            all(each.complete for each in inner)
             or len(earlier) >= FEWEST_TRAINED * len(split.selecting),
             (selecting_rows(models),),
-            Ledger(tuple(attempt for each in inside for attempt in each.ledger.attempts)),
+            Ledger(tuple(attempt for each in inner for attempt in each.ledger.attempts)),
         )
 
         # 5. Select the rule among all on the average of the models.
@@ -427,10 +427,10 @@ class TunedClassifier(AnsweringClassifier):
                 words += " (no model was fitted on them, as stated)"
             rows = replace(given, X=table).numbered(self.classes_, given.names, words)
             # The rows of another selection of this classifier may select again.
-            tables = replace(evidence.records, used=()).tables
+            known = replace(evidence.records, used=()).tables
             for each in known_within(models.fitted):
-                tables += each.records.tables
-            models = noticing_known(scored_on(models, rows), tables)
+                known += each.records.tables
+            models = noticing_known(scored_on(models, rows), known)
             # `certify` refuses them from now on.
             records = evidence.records.using(selecting_rows(models))
             evidence = replace(evidence, records=records, validation="reweight")
@@ -525,5 +525,4 @@ def noticing_known(models: Models, known: Sequence[Seen]) -> Models:
 def selecting_rows(models: Models) -> Seen:
     """Return a record of the rows of the selection of models."""
     rows = models.rows
-    has_column = rows.has_column(models.score_labels)
-    return Seen.of(models.row_hashes(rows.X), SELECTED_ON, has_column)
+    return Seen.of(models.row_hashes(rows.X), SELECTED_ON, rows.has_column(models.score_labels))

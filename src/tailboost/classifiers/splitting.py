@@ -17,7 +17,7 @@ FIVE_FOLDS_UP_TO = 5_000
 N_FOLDS = 5
 FEW_FOLDS = 3
 HELD_OUT = 0.2  # fraction of the rows
-LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
+FEWEST_TO_HOLD_OUT = 100  # rows of the rarest class in a group, of which 20 are then held out
 # Each fold is a fit, and a mask of the rows.
 MOST_FOLDS = 255
 
@@ -167,6 +167,6 @@ def automatic_cv(n_distinct: int, n_rarest: int) -> float:
     """
     if n_distinct <= FIVE_FOLDS_UP_TO:
         return N_FOLDS
-    if n_distinct <= CROSS_FIT_UP_TO or n_rarest * HELD_OUT < LEAST_HELD_OUT:
+    if n_distinct <= CROSS_FIT_UP_TO or n_rarest < FEWEST_TO_HOLD_OUT:
         return FEW_FOLDS
     return HELD_OUT
