@@ -13,7 +13,10 @@ import pytest
 from conftest import refused
 from scipy.stats import binom
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import tailboost as tb
 from tailboost import rates
@@ -217,9 +220,11 @@ def test_rows_of_an_attempt_of_a_model_inside_are_refused(tuned):
     r = np.random.default_rng(7)
     X_new = r.normal(size=(600, 4))
     y_new = (X_new[:, 0] + r.normal(size=600) > 0.3).astype(int)
+    inside = make_pipeline(FunctionTransformer(), FrozenEstimator(mix))
+    refused(lambda: tb.certify(inside, X, y, groups=groups), "calibrated", tb.LeakageError)
     outer = tb.tune([mix], X_new, y_new, limits=[rates.error() <= 0.6])
     assert len(outer.ledger_.attempts) == 1
-    refused(lambda: tb.calibrate(outer, X, y), "attempt", tb.LeakageError)
+    refused(lambda: tb.calibrate(outer, X, y), "calibrated", tb.LeakageError)
 
 
 def test_all_attempts_before_a_named_one_count(rule):

@@ -260,6 +260,7 @@ def scored_rows(
         training_rows=training_rows,
         outputs=parts.classifier.selection_.engine.outputs if parts.all_chose else None,
         whole=given,
+        repeats_no_call=False,
     )
 
 

@@ -21,7 +21,7 @@ from tailboost.rates import (
     error,
     largest,
 )
-from tailboost.rows import EqualRows, Rows, group_columns, refuse_repeated
+from tailboost.rows import EqualRows, Rows, group_columns
 from tailboost.selection.door import Decided, answering
 
 ASSUMED = (
@@ -34,8 +34,8 @@ COMPARED = (
     "that are known here: no more than chance explains."
 )
 ONLY_SCORES = (
-    "The rule reads scores alone, so rows with equal scores are different rows. Whole tables "
-    "that were used before are recognised, parts of them only among scores with many digits."
+    "The rule reads scores alone, so rows with equal scores are different rows. A whole table "
+    "that was used before is recognised beyond chance, a part only among scores with many digits."
 )
 EQUAL_BY_NATURE = (
     "According to the caller, rows are equal by nature and nobody copied a row: only whole "
@@ -188,12 +188,6 @@ def certify(
                 "deferred goes with an array of answers: a classifier knows its deferred rows"
             )
         fresh = Fresh.of_model(decided, rows, bounded, equal_rows, training_rows, cost_range)
-        # Rows of an attempt are used up, also of one by a copy.
-        refuse_repeated(
-            fresh.used,
-            [each.rows for each in decided.known[0].records.ledger.attempts],
-            equal_rows,
-        )
 
     # Their bounds; without rates the kinds of errors divide the level evenly.
     parts = [stated]

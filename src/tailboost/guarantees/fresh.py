@@ -86,6 +86,7 @@ class Compared:
         rows: Rows,
         equal_rows: EqualRows,
         training_rows: Table,
+        repeats_no_call: bool,
     ) -> Self:
         """Compare rows with all known rows of the fit, the selection and earlier calibrations of a model.
 
@@ -115,6 +116,8 @@ class Compared:
         # 2. With those that a classifier of tailboost knows, also one inside another model.
         for known in decided.known:
             tables = known.records.tables
+            if repeats_no_call or known.score:
+                tables += known.records.spent
             if tables:
                 hashes = known.hashes(rows.X, scored)
                 # Where an inner part alone knows rows, those of the whole model are not known.
@@ -238,6 +241,7 @@ class Fresh:
         cost_range: CostRange = None,
         outputs: Callable[[], Outputs] | None = None,
         whole: Rows | None = None,
+        repeats_no_call: bool = True,
     ) -> Self:
         """Return rows with the answers of a model, compared with all rows that are known to it.
 
@@ -256,6 +260,8 @@ class Fresh:
         whole : Rows, optional
             The given table, of which the rows are a part. It is compared and recognised as a whole: scores of
             few values tell a table from others, and not its parts.
+        repeats_no_call : bool, default=True
+            Whether rows of an attempt are refused. A call of `calibrate` may be that attempt again.
 
         Raises
         ------
@@ -293,7 +299,9 @@ class Fresh:
             whole = rows
         else:
             table = decided.score(whole.X, whole.columns or None)
-        compared = Compared.of(decided, table, whole, equal_rows, training_rows)
+        compared = Compared.of(
+            decided, table, whole, equal_rows, training_rows, repeats_no_call
+        )
         # 3. Their votes and answers.
         contents = scored.content() if rows.clusters is None else scored.voting()
         draws = voting_numbers(rows.hashes(contents), rows.clusters)

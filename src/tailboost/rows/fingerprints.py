@@ -103,15 +103,17 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
         column = shortest_decimals(np.asarray(column))
     if hasattr(column, "iloc"):
         column = column.to_numpy(np.float64, na_value=np.nan)
-    with np.errstate(over="ignore"):  # float32 has a smaller range
-        numbers = np.array(column, np.float32 if kept_bits else np.float64) + 0  # −0 becomes 0
+    numbers = np.array(column, np.float64) + 0  # −0 becomes 0
     numbers[np.isnan(numbers)] = np.nan  # NaN has many bit patterns
     if not kept_bits:
         return numbers.view(np.uint64)
-    bits = numbers.view(np.uint32)
+    with np.errstate(over="ignore"):  # float32 has a smaller range
+        bits = numbers.astype(np.float32).view(np.uint32)
     n_dropped = 24 - kept_bits
     rounded = ((bits + (1 << (n_dropped - 1))) >> n_dropped) << n_dropped  # half upwards
-    return np.where(np.rint(numbers) == numbers, bits, rounded).astype(np.uint64)
+    whole = np.rint(numbers)  # of a long number with a fraction all that is kept
+    is_whole = (whole == numbers) | (np.abs(numbers) > 1 << kept_bits)
+    return np.where(is_whole, whole.view(np.uint64), rounded)
 
 
 def _words_of_objects(column: Column, kept_bits: int | None) -> Hashes:

@@ -370,12 +370,13 @@ def warn_of_other_groups(named: Columns, table: Table, groups: Groups = None) ->
         return
     table = as_pandas(table)
     columns = {name: table[name] for name in columns_of(table)}
-    columns |= with_titles(group_columns(groups, "groups", table), named)
+    stated = with_titles(group_columns(groups, "groups", table), named)
+    columns |= stated
     for name in filter(columns.__contains__, named):
         is_other, words = other_groups(columns[name], named[name])
-        # Numbers without any named group are not compared: groups may be made from them, as age bands.
-        is_text = np.asarray(columns[name]).dtype.kind in "OU"
-        if is_other.any() and (is_text or not is_other.all()):
+        # Groups may be made from numbers of the table, as age bands: without a named one nothing is said.
+        is_group = name in stated or np.asarray(columns[name]).dtype.kind in "OU"
+        if is_other.any() and (is_group or not is_other.all()):
             column = "group" if name is None else name
             warn_user(
                 f"{column} {words}: not in the certificate, whose limits by {column} are "

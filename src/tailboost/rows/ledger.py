@@ -190,5 +190,10 @@ class Records:
 
     @property
     def tables(self) -> tuple[Seen, ...]:
-        """All known rows: of training first."""
+        """All known rows: of training first; those of attempts are `spent`."""
         return tuple(filter(None, (self.trained, *self.used, *self.ledger.judged)))
+
+    @property
+    def spent(self) -> tuple[Seen, ...]:
+        """The rows of all attempts, also of a copy."""
+        return tuple(each.rows for each in self.ledger.attempts)
