@@ -4,7 +4,7 @@ Entries are numbers, or text. Other columns are refused, and missing entries wit
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -91,15 +91,21 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
             for each in given
         ]
         distinct = dict.fromkeys(given)
-    position_of = {entry: j for j, entry in enumerate(distinct)}
-    position_of_row = np.fromiter(map(position_of.__getitem__, given), np.intp)
-    missing = np.zeros(len(position_of), bool)
-    for entry, j in position_of.items():
-        if isinstance(entry, str):
-            missing[j] = target and not entry.strip()
-        else:
-            missing[j] = is_missing(entry) or entry in (np.inf, -np.inf)
-    return np.fromiter(position_of, object), position_of_row, missing
+    missing = np.fromiter((_is_no_label(entry, target) for entry in distinct), bool)
+    return np.fromiter(distinct, object), _positions(given, distinct), missing
+
+
+def _is_no_label(entry: Any, target: bool) -> bool:
+    """Return whether an entry is missing or infinite, or of a target blank text."""
+    if isinstance(entry, str):
+        return target and not entry.strip()
+    return is_missing(entry) or entry in (np.inf, -np.inf)
+
+
+def _positions(entries: list[Any], known: Iterable[Any]) -> Ints:
+    """Return the position of each entry among distinct known ones, shape (n,)."""
+    position_of = {value: j for j, value in enumerate(known)}
+    return np.fromiter(map(position_of.__getitem__, entries), np.intp)
 
 
 def coded(
@@ -181,14 +187,13 @@ def positions(
         If a value is unknown: "{name} holds {fault}: [...]; known are …".
     """
     known_values = as_array(known).tolist()
-    position_of = {value: j for j, value in enumerate(known_values)}
     entries = as_array(values).tolist()
-    unknown = sorted(set(entries) - position_of.keys(), key=str)
+    unknown = sorted(set(entries).difference(known_values), key=str)
     if unknown:
         raise ValueError(
             f"{name} holds {fault}: {unknown[:5]!s:.300}; known are {shown(known_values):.1000}"
         )
-    return np.fromiter(map(position_of.__getitem__, entries), np.intp)
+    return _positions(entries, known_values)
 
 
 def in_class_order(table: Table, name: str, classes: Labels) -> Any:
