@@ -28,6 +28,7 @@ from tailboost.core import (
     how_many,
     n_rows_of,
     positions,
+    refuse_unread,
     warn_user,
 )
 from tailboost.rates import Counts, Rate, Sample, with_deferrals
@@ -100,6 +101,7 @@ class Compared:
         )
         # 1. With the rows that trained a model of another library, as they are stated.
         if training_rows is not None:
+            refuse_unread(training_rows, "training_rows")
             n_trained = n_rows_of(training_rows)
             trained = [
                 Seen.of(decided.score(each).given(), TRAINED_ON, most=n_trained)
