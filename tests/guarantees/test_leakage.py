@@ -154,6 +154,7 @@ def test_reweight_warns_of_training_rows_that_a_caller_stated():
         clf.reweight(X[:200], y[:200])
     with warnings.catch_warnings():
         warnings.simplefilter("error", tb.ResubstitutionWarning)
+        clf.tradeoff().predicted(X[400:], y[400:])  # which judges, and trains nothing
         clf.reweight(X[400:], y[400:])
 
 

@@ -427,7 +427,7 @@ class TunedClassifier(AnsweringClassifier):
                 words += " (no model was fitted on them, as stated)"
             rows = replace(given, X=table).numbered(self.classes_, given.names, words)
             # The rows of another selection of this classifier may select again.
-            known = replace(evidence.records, used=()).tables
+            known = tuple(each for each in evidence.records.tables if each.use == TRAINED_ON)
             for each in known_within(models.fitted):
                 known += each.records.tables
             models = noticing_known(scored_on(models, rows), known)
