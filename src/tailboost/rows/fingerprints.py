@@ -29,6 +29,7 @@ from tailboost.core import (
 # the last ones after another file or another machine. Of a single column it keeps more, to tell rows apart.
 KEPT_BITS = 16
 KEPT_BITS_ALONE = 20
+LONG = 2.0**24  # longer whole numbers are not exact in float32
 NO_HASHES = np.zeros(0, np.uint64)  # of no row
 
 _ODD = 0x9E3779B97F4A7C15
@@ -108,12 +109,17 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
     if not kept_bits:
         return numbers.view(np.uint64)
     with np.errstate(over="ignore"):  # float32 has a smaller range
-        bits = numbers.astype(np.float32).view(np.uint32)
+        narrow = numbers.astype(np.float32)
+    bits = narrow.view(np.uint32)
     n_dropped = 24 - kept_bits
     rounded = ((bits + (1 << (n_dropped - 1))) >> n_dropped) << n_dropped  # half upwards
-    whole = np.rint(numbers)  # of a long number with a fraction all that is kept
-    is_whole = (whole == numbers) | (np.abs(numbers) > 1 << kept_bits)
-    return np.where(is_whole, whole.view(np.uint64), rounded)
+    words = np.where(np.rint(narrow) == narrow, bits, rounded).astype(np.uint64)
+    is_long = np.abs(numbers) > LONG
+    if is_long.any():  # float32 would join whole numbers such as ids, which float64 tells apart
+        long = numbers[is_long]
+        is_exact = (np.rint(long) == long) & (np.abs(long) < 2.0**53)
+        words[is_long] = np.where(is_exact, long, narrow[is_long]).view(np.uint64)
+    return words
 
 
 def _words_of_objects(column: Column, kept_bits: int | None) -> Hashes:
