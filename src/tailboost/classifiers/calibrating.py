@@ -192,9 +192,17 @@ def calibrate(
             attempts=attempts,
         ) from None
 
-    # 2. Score the certifying rows, once for all rules.
+    # 2. Score the certifying rows, once for all rules. If all have selected, the selection has their scores.
     selection = parts.classifier.selection_
-    fresh = scored_rows(parts, given, limits, training_rows)
+    fresh = Fresh.of_model(
+        parts.classifier.__tailboost__(),
+        parts.certifying,
+        [limit.rate for limit in limits],
+        training_rows=training_rows,
+        outputs=selection.engine.outputs if parts.all_chose else None,
+        whole=given,
+        repeats_no_call=False,
+    )
     if selection.problem.limits != limits:  # of a rule selected within others
         selection = selection.within(limits)
     # A score that falls with its label in most pairs of rows certifies nothing; one that falls beyond chance
@@ -244,24 +252,6 @@ def calibrate(
     )
     records = parts.classifier.records_.using(*(attempt.rows for attempt in attempts))
     return parts.classifier._by(result.rule.stated_within(limits), certificate, records)
-
-
-# -- 2. the fresh rows -----------------------------------------------------------------------------------
-
-
-def scored_rows(
-    parts: Parts, given: Rows, limits: Sequence[Limit], training_rows: Table
-) -> Fresh:
-    """Return the certifying rows with their scores. If all rows have selected, the selection has these."""
-    return Fresh.of_model(
-        parts.classifier.__tailboost__(),
-        parts.certifying,
-        [limit.rate for limit in limits],
-        training_rows=training_rows,
-        outputs=parts.classifier.selection_.engine.outputs if parts.all_chose else None,
-        whole=given,
-        repeats_no_call=False,
-    )
 
 
 # -- 3. the attempt --------------------------------------------------------------------------------------
