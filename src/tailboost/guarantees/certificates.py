@@ -38,6 +38,7 @@ STORED = [
     "deferred",
     "rule",
     "equal_rows",
+    "copies",
     "date",
 ]
 
@@ -273,9 +274,9 @@ class Certificate:
 
     def __setstate__(self, state: Document) -> None:
         parts = dict(state)
-        stated = parts.pop("digest", None)  # older files have none
+        stated = parts.pop("digest")
         vars(self).update(parts)
-        if stated not in (None, self.to_dict()["digest"]):
+        if stated != self.to_dict()["digest"]:
             raise ValueError(CHANGED)
 
     def to_dict(self) -> Document:
@@ -286,8 +287,6 @@ class Certificate:
             "notes": list(self.notes),
             "price": [asdict(price) for price in self.price],
         }
-        if self.copies:  # certificates of earlier versions keep their digests
-            document["copies"] = self.copies
         return document | {"digest": digest_of(document)}
 
     @classmethod
@@ -306,6 +305,5 @@ class Certificate:
                 tuple(map(CertifiedBound.from_dict, document["bounds"])),
                 notes=tuple(document["notes"]),
                 price=tuple(Price(**entry) for entry in document["price"]),
-                copies=document.get("copies", 0.0),
                 **{name: document[name] for name in STORED},
             )

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit, softmax
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -362,7 +362,3 @@ class GivenModel(OfProbabilities):
         if P.ndim == 1 and len(self.classes_) == 2:  # of the second label
             return np.column_stack([1.0 - P, P])
         return P
-
-
-class GivenProbabilities(BaseEstimator):
-    """A model of which only the probabilities are known, in files of the version before."""

@@ -17,10 +17,7 @@ _LOCK = threading.Lock()
 
 @frozen_object
 class Attempt:
-    """One attempt to calibrate: digest of the call, rows, and the spent share of 1 − confidence.
-
-    In files of earlier versions the confidence is not given, and read as the usual one.
-    """
+    """One attempt to calibrate: digest of the call, rows, and the spent share of 1 − confidence."""
 
     key: str
     rows: Seen
@@ -43,7 +40,7 @@ class Attempt:
         from tailboost.core.ranges import UNIT, check_number
 
         spent = check_number(state["spent"], "spent", UNIT)
-        confidence = check_number(state.get("confidence", cls.confidence), "confidence", UNIT)
+        confidence = check_number(state["confidence"], "confidence", UNIT)
         return cls(str(state["key"]), Seen.from_dict(state["rows"]), spent, confidence)
 
 

@@ -54,8 +54,8 @@ class RuleFile:
         The combinations of groups of several columns that occur.
     by_group : str or None
         The column of the groups that the rule reads.
-    objective : str or None
-        The minimised rate; None in earlier files.
+    objective : str
+        The minimised rate.
     limits : list of str
         The stated limits.
     notes : dict
@@ -75,7 +75,7 @@ class RuleFile:
     groups: list[tuple[str, Name]]
     combinations: list[tuple[Name, ...]]
     by_group: str | None
-    objective: str | None
+    objective: str
     limits: list[str]
     notes: Document
     certificate: Document | None
