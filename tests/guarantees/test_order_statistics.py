@@ -101,6 +101,22 @@ def test_wide_ranks_are_close_with_no_smaller_probability_than_stated(seed):
         assert found >= close.mean() - 0.1
 
 
+@pytest.mark.parametrize("limit", ["gap(selected(1, by=g)) <= 6%", "ratio(selected(1, by=g)) >= .8"])
+def test_ranks_of_a_certified_gap_or_ratio_break_it_with_about_the_probability_of_the_level(limit):
+    """The rates at the ranks are simulated. Of group 1 more rows are ill, so the limit binds."""
+    rng = np.random.default_rng(0)
+    g = rng.integers(2, size=4000)
+    y = (rng.random(4000) < 0.3 + 0.3 * g).astype(int)
+    X = 1 / (1 + np.exp(-rng.normal(2 * y - 1)))[:, None]
+    rule = tb.tune(tb.Scores(0, 1), X[:2000], y[:2000], groups={"g": g[:2000]}, by_group="g", limits=[limit])
+    fresh = X[2000:], y[2000:], {"g": g[2000:]}
+    selected = tb.calibrate(rule, *fresh[:2], groups=fresh[2]).predict(fresh[0], groups=fresh[2])
+    n, k = np.bincount(g[2000:]), np.bincount(g[2000:], selected).astype(int)
+    low, high = simulated(k, k, n, 100_000, rng)
+    far = high - low[::-1] > 0.06 if "gap" in limit else low < 0.8 * high[::-1]
+    assert 0.035 < far.any(axis=0).mean() <= 0.045  # the level of a first attempt
+
+
 @pytest.mark.parametrize("sizes", [(300, 10**7), (100_000, 500_000), (10**6, 400, 3000)])
 def test_the_quadrature_is_as_exact_for_groups_of_very_unequal_size(sizes):
     """By the formula of the docstring at 40,000 quantiles: that of a large group is steeper."""
