@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost.classifiers import calibrating
-from tailboost.guarantees import chain
+from tailboost.guarantees import chain, sequence
 from tailboost.guarantees.exact_tests import LimitTests
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -66,6 +66,7 @@ def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_
 def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows, watched):
     """Of all rules tried: binomial tests by hand, of each group at half of the level, up to a failure."""
     counted, passed = watched(LimitTests, "counts_of_votes"), watched(LimitTests, "passes")
+    sequences = watched(sequence, "sequence_of")
     limits = {label: f"precision({label}, by=g) >= {{a: {b}, b: {b}}}" for label, b in ((1, 0.5), (0, 0.7))}
     n_between = n_ends = n_without = 0
     for seed in range(12):
@@ -96,6 +97,10 @@ def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows
             n_without += not (before or last)
             assert before or last or not is_certified
     assert min(n_between, n_ends, n_without) > 0
+    for (table, level), (rules, log_power) in sequences:  # from the likeliest to the one of least loss
+        assert table.log_power(rules, level).argmax() == 0
+        assert table.log_power(rules[:1], level) == log_power
+        assert (np.diff(table.loss(rules)) < 0).all()
 
 
 def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(watched):
