@@ -77,8 +77,7 @@ def test_names_in_a_mixture_of_models():
     [("xgbost", "estimator"), ("Forest", "forest"), ("worstclassboost", "classifier"), ("", "names")],
 )
 def test_unknown_names(given, says):
-    with pytest.raises(ValueError, match=says):
-        tb.AdaLPBoostClassifier(given).fit(X, LABELS)
+    refused(lambda: tb.AdaLPBoostClassifier(given).fit(X, LABELS), says)
     with pytest.raises(ValueError, match=says.replace("estimator='xgbost'", "estimators: 'a'='xgbost'")):
         tb.RobustMixtureClassifier([("a", given)]).fit(X, LABELS)
 
