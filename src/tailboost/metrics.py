@@ -167,7 +167,7 @@ def cvar_curve(
     ValueError
         As in `cvar_zero_one_loss`.
     """
-    check_indexes(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
+    check_indexes(y_true=y_true, sample_weight=sample_weight)
     losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
     return np.array([cvar(losses, alpha, sample_weight) for alpha in alphas])
 
@@ -469,7 +469,7 @@ class ErrorScorer(BaseEstimator):
             return -worst_class_error(y, answers, sample_weight=sample_weight, labels=labels)
         if answers.ndim == 1:  # each has probability 1; a deferred row has that of its label
             answers, _, _ = with_deferrals(answers, None, label_column(y, "y"), labels)
-            answers = np.asarray(answers[:, None] == labels, float)
+            answers = answers[:, None] == labels
         return -cvar_zero_one_loss(
             y, answers, self.alpha, sample_weight=sample_weight, labels=labels
         )

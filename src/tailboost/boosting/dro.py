@@ -76,7 +76,7 @@ class WorstCaseKL(Additive):
         while descent(high) > 0:
             low = high
             high *= 2
-        return float(brentq(descent, low, high, xtol=1e-14, maxiter=500))
+        return brentq(descent, low, high, xtol=1e-14, maxiter=500)
 
 
 @parameters

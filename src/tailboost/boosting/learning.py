@@ -123,7 +123,7 @@ class RoundLearner:
                 losses = answers != y
             if self.loss:
                 losses = self.loss(losses)
-            weighted_loss = float((w * losses).sum())
+            weighted_loss = (w * losses).sum()
             if weighted_loss <= self.target + 1e-9:
                 break
         if self.judged is not self.rows:

@@ -84,7 +84,7 @@ def _most_probable(P: Floats, answers: Array) -> Ints:
     """Return the class number of the largest share in each column; of equal ones the first answered."""
     tied = P.max(axis=0) - 1e-9 < P
     rows = np.arange(P.shape[1])
-    return np.asarray(answers[tied[answers, rows].argmax(axis=0), rows], np.intp)
+    return answers[tied[answers, rows].argmax(axis=0), rows]
 
 
 class MixtureClassifier(Boosting):

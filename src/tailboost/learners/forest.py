@@ -62,7 +62,7 @@ class FittedForest(FittedModel):
 
     forest_: Any
     shares_: Floats
-    prior: float = PRIOR
+    prior: float
 
     def get_n_leaves(self) -> int:
         """Return the number of leaves of a single tree."""

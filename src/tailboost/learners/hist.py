@@ -153,7 +153,7 @@ class TreeSession(OpenSession):
     def _model(self, booster: Any) -> FittedTrees:
         """Return the trees of a booster as a fitted model."""
         learner = self.learner
-        return learner._fitted(self.reader, bytes(booster.save_raw("ubj")), learner.n_jobs)
+        return learner._fitted(self.reader, bytes(booster.save_raw()), learner.n_jobs)
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedTrees:
         """Return the trees of the rows of a mask (None: all); ``seed`` has no effect.

@@ -11,7 +11,7 @@ from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stumps import StumpClassifier
 
 
-def _make(project: str, classifier: str, /, **params: object) -> Any:
+def _make(project: str, classifier: str, **params: object) -> Any:
     """Return another project's classifier."""
     package = project.lower()
     try:

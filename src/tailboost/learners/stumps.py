@@ -182,7 +182,7 @@ class StumpSession(OpenSession):
             for column in block:
                 own = costs[start : start + column.n_thresholds]
                 if own.min() < best.cost_ - TIE:
-                    number = int((own <= own.min() + TIE).argmax())
+                    number = (own <= own.min() + TIE).argmax()
                     above = int(excess[start + number] >= -TIE)
                     best = FittedStump(
                         self.reader,

@@ -321,7 +321,7 @@ def check_classes(classes: Labels, n_rows: float = np.inf) -> None:
 
 def seed_of(random_state: Seed) -> int:
     """Return a seed of the ``random_state`` of an estimator; a generator gives another one each time."""
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    return check_random_state(random_state).randint(2**31 - 1)
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
@@ -348,7 +348,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if isinstance(rows, Partitions):
             rows = rows.counted()
         check_indexes(X=rows, y=y, sample_weight=sample_weight)
-        return float(super().score(X, label_column(y, "y", target=True), sample_weight))
+        return super().score(X, label_column(y, "y", target=True), sample_weight)
 
 
 class SessionClassifier(Classifier):

@@ -28,4 +28,4 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     in_joblibs_thread = backend.nesting_level > 0 and parent_process() is None
     if takes_all_cores and in_joblibs_thread:  # the other threads need cores, too
         return 1
-    return int(_openmp_helpers._openmp_effective_n_threads(n_jobs))
+    return _openmp_helpers._openmp_effective_n_threads(n_jobs)

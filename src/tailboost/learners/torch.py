@@ -77,7 +77,9 @@ class RowPreparation:
         ValueError
             If rows have another shape, values do not fit float32, or pixels are out of range.
         """
-        X = check_array(X, allow_nd=True, ensure_all_finite=False, ensure_min_samples=0)
+        X = check_array(
+            X, order="C", allow_nd=True, ensure_all_finite=False, ensure_min_samples=0
+        )
         if X.shape[1:] != self.row_shape:
             raise ValueError(
                 f"X has rows of shape {X.shape[1:]}, the net takes rows of shape "
@@ -93,9 +95,7 @@ class RowPreparation:
                     "the net was fitted on pixels of uint8; floats must lie in [0, 1], X "
                     f"contains {X.min():g} … {X.max():g}"
                 )
-        # PyTorch warns of read-only arrays, so they are copied.
-        table = torch.from_numpy(np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"]))
-        return table.to(self.place())
+        return torch.tensor(X, device=self.place())
 
     def batch(self, x: Tensor) -> Tensor:
         """Return rows of a transformed table as module inputs, float32."""
@@ -178,7 +178,7 @@ class FittedNet(FittedModel):
     def net(self) -> nn.Module:
         """Return a new module in evaluation mode, on its device."""
         net = self.architecture.build(0)
-        net.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in self.weights.items()})
+        net.load_state_dict({k: torch.tensor(v) for k, v in self.weights.items()})
         return net.to(self.table_.place()).eval()
 
     @torch.inference_mode()
@@ -290,7 +290,7 @@ class TorchSession(OpenSession):
         self.architecture = Architecture(
             learner.module, tuple(self.feed.batch(self.X[:1]).shape[1:]), self.n_classes
         )
-        self.labels = torch.from_numpy(self.y.astype(np.int64)).to(self.X.device)
+        self.labels = torch.tensor(self.y, device=self.X.device)
         # The draws index the rows in an order by content, so positions and repetitions do not matter.
         rows = self.X.cpu().numpy() + 0  # −0 has other bytes than 0
         self.order = np.array(

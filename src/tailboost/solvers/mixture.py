@@ -420,7 +420,7 @@ def _is_determined(game: TailGame, possible: Ints, w: Floats) -> bool:
     some = between[:: max(1, between.size // (FEW_FREE_UNITS * possible.size))]
     equations = np.vstack([np.ones(some.size), game.losses[np.ix_(possible, some)]])
     rank = np.linalg.matrix_rank(equations @ equations.T, tol=TIED * some.size, hermitian=True)
-    return bool(rank == possible.size)
+    return rank == possible.size
 
 
 def _closest(game: TailGame, optimum: Optimum) -> Floats:

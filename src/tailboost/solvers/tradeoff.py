@@ -81,7 +81,7 @@ class _Frontier:
         game = replace(self.game, shift=slope / self.game.scale * self.means)
         optimum = solve(game, start)
         height = game.offset + game.scale * game.expected(optimum.w).min()
-        return self.point(optimum), float(height)
+        return self.point(optimum), height
 
     def start(self) -> _Point:
         """Return the best mixture of the candidates with the smallest mean loss."""
@@ -144,7 +144,7 @@ def worst_mean_curve(
         raise ValueError(f"means must be {len(matrix)} numbers, one for each row of losses")
     if alpha is None:  # the CVaR is the largest loss
         p = measure(base, matrix.shape[1])
-        alpha = float(p[p > 0].min())
+        alpha = p[p > 0].min()
     # Of candidates with equal losses the game keeps the first: the one of least mean.
     order = np.argsort(of_each, kind="stable")
     game = TailGame.build(matrix[order], alpha, base)

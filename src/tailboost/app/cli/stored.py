@@ -210,7 +210,7 @@ def _read_ledger(rows: FileRows) -> dict[str, _Entry]:
     try:
         for each in list.copy(json.loads(path.read_text("utf-8"))):  # of a list alone
             attempt = Attempt.from_dict(each["attempt"])
-            entries[attempt.key] = _Entry(each["target"], attempt, each.get("rule"))
+            entries[attempt.key] = _Entry(each["target"], attempt, each["rule"])
     except FileNotFoundError:
         pass
     except (ValueError, KeyError, TypeError):

@@ -123,7 +123,7 @@ def _are_codes(words: Any, numbers: Any) -> bool:
     """Return whether two words of a column are one number, such as 7 and 007."""
     different = words.drop_duplicates()
     different = different[different.str.fullmatch(_CODE)]
-    return bool(numbers[different.index].duplicated().any())
+    return numbers[different.index].duplicated().any()
 
 
 # A table, its columns as they are written, and the names of its columns of text.
