@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -95,7 +94,7 @@ class RoundLearner:
     seed: int
     judged: LabelledRows
     loss: Callable[[Array], Array] | None = None
-    target: float = math.inf
+    target: float = np.inf
     grows: bool = False
     last: list[Any] = field(default_factory=list, init=False)
 

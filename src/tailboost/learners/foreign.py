@@ -74,7 +74,7 @@ def open_session(
     return session(estimator, X, y, n_classes, sample_weight, weight_parameter(estimator))
 
 
-@dataclass(eq=False)
+@dataclass
 class ForeignSession(OpenSession):
     """Session of an estimator of any library, which is cloned for each fit.
 
@@ -96,7 +96,7 @@ class ForeignSession(OpenSession):
         return next(predict_models([model], self.X))
 
 
-@dataclass(eq=False)
+@dataclass
 class SklearnSession(ForeignSession):
     """Session of a classifier. The sum of ``sample_weight`` is the size of a resample."""
 
@@ -206,7 +206,7 @@ class _OnPresentClasses:
         return self.model.predict_proba(X)
 
 
-@dataclass(eq=False)
+@dataclass
 class RegressorSession(ForeignSession):
     """Session of a regressor with functions as real-valued hypotheses.
 

@@ -27,7 +27,7 @@ MAX_FEATURES = 0.5
 PRIOR = 0.05
 
 
-@dataclass(eq=False)
+@dataclass
 class ForestSession(OpenSession):
     """All fits of scikit-learn's trees on one open table."""
 

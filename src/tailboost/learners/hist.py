@@ -72,7 +72,7 @@ def _batches(tables: Iterable[Table], kinds: list[str] | None) -> Any:
     return Batches()
 
 
-@dataclass(eq=False)
+@dataclass
 class TreeSession(OpenSession):
     """All fits of one learner on one table, which is binned once for all rounds and folds.
 
@@ -92,7 +92,6 @@ class TreeSession(OpenSession):
             kinds = None  # XGBoost reads the kinds of all columns with every tree
         n_threads = count_threads(learner.n_jobs, self.X.shape)
         self.params = {
-            "tree_method": "hist",
             "max_bin": learner.max_bins,
             "max_depth": learner.max_depth,
             "nthread": n_threads,
@@ -111,7 +110,6 @@ class TreeSession(OpenSession):
             xgboost().QuantileDMatrix,
             max_bin=learner.max_bins,
             nthread=n_threads,
-            enable_categorical=True,
             feature_types=kinds,
         )
         self.data = self.bin(table)

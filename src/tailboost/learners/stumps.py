@@ -133,7 +133,7 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     return 2 * np.sqrt(np.maximum(P, 0.0) * np.maximum(Q, 0.0)) + 2 * means * (a * b)
 
 
-@dataclass(eq=False)
+@dataclass
 class StumpSession(OpenSession):
     """All stumps of one learner on one table, whose values are numbered once."""
 

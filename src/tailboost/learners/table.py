@@ -204,7 +204,7 @@ class FittedModel(ABC):
         return self.predict_table(self.table_.transform(X))
 
 
-@dataclass(eq=False)
+@dataclass
 class OpenSession:
     """All fits of one learner on its rows.
 

@@ -265,7 +265,7 @@ class Training:
             )
 
 
-@dataclass(eq=False)
+@dataclass
 class TorchSession(OpenSession):
     """All trainings of one learner on one table. Every round starts from the same warmed-up model.
 

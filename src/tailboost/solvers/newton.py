@@ -265,9 +265,7 @@ def _stationary(g: Floats, proximal: Floats, lam: Floats, support: Mask) -> Floa
     """
     d = np.where(support, 0.0, -lam)
     gradient = (g + proximal @ d)[support]
-    factor = cho_factor(
-        proximal[np.ix_(support, support)], overwrite_a=True, check_finite=False
-    )
+    factor = cho_factor(proximal[np.ix_(support, support)], check_finite=False)
     right_sides = np.column_stack([gradient, np.ones(gradient.size)])
     from_gradient, from_ones = cho_solve(factor, right_sides, check_finite=False).T
     y = (from_gradient.sum() - d.sum()) / from_ones.sum()
