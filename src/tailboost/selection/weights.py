@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array
 from scipy.special import softmax
 from sklearn.base import clone
 
@@ -176,23 +176,24 @@ class ClassWeights:
 
         # At its step, the first candidate with such a raise, a row gets the other action.
         step = np.searchsorted(raises, leaves_at)
-        n_rows = len(step)
-        shape = (n_rows, len(raises) + 1)
-        of_steps = csr_array((self.data.weights, step, np.arange(n_rows + 1)), shape=shape).T
-        change = self._summands(table, other) - self._summands(table, action)
-        sums = (of_steps @ change.reshape(n_rows, -1)).cumsum(axis=0)[:-1]
+        sums = self._sums(step, len(raises) + 1, other, table)
+        sums -= self._sums(step, len(raises) + 1, np.full_like(other, action), table)
+        sums = sums[:-1].cumsum(axis=0)
         changes = sums - sums[np.searchsorted(raises, 0.0)]
         return Line(to, changes.reshape(-1, *table.shape[2:]))
 
-    def _summands(self, table: Floats, actions: Ints | int) -> Floats:
-        """Return what each row with its action adds to sums over confusion counts, shape (n, 2, R)."""
+    def _sums(self, step: Ints, n_steps: int, actions: Ints, table: Floats) -> Floats:
+        """Return sums over the counts of the rows of each step with their actions, (n_steps, 2 R)."""
         data = self.data
-        summands: Floats = table[data.stratum, actions]
-        if data.costs is not None:  # which follow the counts
-            costs = data.costs[np.arange(len(summands)), actions]
-            of_costs = table[len(data.strata.mass) :]
-            summands += costs[:, None, None] * of_costs[data.stratum, actions]
-        return summands
+        n_actions = data.strata.n_actions
+        shape = n_steps, n_actions * len(data.strata.mass)
+        places = step, data.stratum * np.intp(n_actions) + actions
+        summands, of_costs = np.split(table.reshape(len(table) * n_actions, -1), shape[1:])
+        sums: Floats = coo_array((data.weights, places), shape) @ summands
+        if data.costs is not None:
+            costs = data.weights * data.costs[np.arange(len(step)), actions]
+            sums += coo_array((costs, places), shape) @ of_costs
+        return sums
 
     def kept(self, candidate: Floats) -> Floats:
         """Return the candidate, of which a selection keeps all."""
