@@ -65,7 +65,7 @@ def streamed(X, y, **parts):
 
 
 def monitored(X, y, **parts):
-    return tb.Monitor(CLF, PROOF).add(X, y, **parts)
+    return tb.Monitor(tb.tune(SCORE, EARLIER, PARTS["y"], limits=LIMITS), PROOF).add(X, y, **parts)
 
 
 def given(X, y, **parts):

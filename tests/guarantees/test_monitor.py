@@ -164,6 +164,8 @@ def test_a_cluster_votes_once_in_a_batch(rule):
         each.add(**given, clusters=person, id=ids, name="May") for each in (monitor, tb.Monitor(rule))
     )
     assert late.batches[-1].evidence == once.batches[-1].evidence
+    some = {name: each[1::2] for name, each in given.items()}
+    refused(lambda: monitor.add(**some, clusters=person[1::2], id=ids[1::2], name="May"), "all of them")
     refused(lambda: late.add(**given, clusters=person, id=ids, name="May"), "new label")
 
 

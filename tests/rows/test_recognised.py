@@ -146,7 +146,8 @@ def test_rows_are_the_same_in_other_types():
 def test_rows_are_the_same_in_a_csv_file():
     texts = ["None", "NA", "null", "<NA>", " y ", "1/3", "", "-0", "inf", "False", "0:00:05"]
     objects = [Fraction(1, 3), None, np.float16(0.307), b"x", pd.NaT, pd.Timedelta(5).to_pytimedelta()]
-    for values in (texts, objects, np.random.default_rng(0).normal(size=99).astype(np.float16)):
+    numbers = np.random.default_rng(0).normal(size=99).astype(np.float16)
+    for values in (texts, objects, numbers, numbers.astype(np.float32) * 1e9):
         made = pd.DataFrame({"a": pd.Series(values), "b": 1})
         read = pd.read_csv(StringIO(made.to_csv(index=False)))
         np.testing.assert_array_equal(hash_rows(read, rounded=True), hash_rows(made, rounded=True))

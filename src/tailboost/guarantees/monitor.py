@@ -369,6 +369,12 @@ class Monitor:
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
             )
+        earlier = max((each.rows for each in self.batches if each.name == name), default=0)
+        if rows.clusters is not None and len(hashes) < earlier:
+            raise ValueError(
+                f"X: batch {name!r} had {earlier:,} rows; give all of them again, as a cluster waits for "
+                "all of its labels"
+            )
         is_known = np.isin(hashes, self.ids)
         if is_new and is_known.any():
             raise LeakageError(

@@ -117,8 +117,10 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
     is_long = np.abs(numbers) > LONG
     if is_long.any():  # float32 would join whole numbers such as ids, which float64 tells apart
         long = numbers[is_long]
-        is_exact = (np.rint(long) == long) & (np.abs(long) < 2.0**53)
-        words[is_long] = np.where(is_exact, long, narrow[is_long]).view(np.uint64)
+        nearest = narrow[is_long]
+        is_exact = (np.rint(long) == long) & (np.abs(long) < 2.0**53) & (nearest != long)
+        # A file has the shortest decimals of float32.
+        words[is_long] = np.where(is_exact, long, shortest_decimals(nearest)).view(np.uint64)
     return words
 
 

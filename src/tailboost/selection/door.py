@@ -322,7 +322,8 @@ def _has_fit(parameter: Any) -> bool:
         parameter = [*parameter.values()]
     if isinstance(parameter, (list, tuple)):
         return any(map(_has_fit, parameter))
-    return hasattr(parameter, "predict") and not hasattr(parameter, "get_params")
+    is_fit = hasattr(parameter, "predict") or hasattr(parameter, "transform")
+    return is_fit and not hasattr(parameter, "get_params")
 
 
 def known_behind(
