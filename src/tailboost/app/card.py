@@ -157,8 +157,8 @@ class ModelCard:
         )
 
     def __str__(self) -> str:
-        parts = [self.title, "\n".join(self.verdicts)]
-        return "\n\n".join([*parts, *map("\n\n".join, self.sections.items())])
+        sections = map("\n\n".join, self.sections.items())
+        return "\n\n".join([self.title, "\n".join(self.verdicts), *sections])
 
     def to_html(self) -> str:
         """Return the card as a page without scripts and requests."""

@@ -162,7 +162,7 @@ class AdditiveClassifier(RowBoosting):
         """Play the game, and set the hypotheses with weights, or the best constant."""
         K = len(self.classes_)
         self.player_ = replace(self._start(learn), n_classes=K)
-        self.errors_: list[float] = []
+        self.errors_ = []
         rounds = []
         f: Any = 0.0
         n_best = 0

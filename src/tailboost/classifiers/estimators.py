@@ -121,7 +121,7 @@ def usable(estimators: Model, rows: Rows, argument: str = "estimators") -> Named
     """
     if not estimators:
         raise ValueError(f"{argument} must hold at least one (name, classifier) pair, got []")
-    named: Named = {}
+    named = {}
     for item in estimators:
         if not is_pair(item):
             raise TypeError(

@@ -109,7 +109,7 @@ class Columns:
 
 def _kind(column: Column) -> str:
     """Return pandas' name of the kind of the values; "other" beside text and numbers."""
-    kind: str = import_module("pandas").api.types.infer_dtype(column)
+    kind = import_module("pandas").api.types.infer_dtype(column)
     if kind == "mixed" and not column.map(lambda value: isinstance(value, str | float)).all():
         return "other"
     return kind

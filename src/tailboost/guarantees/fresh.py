@@ -94,7 +94,7 @@ class Compared:
         These are the rows that the model has read itself, and those that models inside it have read. Raise
         LeakageError if the model knows the rows, or if they are copies of one another.
         """
-        shared: list[float] = []
+        shared = []
         records = decided.known[0].records
         complete = records.complete and all(
             table.recognises(len(rows)) for table in records.tables

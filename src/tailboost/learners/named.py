@@ -1,6 +1,5 @@
 """Base learners by name, for parameters like ``estimator="xgboost"``."""
 
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -21,7 +20,7 @@ def _make(project: str, classifier: str, **params: object) -> Any:
 
 
 #: Factory of each name. Classifiers of other projects write no output and no files.
-LEARNERS: dict[str, Callable[..., Any]] = {
+LEARNERS = {
     "erm": HistBoostClassifier,
     "tree": HistTreeClassifier,
     "stump": StumpClassifier,

@@ -6,7 +6,6 @@ Text is read as Python's own syntax without evaluation of code.
 import ast
 import keyword
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +44,7 @@ def _cost(matrix: Any = None, by: Any = None, labels: Names | None = None) -> Ra
 
 
 # The functions for rates, limits and objectives in texts.
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS = {
     name: vars(make)[name]
     for name in (*DEFINITIONS, *make.ALIASES, "custom", LARGEST, *COMPARISONS)
 }

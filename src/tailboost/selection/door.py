@@ -285,7 +285,7 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
     """
     final, steps = final_model(model)
     inside = (*around, final)
-    known: list[Known] = []
+    known = []
     if isinstance(final, Answers):
         with suppress(NotFittedError):
             decided = final.__tailboost__()
@@ -424,7 +424,7 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
 
 def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:
     """Return the classifier at the end of a search or pipeline, and the fitted steps before it."""
-    steps: list[Model] = []
+    steps = []
     while True:
         if isinstance(model, FrozenEstimator):
             model = model.estimator

@@ -93,9 +93,7 @@ class Rule(StoredRule):
     @property
     def identity(self) -> Document:
         """The rule as plain values, for `Decision.digest`: nine digits, without errors of other machines."""
-        content: Document = json.loads(
-            self.to_json(), parse_float=lambda number: f"{float(number):.9g}"
-        )
+        content = json.loads(self.to_json(), parse_float=lambda number: f"{float(number):.9g}")
         return content
 
     def predict(

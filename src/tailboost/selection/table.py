@@ -227,7 +227,7 @@ class RateTable:
         """
         statistics = as_statistics(stated)
         in_percent = any(isinstance(each, Limit) and each.in_percent for each in statistics)
-        lines: list[RateLine] = []
+        lines = []
         for statistic in statistics:
             rate = statistic.rate
             counted = counted_rate(rate, strata, counts, spread(rate))

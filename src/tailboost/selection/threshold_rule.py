@@ -233,7 +233,7 @@ class ThresholdRule(StoredRule):
         # As text, because 1, 1.0 and True are equal, and different labels.
         labels = {*map(repr, self.classes)}
         actions = {repr(action) for _, action in chain(*self.bands)}
-        highest: set[str] = set()  # labels of groups above their lowest range
+        highest = set()  # labels of groups above their lowest range
         for (first, _), *higher in self.bands:
             highest.update(
                 [repr(action) for _, action in higher if action in self.classes][-1:]
@@ -280,7 +280,7 @@ class ThresholdRule(StoredRule):
             outer.reverse()
         if missing is not None:
             missing = read(missing)
-        ranges: dict[Name, list[Range]] = {}
+        ranges = {}
         for group, band in zip(self.groups or [None], self.bands, strict=True):
             inner = [read(lower) for lower, _ in band[1:]]
             pairs = zip(pairwise([outer[0], *inner, outer[1]]), band, strict=True)

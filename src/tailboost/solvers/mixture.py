@@ -231,8 +231,7 @@ class TailGame:
                 f"sum, got {start!r}"
             )
         numbers = self.equal_to[: first.size]
-        weights = np.bincount(numbers, first, self.candidates.size)
-        return weights / first.sum()
+        return np.bincount(numbers, first, self.candidates.size) / first.sum()
 
     def expand(self, lam: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Return the mixture of all candidates (the first of equals gets all), and weights of all units."""
@@ -547,8 +546,8 @@ def _all_tied(game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats) -> 
     at_epsilon, _ = _regularised(game, free, epsilon, lam)
     at_half, best = _regularised(game, free, epsilon / 2, at_epsilon)
     at_zero = np.maximum(2 * at_half - at_epsilon, 0.0)
-    optimum = game.optimum(at_zero / at_zero.sum(), free.among_all(best.w))
-    return optimum._replace(is_closest=True)
+    lam = at_zero / at_zero.sum()
+    return game.optimum(lam, free.among_all(best.w))._replace(is_closest=True)
 
 
 def _exact_near_boundary(game: TailGame, combined: Floats) -> Optimum | None:

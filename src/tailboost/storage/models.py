@@ -124,7 +124,7 @@ def save_model(
     except Exception as error:
         raise TypeError(f"load_model would refuse the file of this model: {error}") from error
     with zipfile.ZipFile(content, "a") as archive:
-        record: Document = {
+        record = {
             "format": FORMAT,
             "versions": versions(),
             "notes": json.loads(noted),
@@ -152,7 +152,7 @@ def _opened(path: FilePath) -> tuple[bytes, Document]:
     content = Path(path).read_bytes()
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
-            record: Document = json.loads(archive.read(RECORD_FILE))
+            record = json.loads(archive.read(RECORD_FILE))
             if record["digest"] != _digest_with(archive, record):
                 raise ValueError
     except Exception:  # zipfile raises what a damaged file meets

@@ -85,9 +85,7 @@ class RuleFile:
 
     def to_dict(self) -> Document:
         """Return the document, as JSON has it, with its digest."""
-        document: Document = json.loads(
-            json.dumps({"format": FORMAT, **vars(self)}, default=plain)
-        )
+        document = json.loads(json.dumps({"format": FORMAT, **vars(self)}, default=plain))
         return document | {"digest": digest_of(document)}
 
     @classmethod
