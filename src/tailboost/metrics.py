@@ -4,8 +4,6 @@ A randomised rule that answers k with probability `y_proba[i, k]` has the expect
 label]. Nothing is drawn at random.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from math import isnan
@@ -345,6 +343,64 @@ def group_errors(
     }
 
 
+@parameters
+class ErrorScorer(BaseEstimator):
+    """Negative error of a fitted classifier, made by `make_cvar_scorer` and `make_worst_class_scorer`.
+
+    The columns of a label distribution are the classifier's ``classes_``, so a test fold may lack a class. As
+    a metadata consumer, the scorer accepts ``set_score_request(sample_weight=True)`` for the weights of the
+    rows.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1], optional
+        Score the CVaR of the expected zero-one loss at this α; None scores the largest error of a class.
+    expected : bool, default=False
+        Whether the largest error is that of ``predict_distribution`` instead of ``predict``.
+    """
+
+    alpha: float | None = None
+    _: KW_ONLY
+    expected: bool = False
+
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (a plain dict is read)
+
+    def score(
+        self, estimator: Model, X: Table, y: Column, sample_weight: Column = None
+    ) -> float:
+        """Return the negative error: greater is better.
+
+        Parameters
+        ----------
+        estimator : classifier
+            The fitted classifier.
+        X : table of n rows
+            Features.
+        y : array-like of shape (n,)
+            True labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        """
+        check_indexes(X=X, y=y, sample_weight=sample_weight)
+        rows = answering(estimator).score(X)
+        answers = labels = None
+        if self.expected or self.alpha is not None:
+            answers = rows.shares()
+            labels = estimator.classes_
+        if answers is None:
+            answers = rows.answers()
+        if self.alpha is None:
+            return -worst_class_error(y, answers, sample_weight=sample_weight, labels=labels)
+        if answers.ndim == 1:  # each has probability 1; a deferred row has that of its label
+            answers, _, _ = with_deferrals(answers, None, label_column(y, "y"), labels)
+            answers = answers[:, None] == labels
+        return -cvar_zero_one_loss(
+            y, answers, self.alpha, sample_weight=sample_weight, labels=labels
+        )
+
+    __call__ = score
+
+
 def make_cvar_scorer(alpha: float) -> ErrorScorer:
     """Scorer of the CVaR of the expected zero-one loss, for example for ``GridSearchCV``.
 
@@ -417,61 +473,3 @@ def make_worst_class_scorer(*, expected: bool = False) -> ErrorScorer:
     True
     """
     return ErrorScorer(expected=expected)
-
-
-@parameters
-class ErrorScorer(BaseEstimator):
-    """Negative error of a fitted classifier, made by `make_cvar_scorer` and `make_worst_class_scorer`.
-
-    The columns of a label distribution are the classifier's ``classes_``, so a test fold may lack a class. As
-    a metadata consumer, the scorer accepts ``set_score_request(sample_weight=True)`` for the weights of the
-    rows.
-
-    Parameters
-    ----------
-    alpha : float in (0, 1], optional
-        Score the CVaR of the expected zero-one loss at this α; None scores the largest error of a class.
-    expected : bool, default=False
-        Whether the largest error is that of ``predict_distribution`` instead of ``predict``.
-    """
-
-    alpha: float | None = None
-    _: KW_ONLY
-    expected: bool = False
-
-    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012  (a plain dict is read)
-
-    def score(
-        self, estimator: Model, X: Table, y: Column, sample_weight: Column = None
-    ) -> float:
-        """Return the negative error: greater is better.
-
-        Parameters
-        ----------
-        estimator : classifier
-            The fitted classifier.
-        X : table of n rows
-            Features.
-        y : array-like of shape (n,)
-            True labels.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
-        """
-        check_indexes(X=X, y=y, sample_weight=sample_weight)
-        rows = answering(estimator).score(X)
-        answers = labels = None
-        if self.expected or self.alpha is not None:
-            answers = rows.shares()
-            labels = estimator.classes_
-        if answers is None:
-            answers = rows.answers()
-        if self.alpha is None:
-            return -worst_class_error(y, answers, sample_weight=sample_weight, labels=labels)
-        if answers.ndim == 1:  # each has probability 1; a deferred row has that of its label
-            answers, _, _ = with_deferrals(answers, None, label_column(y, "y"), labels)
-            answers = answers[:, None] == labels
-        return -cvar_zero_one_loss(
-            y, answers, self.alpha, sample_weight=sample_weight, labels=labels
-        )
-
-    __call__ = score

@@ -21,7 +21,7 @@ from tailboost.boosting import (
 from tailboost.boosting.dro import dro_radius, profile_likelihood
 from tailboost.boosting.variance import empirical_bernstein_bound, vadaboost_rounds
 from tailboost.boosting.worst_class import first_voters, margin_bound
-from tailboost.core import Model
+from tailboost.core import Arguments, Model
 
 __all__ = [
     "adaboost",
@@ -50,7 +50,7 @@ __all__ = [
 
 # Line 7 of Algorithms 1 and 2 selects λ on validation rows: X_val and y_val of `fit`. Without them it is
 # selected on the training rows, as in the experiments on COMPAS.
-_LINE_7: dict[str, Any] = {"cv": "train", "rank_labels": False}
+_LINE_7: Arguments = {"cv": "train", "rank_labels": False}
 
 
 def adalpboost(

@@ -148,7 +148,7 @@ class Boosting(Classifier):
     estimator: Model
     random_state: Seed
     _takes_regressors = False
-    _default_learner: Any = HistTreeClassifier()
+    _default_learner = HistTreeClassifier()
     _parameter_constraints: ClassVar[Constraints] = {
         # One with the default final_estimator has predict only after its fit.
         "estimator": [HasMethods(["fit", "predict"]), StackingClassifier, str, None],

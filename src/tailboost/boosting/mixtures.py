@@ -97,8 +97,8 @@ class MixtureClassifier(Boosting):
     alpha: Any = None
     gamma_: Any = None
     cv: object = "train"
-    rank_labels: bool = False
-    whole: bool = False
+    rank_labels = False
+    whole = False
 
     def _run(self, learn: RoundLearner) -> None:
         """Play the game, and those without each fold, whose answers select λ; set the rule."""

@@ -44,6 +44,8 @@ Names = tuple[Name, ...]
 Seed = int | np.random.RandomState | None
 #: Plain types for JSON, by the names of fields.
 Document = dict[str, Any]
+#: Arguments of a function by name.
+Arguments = dict[str, Any]
 #: The name of a file.
 FilePath = str | os.PathLike[str]
 #: Accepted values of each parameter of a class, for scikit-learn's check of parameters.

@@ -25,7 +25,17 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from tailboost.core import Array, Floats, Ints, Model, Partitions, Table, plain, warn_user
+from tailboost.core import (
+    Arguments,
+    Array,
+    Floats,
+    Ints,
+    Model,
+    Partitions,
+    Table,
+    plain,
+    warn_user,
+)
 from tailboost.learners.protocols import Learner, Session
 from tailboost.learners.table import OpenSession
 
@@ -152,7 +162,7 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
 
 
 def grow(
-    model: Model, X: Table, y: Ints, params: dict[str, Any], parameter: str | None
+    model: Model, X: Table, y: Ints, params: Arguments, parameter: str | None
 ) -> Iterator[Any]:
     """Yield the same classifier after each stage of its growth.
 

@@ -1,7 +1,5 @@
 """Forests of scikit-learn on open tables."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -25,25 +23,6 @@ LEAVES = 5_000
 MAX_FEATURES = 0.5
 # Weight of the class frequencies in each prediction, so that no small forest is certain.
 PRIOR = 0.05
-
-
-@dataclass
-class ForestSession(OpenSession):
-    """All fits of scikit-learn's trees on one open table."""
-
-    reader: TableReader
-
-    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedForest:
-        """Return the trees of the rows of a mask (None: all) for weights of shape (n,)."""
-        used = weight > 0.0
-        if rows is not None:
-            used &= rows
-        y = self.y[used]
-        weight = weight[used]
-        table = without_missing(self.X[used])
-        forest = self.learner._of_sklearn(table.shape, seed).fit(table, y, weight)
-        shares = np.bincount(y, weight, self.n_classes) / weight.sum()
-        return FittedForest(self.reader, forest, shares, self.learner._prior)
 
 
 @frozen_object
@@ -73,6 +52,25 @@ class FittedForest(FittedModel):
         P = np.zeros((table.shape[0], len(self.shares_)))
         P[:, self.forest_.classes_] = self.forest_.predict_proba(without_missing(table))
         return P + self.prior * (self.shares_ - P)
+
+
+@dataclass
+class ForestSession(OpenSession):
+    """All fits of scikit-learn's trees on one open table."""
+
+    reader: TableReader
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> FittedForest:
+        """Return the trees of the rows of a mask (None: all) for weights of shape (n,)."""
+        used = weight > 0.0
+        if rows is not None:
+            used &= rows
+        y = self.y[used]
+        weight = weight[used]
+        table = without_missing(self.X[used])
+        forest = self.learner._of_sklearn(table.shape, seed).fit(table, y, weight)
+        shares = np.bincount(y, weight, self.n_classes) / weight.sum()
+        return FittedForest(self.reader, forest, shares, self.learner._prior)
 
 
 @parameters

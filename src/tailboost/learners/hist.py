@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core import (
+    Arguments,
     Constraints,
     Floats,
     Floats32,
@@ -129,7 +130,7 @@ class TreeSession(OpenSession):
 
     def _start(
         self, weight: Floats, rows: Mask | None, cuts: Any = None
-    ) -> tuple[dict[str, Any], Any]:
+    ) -> tuple[Arguments, Any]:
         """Return XGBoost's parameters, and the binned rows of a mask (None: all) with their weights.
 
         Weights and penalties are multiplied by one power of two. This changes no tree, and keeps the
@@ -214,7 +215,7 @@ class FittedTrees(FittedModel):
     model_: bytes = field(repr=False)
     n_jobs: int | None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Arguments:
         return {k: v for k, v in vars(self).items() if k != "booster_"}
 
     @cached_property
@@ -368,7 +369,7 @@ class HistTreeClassifier(_XGBoostTrees):
         check_is_fitted(self)
         return self.model_.get_n_leaves()
 
-    def _booster_params(self, n_classes: int) -> dict[str, Any]:
+    def _booster_params(self, n_classes: int) -> Arguments:
         """Return XGBoost's parameters for one tree with splits that minimise the Gini impurity.
 
         With squared error on class indicators, the gain of a split is the decrease of the impurity, and the
@@ -438,7 +439,7 @@ class HistBoostClassifier(_XGBoostTrees):
 
     _fitted = BoostedTrees
 
-    def _booster_params(self, n_classes: int) -> dict[str, Any]:
+    def _booster_params(self, n_classes: int) -> Arguments:
         """Return XGBoost's parameters for trees that lower the log loss."""
         params = {"objective": "binary:logistic", "eta": self.learning_rate}
         if n_classes > 2:

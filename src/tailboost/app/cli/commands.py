@@ -23,7 +23,6 @@ from tailboost.app.cli.stored import (
 )
 from tailboost.app.cli.tables import (
     TABLES,
-    Arguments,
     FileRows,
     Form,
     Reader,
@@ -32,7 +31,7 @@ from tailboost.app.cli.tables import (
     option,
     several,
 )
-from tailboost.core import as_known, frozen_value, write_output
+from tailboost.core import Arguments, as_known, frozen_value, write_output
 
 __all__ = ["app"]
 

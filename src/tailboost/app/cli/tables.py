@@ -17,10 +17,8 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from tailboost.core import as_known, did_you_mean, frozen_value, shown
+from tailboost.core import Arguments, as_known, did_you_mean, frozen_value, shown
 
-#: Arguments of a function of the library by name.
-Arguments = dict[str, Any]
 # The kinds of NumPy's and pandas' numbers: of truth values, whole numbers and fractions.
 _NUMBERS = "biuf"
 _PARQUET = (".parquet", ".pq")
