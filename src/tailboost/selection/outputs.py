@@ -343,7 +343,7 @@ def penalised_loss(
         odds = np.exp(z)
         total = odds.sum(axis=0)
         residual = odds * (weight / total) - true
-        gradient += np.append(np.tensordot(part, residual, 2), residual.sum(axis=1))
+        gradient += np.append(np.tensordot(part, residual), residual.sum(axis=1))
         value += weight @ np.log(total) - np.vdot(true, z)
     return float(value), gradient
 

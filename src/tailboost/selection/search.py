@@ -218,7 +218,7 @@ class Charges(Derived):
 
     def of(self, counts: Floats | Sequence[Floats]) -> Floats:
         """Return the charges of rules with confusion counts (…, W, A), shape (…)."""
-        return self.of_sums(np.tensordot(counts, self.table, ([-2, -1], [0, 1])))
+        return self.of_sums(np.tensordot(counts, self.table))
 
     def of_sums(self, sums: Floats) -> Floats:
         """Return the charges of rules by the numerators and denominators of their rates, (…, 2, R).
@@ -243,7 +243,7 @@ class Charges(Derived):
 
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
-        errors = np.tensordot(counts, self.errors, axes=2).round(DECIMALS)
+        errors = np.tensordot(counts, self.errors).round(DECIMALS)
         return int(np.lexsort((errors, self.of(counts)))[0])
 
 

@@ -91,8 +91,8 @@ def counted_rate(rate: Rate, strata: Strata, counts: Floats, spread: float) -> C
 
     # The variance of Σ t / Σ b is that of the mean of t − p b, over the squared mean of b (delta method).
     residual = terms.top[:, :n_strata] - (terms.low + width * share)[:, None, None] * bottom
-    total = np.maximum(np.tensordot(bottom, of_rows, 2), TINY)
-    variance = np.tensordot(residual**2, of_rows, 2) / total / width**2
+    total = np.maximum(np.tensordot(bottom, of_rows), TINY)
+    variance = np.tensordot(residual**2, of_rows) / total / width**2
     # One more row has the largest possible variance: values may vary more on new rows.
     largest = share * (1.0 - share)
     variance = (rows * variance + largest) / (rows + 1.0)
