@@ -57,7 +57,7 @@ class Steps(NamedTuple):
 
 
 @frozen_value
-class Additive(Player[Steps]):
+class Additive(Player):
     """f ← f + a h, where z = 1 on rows on which h is right and −1/(K−1) on others, or z = h_y for real h.
 
     An algorithm is a cost of the margins: its weights for the learner, and its best step along a hypothesis.

@@ -29,7 +29,7 @@ class Cumulated(NamedTuple):
 
 
 @frozen_value
-class Hedge(Player[Cumulated]):
+class Hedge(Player):
     """w_i ∝ p_i exp(η Σ_s ℓ_i^s): Zhai et al. 2021, Algorithm 2; Saito et al. 2024, (10).
 
     ``T`` is the number of rounds for which η is that of Theorem 5, √(8 log n / T), if there is one, and
@@ -99,7 +99,7 @@ class HedgeClassifier(MixtureClassifier):
     eta: float | str = "theory"
     random_state: Seed = None
 
-    def _start(self, units: Units) -> tuple[Player[Any], int]:
+    def _start(self, units: Units) -> tuple[Player, int]:
         log_n = math.log(units.count)
         T = self.n_estimators
         if T == "auto":
@@ -209,7 +209,7 @@ class Solved(NamedTuple):
 
 
 @frozen_value
-class LP(Player[Solved]):
+class LP(Player):
     """The w of max_w min_s ⟨w, ℓ^s⟩, w_i ≤ p_i/α: Zhai et al. 2021, program (5).
 
     With β it is the w of the regularised program (8), with the penalty KL(w ‖ p)/β and the sign of Warmuth et
@@ -301,7 +301,7 @@ class LPBoostClassifier(MixtureClassifier, RowBoosting):
     _default_learner = HistBoostClassifier()
     _parameter_constraints = ROUNDS_OR_AUTO
 
-    def _start(self, units: Units) -> tuple[Player[Any], int]:
+    def _start(self, units: Units) -> tuple[Player, int]:
         beta, T = theorem_4(self.alpha, self.delta)
         if self.n_estimators != "auto":
             T = self.n_estimators

@@ -57,7 +57,7 @@ class WorstCaseKL(Additive):
         losses = np.exp(-margins - top)
         worst = of_checked(losses, p, self.radius, start)
         u = worst.unit_weights * losses
-        return u / u.sum(), float(top + np.log(worst.value)), worst.parameter
+        return u / u.sum(), top + np.log(worst.value), worst.parameter
 
     def step(self, z: Floats, state: Steps) -> float:
         """Return the root of F′ along the hypothesis, by doubling and Brent's method."""

@@ -17,31 +17,29 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tailboost.core import Array, Floats, Ints, frozen_value
 
-S = TypeVar("S")
 
-
-class Player(ABC, Generic[S]):
+class Player(ABC):
     """An algorithm of boosting: three pure functions of a state. A new algorithm is one such class.
 
     `GameClassifier` plays it against a learner.
     """
 
     @abstractmethod
-    def start(self, p: Floats) -> S:
+    def start(self, p: Floats) -> Any:
         """Return the state before the first round, for a base measure of shape (m,)."""
 
     @abstractmethod
-    def weights(self, state: S) -> Floats:
+    def weights(self, state: Any) -> Floats:
         """Return w of the next round, shape (m,): w ≥ 0 with sum 1."""
 
     @abstractmethod
-    def update(self, state: S, losses: Array) -> S:
+    def update(self, state: Any, losses: Array) -> Any:
         """Return the state after a hypothesis with these losses, shape (m,).
 
         Zero-one losses are of type bool: begin a sum of them with zeros of type float.
@@ -156,8 +154,8 @@ class Bound(NamedTuple):
 
 
 def play(
-    player: Player[S], learn: Callable[[Floats, int], Hypothesis], p: Floats, T: int
-) -> Iterator[tuple[Hypothesis, S]]:
+    player: Player, learn: Callable[[Floats, int], Hypothesis], p: Floats, T: int
+) -> Iterator[tuple[Hypothesis, Any]]:
     """Play the game: yield the hypothesis of each round, and the player's state after it.
 
     Raise ValueError if the weights of the player are no distribution on the units.
@@ -182,4 +180,4 @@ def tilted(p: Floats, x: Floats) -> tuple[Floats, float]:
     top = log_w.max()
     w = np.exp(log_w - top)
     total = w.sum()
-    return w / total, float(top + np.log(total * p.max()))
+    return w / total, top + np.log(total * p.max())

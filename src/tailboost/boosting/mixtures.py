@@ -138,7 +138,7 @@ class MixtureClassifier(Boosting):
             yield held, self._learner_on(rows.part(~held), rows.part(held), learn.seed)
 
     @abstractmethod
-    def _start(self, units: Units) -> tuple[Player[Any], int]:
+    def _start(self, units: Units) -> tuple[Player, int]:
         """Return the player, and T."""
 
     def _play(self, learn: RoundLearner) -> list[Hypothesis]:
@@ -398,5 +398,5 @@ class GameClassifier(MixtureClassifier, RowBoosting):
         "alpha": [TO_ONE, None],
     }
 
-    def _start(self, units: Units) -> tuple[Player[Any], int]:
+    def _start(self, units: Units) -> tuple[Player, int]:
         return self.player, self.n_estimators

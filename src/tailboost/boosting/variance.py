@@ -33,7 +33,7 @@ def closed_step(sides: Floats, K: int) -> float:
     """
     right, wrong = sides
     with np.errstate(divide="ignore"):  # without a right or a wrong row
-        return float((K - 1) / K * np.log((K - 1) * right / wrong))
+        return (K - 1) / K * np.log((K - 1) * right / wrong)
 
 
 @frozen_value
