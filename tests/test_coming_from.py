@@ -40,8 +40,7 @@ def test_a_recall_floor_beside_the_tuned_threshold(rows):
     assert recall >= FLOOR - 0.05
 
 
-@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
-@pytest.mark.filterwarnings("ignore:.*without limits")
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked", "ignore:.*without limits")
 def test_a_certified_recall_beside_mapie(rows):
     control = pytest.importorskip("mapie.risk_control")
     model, X, y, X_new, y_new = rows

@@ -161,3 +161,9 @@ def test_a_cost_of_ones_own_whose_weights_do_not_sum_to_one_is_refused(page):
 
     with pytest.raises(ValueError, match="weights of Doubled in round 1"):
         tb.AdditiveClassifier(Doubled(), TREE, n_estimators=5).fit(*noisy(0, n=60))
+
+
+def test_each_round_has_a_seed_of_its_own():
+    tree = DecisionTreeClassifier(max_depth=1, max_features=1)
+    clf = tb.GameClassifier(Hedge(1.0), tree, n_estimators=6, random_state=0).fit(*noisy(0, n=80))
+    assert len({model.random_state for model in clf.estimators_}) == 6

@@ -458,8 +458,7 @@ def test_dro_boost_is_algorithm_1(delta):
         assert np.exp(clf.log_costs_[t]) == pytest.approx(F(f), rel=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:radius")
-@pytest.mark.filterwarnings("ignore:no hypothesis:UserWarning")
+@pytest.mark.filterwarnings("ignore:radius", "ignore:no hypothesis:UserWarning")
 def test_the_radius_of_dro_boost_is_that_of_empirical_likelihood():
     from scipy.stats import chi2
 

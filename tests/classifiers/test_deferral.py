@@ -213,3 +213,18 @@ def test_the_error_of_a_tuned_rule_is_printed(limits):
     error = np.mean((rule.predict(P, deferred="human review") != Y) & ~deferred)
     (said,) = re.findall(r"^error +([\d.]+) %", str(rule), flags=re.MULTILINE)
     assert float(said) / 100 == pytest.approx(error, abs=0.005)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rows_that_are_surely_right_are_not_deferred_and_deferred_ones_get_the_likelier_label():
+    rng = np.random.default_rng(0)
+    s = np.where(rng.random(6000) < 0.8, rng.choice([0.0001, 0.9999], 6000), rng.uniform(0.3, 0.7, 6000))
+    y, X = (rng.random(6000) < s).astype(int), s[:, None]
+    rule = tb.calibrate(tb.Scores(0, 1), X, y, limits=["miss(1) <= 30%", "deferred() <= 80%"])
+    assert 0 < rule.defers(X).mean() < 0.25
+    narrow = tb.tune(
+        tb.Scores(0, 1), X, y, limits=["miss(1) <= 2%", "false_alarm(1) <= 2%", "deferred() <= 90%"]
+    )
+    deferred = narrow.defers(X)
+    assert deferred.any()
+    assert (narrow.predict(X) == narrow.predict_proba(X).argmax(axis=1))[deferred].all()

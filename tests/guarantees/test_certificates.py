@@ -274,3 +274,9 @@ def test_a_plan_of_thresholds_by_group_divides_the_level_among_the_groups(limit)
     rate = 0.95 if "precision" in limit else 0.05
     plan = partial(tb.rows_needed, limit, {"a": rate, "b": rate}, shares=0.2)
     assert plan().rows == plan(by_group=False, confidence=0.975).rows != plan(by_group=False).rows
+
+
+def test_each_of_two_limits_has_the_root_of_the_power():
+    both = tb.rows_needed(["miss(1) <= 10%", "false_alarm(1) <= 10%"], [0.07, 0.07], power=0.81)
+    alone = tb.rows_needed("miss(1) <= 10%", 0.07, power=0.9, confidence=1 - 0.05 / 2)
+    assert both.rows == [*alone.rows] * 2

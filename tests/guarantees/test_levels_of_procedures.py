@@ -10,7 +10,8 @@ from scipy.stats import binom
 import tailboost as tb
 from tailboost.classifiers import calibrating
 from tailboost.guarantees import chain, sequence
-from tailboost.guarantees.exact_tests import LimitTests
+from tailboost.guarantees.exact_tests import LimitTests, Places
+from tailboost.rates import Counts, parse
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 LEVEL = 0.045  # of a first attempt
@@ -163,3 +164,10 @@ def test_misses_of_each_group_beside_misses_of_all_groups_keep_their_level():
             missed = rule.predict(np.full((n_groups, 1), 0.5), groups=groups) == 0
             n_false += share * missed.mean() > 0.0098
     assert binom.sf(n_false - 1, n_tables, LEVEL) > 0.01
+
+
+def test_groups_with_one_answer_alone_have_no_gap():
+    strata = Counts.answered([0, 1, 0, 1], [1, 1, 1, 1], groups={"g": [0, 0, 1, 1]}).strata
+    test = LimitTests.of(parse("gap(selected(1, by=g)) <= 1%"), strata, Places(strata.place(0), 2, ("g",)))
+    possible = np.array([[[0, 1, 0], [0, 1, 0]], [[1, 0, 0]] * 2, [[1, 0, 0], [0, 1, 0]]], float)
+    assert test.kept(possible)[:, 0].tolist() == [True, True, False]

@@ -64,8 +64,7 @@ def identity(X):
     return np.asarray(X, dtype=float)
 
 
-@pytest.mark.filterwarnings("ignore::tailboost.SmallSubgroupsWarning")
-@pytest.mark.filterwarnings("ignore::tailboost.UselessRuleWarning")
+@pytest.mark.filterwarnings("ignore::tailboost.SmallSubgroupsWarning", "ignore::tailboost.UselessRuleWarning")
 @pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
 @pytest.mark.parametrize("answer", [0, 1])
 @pytest.mark.parametrize("n_positive", [6, 60])

@@ -220,3 +220,8 @@ def test_categories_have_their_numbers_of_the_fit_in_a_table_of_another_order():
     table = pd.DataFrame({"word": [*"cab", None]})
     reader = TableReader().fit(table)
     np.testing.assert_array_equal(reader.transform(table[::-1])[::-1], reader.transform(table))
+
+
+def test_a_missing_category_is_no_category():
+    frame = pd.DataFrame({"c": ["a", None, "b", "a"], "d": pd.Categorical(["x", "y", None, "x"])})
+    assert np.isnan(TableReader().fit(frame).transform(frame)).tolist() == frame.isna().to_numpy().tolist()

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.rows import Rows, refuse_copies
+from tailboost.rows import Rows, fingerprints, refuse_copies
 from tailboost.rows.fingerprints import hash_rows, random_numbers, selecting_numbers, voting_numbers
 from tailboost.rows.recognised import MOST_DIGESTS, Seen
 
@@ -315,3 +315,16 @@ def test_a_rule_of_scores_inside_a_model_of_other_columns_knows_none_of_its_rows
         certificate = tb.certify(model, np.c_[p / 2, p], y, limits=["miss(1) <= 99%"])
     assert certificate.n_rows == 600
     refused(lambda: tb.certify(model, pd.DataFrame({"s": p}), y), "selected", tb.LeakageError)
+
+
+def test_digests_are_a_sample_of_both_tables_and_draws_for_two_purposes_are_independent():
+    hashes = np.random.default_rng(0).integers(0, 2**63, 5000).astype(np.uint64) * np.uint64(2)
+    assert Seen.of(hashes[:80]).share_in(Seen.of(hashes, most=100)) == 1.0
+    assert abs(np.corrcoef(selecting_numbers(hashes), voting_numbers(hashes))[0, 1]) < 0.06
+
+
+@pytest.mark.parametrize(("weight", "first"), [(1.0, {5, 7}), (3.0, {7})])
+def test_equal_rows_of_two_strata_count_for_the_heavier_one(weight, first):
+    hashes, strata = np.array([5, 5, 7, 9], np.uint64), np.array([0, 1, 0, 1])
+    turns = fingerprints.stratified_turns(hashes, strata, np.array([2.0, weight, 1.0, 1.0]))
+    assert {*hashes[turns < len(first)].tolist()} == first

@@ -44,8 +44,7 @@ def test_against_other_solvers():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*ECOS")
-@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.filterwarnings("ignore:.*ECOS", "ignore:Solution may be inaccurate")
 @pytest.mark.filterwarnings("ignore::FutureWarning:cvxpy")
 def test_a_thousand_games_against_other_solvers():
     assert check_against_cvxpy(range(2000)) >= 1000

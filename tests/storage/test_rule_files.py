@@ -441,3 +441,17 @@ def test_what_a_file_says_of_its_rule_survives_load_and_save(rule_file, tmp_path
         assert np.mean(answers[(y == "ill") & (new["g"] == group)] == "well") <= 0.3
     tb.save_rule(other, again)  # of which the facts do not tell
     assert json.loads(again.read_text())["notes"] == {}
+
+
+def test_a_file_of_a_rule_without_certificate_has_no_rows_of_attempts_twice(tmp_path):
+    p, draws = np.random.default_rng(0).random((2, 900))
+    X, y = pd.DataFrame({"p": p}), np.where(draws < p, "b", "a")
+    rule = tb.tune(tb.Scores("p", "b"), X[:300], y[:300], limits=["error() <= 60%"])
+    refused(
+        lambda: tb.calibrate(rule, X[300:], y[300:], limits=["error() <= 25%"]),
+        "misses",
+        tb.NotCertifiedError,
+    )
+    tb.save_rule(rule, tmp_path / "rule.json")
+    again = tb.load_rule(tmp_path / "rule.json")
+    assert (len(again.ledger_.attempts), len(again.records_.used)) == (1, 1)
