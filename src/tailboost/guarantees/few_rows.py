@@ -82,4 +82,4 @@ def may_read_numbers(stated: Sequence[Expression], fresh: Fresh) -> bool:
     if len(strata.columns) > 1 and not {GROUP, CELL}.isdisjoint(divisions):
         return False
     # Subgroups of one kind are disjoint, those of two kinds if no label counts in both.
-    return bool(np.count_nonzero(counted_by_class, axis=0).max() <= 1)
+    return np.count_nonzero(counted_by_class, axis=0).max() <= 1

@@ -1,11 +1,10 @@
 """Open tables: numbers and category codes as float32."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from numbers import Number
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -362,7 +361,7 @@ class SessionClassifier(Classifier):
 
     classes_: Labels
     random_state: Seed = None
-    _session: ClassVar[Callable[..., Any]]
+    _session: Any
 
     def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""

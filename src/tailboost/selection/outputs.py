@@ -303,7 +303,7 @@ def averaging(models: Models) -> Models:
             method="L-BFGS-B",
             jac=True,
             bounds=[(0.0, None if used else 0.0) for used in is_used] + [(None, None)] * K,
-            options={"ftol": 1e-13, "gtol": 1e-6 * float(weight.sum())},
+            options={"ftol": 1e-13, "gtol": 1e-6 * weight.sum()},
         )
         if solution.fun > (1.0 + IDLE) * least:
             break

@@ -244,7 +244,7 @@ class Charges(Derived):
     def best(self, counts: Sequence[Floats]) -> int:
         """Return the number of the least charged counts, of equal ones that with the least error."""
         errors = np.tensordot(counts, self.errors).round(DECIMALS)
-        return int(np.lexsort((errors, self.of(counts)))[0])
+        return np.lexsort((errors, self.of(counts)))[0]
 
 
 def descended(family: Family, charges: Charges, candidate: Array, counts: Floats) -> Array:
