@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import tailboost as tb
-from tailboost.app.cli.frame import ALARM, Printed, app, command, file_argument, say_aside
+from tailboost.app.cli.frame import ALARM, Printed, command, file_argument, say_aside
 from tailboost.app.cli.stored import (
     MODEL,
     RULE,
@@ -32,8 +32,6 @@ from tailboost.app.cli.tables import (
     several,
 )
 from tailboost.core import Arguments, as_known, frozen_value, write_output
-
-__all__ = ["app"]
 
 
 def _number(given: Any) -> float:
@@ -198,8 +196,9 @@ def fit(
 ) -> Printed:
     """Train models, select a rule within the limits, and write both."""
     check_output(out, [MODEL], data)
-    roles = Roles(target).given(groups=aims.groups, cluster=cluster, drop=drop)
-    rows = reader.read(data, roles)
+    rows = reader.read(
+        data, Roles(target).given(groups=aims.groups, cluster=cluster, drop=drop)
+    )
     features = rows.features
     reader.refuse_odd(features)
     model = tb.RobustMixtureClassifier(**aims.settings(), random_state=seed)
