@@ -10,7 +10,6 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
@@ -48,7 +47,7 @@ __all__ = [
 ]
 
 
-def cvar(losses: ArrayLike, alpha: float, sample_weight: Column = None) -> float:
+def cvar(losses: Column, alpha: float, sample_weight: Column = None) -> float:
     """Mean loss over the worst ``alpha`` of the rows (conditional value at risk).
 
     CVaR_α(ℓ) = max { Σ w_i ℓ_i : Σ w_i = 1, 0 ≤ w_i ≤ p_i/α } with p the normalised weights [1]_.
@@ -90,8 +89,8 @@ def cvar(losses: ArrayLike, alpha: float, sample_weight: Column = None) -> float
 
 
 def cvar_zero_one_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Column,
+    y_proba: Table,
     alpha: float,
     *,
     sample_weight: Column = None,
@@ -139,8 +138,8 @@ def cvar_zero_one_loss(
 
 
 def cvar_curve(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: Column,
+    y_proba: Table,
     alphas: Iterable[float],
     *,
     sample_weight: Column = None,
@@ -171,7 +170,7 @@ def cvar_curve(
 
 
 def expected_zero_one_losses(
-    y_true: ArrayLike, y_proba: ArrayLike, *, labels: Column = None
+    y_true: Column, y_proba: Table, *, labels: Column = None
 ) -> Floats:
     """Return the expected zero-one loss of each row under a randomised rule: 1 − p[true label].
 
@@ -203,8 +202,8 @@ def expected_zero_one_losses(
 
 
 def class_errors(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
+    y_true: Column,
+    y_pred: Column,
     *,
     sample_weight: Column = None,
     labels: Column = None,
@@ -259,8 +258,8 @@ def class_errors(
 
 
 def worst_class_error(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
+    y_true: Column,
+    y_pred: Column,
     *,
     sample_weight: Column = None,
     labels: Column = None,
@@ -290,8 +289,8 @@ def worst_class_error(
 
 
 def group_errors(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
+    y_true: Column,
+    y_pred: Column,
     groups: Groups,
     *,
     sample_weight: Column = None,

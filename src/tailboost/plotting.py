@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tailboost.classifiers import TunedClassifier
 from tailboost.classifiers.curve import Point
@@ -98,7 +97,7 @@ class LimitsDisplay(_Display):
         cls,
         estimator: Model,
         X: Table,
-        y: ArrayLike,
+        y: Column,
         *,
         limits: Stated = None,
         groups: Groups = None,
@@ -133,8 +132,8 @@ class LimitsDisplay(_Display):
     @classmethod
     def from_predictions(
         cls,
-        y_true: ArrayLike,
-        y_pred: ArrayLike,
+        y_true: Column,
+        y_pred: Column,
         *,
         limits: Stated,
         groups: Groups = None,
@@ -266,7 +265,7 @@ class TradeOffDisplay(_Display):
         cls,
         estimator: Model,
         X: Table,
-        y: ArrayLike,
+        y: Column,
         *,
         groups: Groups = None,
         name: str | None = None,

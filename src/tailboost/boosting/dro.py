@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq, linprog, minimize
 from scipy.sparse import issparse
 from scipy.stats import chi2
@@ -165,7 +164,7 @@ def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> fl
 
 
 def profile_likelihood(
-    clf: AdditiveClassifier, X: Table, y: Column, sample_weight: ArrayLike | None = None
+    clf: AdditiveClassifier, X: Table, y: Column, sample_weight: Column = None
 ) -> float:
     """Return R_n(f), (8): the least KL(q ‖ p) of weights q of rows under which the steps a_t are optimal.
 

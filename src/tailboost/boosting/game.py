@@ -166,8 +166,7 @@ def play(
         if w.shape != p.shape or w.min() < 0 or not abs(w.sum() - 1) <= 1e-6:
             raise ValueError(
                 f"player: the weights of {type(player).__name__} in round {t + 1} must be "
-                f"{len(p)} non-negative numbers with sum 1, got {reprlib.repr(w.tolist())}, "
-                f"sum {w.sum()}"
+                f"{len(p)} non-negative numbers with sum 1, got {reprlib.repr(w.tolist())}, sum {w.sum()}"
             )
         h = learn(w, t)  # f^t = 𝓛(w^t)
         state = player.update(state, h.losses)

@@ -9,13 +9,12 @@ from dataclasses import KW_ONLY, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tailboost.boosting.additive import Additive, AdditiveClassifier, Steps
 from tailboost.boosting.game import Hypothesis, tilted
 from tailboost.boosting.learning import RoundLearner
 from tailboost.boosting.mixtures import label_shares
-from tailboost.core import Floats, finite, frozen_value, parameters
+from tailboost.core import Column, Floats, finite, frozen_value, parameters
 from tailboost.core.ranges import NON_NEGATIVE, SHARE, check_number
 from tailboost.learners import StumpClassifier
 from tailboost.solvers import soft_margin_weights
@@ -219,7 +218,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
 
 
 def empirical_bernstein_bound(
-    losses: ArrayLike,
+    losses: Column,
     delta: float = 0.05,
     *,
     n_hypotheses: float = 1,

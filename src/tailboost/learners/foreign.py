@@ -234,8 +234,7 @@ class RegressorSession(ForeignSession):
     def __post_init__(self) -> None:
         if self.weight_name is None and np.ptp(self.sample_weight) > 0:
             raise ValueError(
-                f"estimator={self.learner!r} has no parameter sample_weight in fit, but the "
-                "weights differ"
+                f"estimator={self.learner!r} has no parameter sample_weight in fit, but the weights differ"
             )
         self.coded = class_scores(self.y, self.n_classes)
         if self.n_classes == 2:

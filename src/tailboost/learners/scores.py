@@ -237,8 +237,7 @@ class Scores(OfProbabilities):
         if len(names) != 2:
             raise ValueError(
                 f"{self}: one column scores a label against one other, but {of_y}; make classes "
-                "of numbers, as in y > threshold, and for more labels give columns=[...] with "
-                "label=[...]"
+                "of numbers, as in y > threshold, and for more labels give columns=[...] with label=[...]"
             )
         if stated[0] not in names:
             raise ValueError(f"{self}: {self.label!r} is no label of y: {of_y}")
@@ -276,8 +275,7 @@ class Scores(OfProbabilities):
         for column in columns:
             if names.count(column) != 1:
                 raise ValueError(
-                    f"{self}: the table has no single column {column!r}; its columns are "
-                    f"{shown(names)}"
+                    f"{self}: the table has no single column {column!r}; its columns are {shown(names)}"
                 )
             if isinstance(column, int) and names.index(column) != column:
                 raise ValueError(

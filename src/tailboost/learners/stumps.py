@@ -143,8 +143,7 @@ class StumpSession(OpenSession):
         if self.n_classes != 2:
             raise ValueError(
                 "Only binary classification is supported: stumps predict two classes, y has "
-                f"{self.n_classes}. Boosting that has estimator= takes more with "
-                "estimator='tree'"
+                f"{self.n_classes}. Boosting that has estimator= takes more with estimator='tree'"
             )
         self.reader = NumericTable()
         self.X = self.reader.transform(self.X)

@@ -82,8 +82,7 @@ class RowPreparation:
         )
         if X.shape[1:] != self.row_shape:
             raise ValueError(
-                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape "
-                f"{self.row_shape}"
+                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape {self.row_shape}"
             )
         if not (self.pixels and X.dtype == np.uint8):
             with np.errstate(over="ignore"):  # refused below
