@@ -16,10 +16,19 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from tailboost.core import Array, Floats, Ints, Mask, finite, frozen_value, one_blas_thread
+from tailboost.core import (
+    Array,
+    Column,
+    Floats,
+    Ints,
+    Mask,
+    Table,
+    finite,
+    frozen_value,
+    one_blas_thread,
+)
 from tailboost.core.ranges import POSITIVE, check_alpha, check_number
 from tailboost.solvers.newton import BestWeights, Entropic, Quadratic, newton
 from tailboost.solvers.tail import (
@@ -149,7 +158,7 @@ class TailGame:
     equal_to: Ints  # number in the reduced problem of each candidate
 
     @classmethod
-    def build(cls, losses: ArrayLike, alpha: float, base: ArrayLike | None) -> Self:
+    def build(cls, losses: Table, alpha: float, base: Column) -> Self:
         """Return the game of checked arguments; raise ValueError for invalid ones."""
         full = as_losses(losses)
         alpha = check_alpha(alpha)
@@ -220,7 +229,7 @@ class TailGame:
         gap /= 1.0 + np.ptp(self.shift)
         return Optimum(lam, w, combined, value, gap, threshold)
 
-    def first(self, start: ArrayLike | None) -> Floats:
+    def first(self, start: Column) -> Floats:
         """Return the even mixture of all candidates, or a given one of the first of them."""
         n_candidates = self.equal_to.size
         first = np.ones(n_candidates) if start is None else finite(start, "start")
@@ -242,11 +251,11 @@ class TailGame:
 
 @one_blas_thread()
 def minimize_cvar_mixture(
-    losses: ArrayLike,
+    losses: Table,
     alpha: float,
-    base: ArrayLike | None = None,
+    base: Column = None,
     *,
-    start: ArrayLike | None = None,
+    start: Column = None,
 ) -> MixtureSolution:
     """Return the mixture of candidates with the smallest CVaR, and unit weights that certify the optimum.
 
@@ -286,7 +295,7 @@ def minimize_cvar_mixture(
 
 @one_blas_thread()
 def mixture_path(
-    losses: ArrayLike, alphas: Sequence[float] | Floats, base: ArrayLike | None = None
+    losses: Table, alphas: Sequence[float] | Floats, base: Column = None
 ) -> list[MixtureSolution]:
     """Return the solutions of `minimize_cvar_mixture` for many α; the losses are prepared once.
 
@@ -322,12 +331,12 @@ def mixture_path(
 
 @one_blas_thread()
 def entropic_weights(
-    losses: ArrayLike,
+    losses: Table,
     alpha: float,
     beta: float,
-    base: ArrayLike | None = None,
+    base: Column = None,
     *,
-    start: ArrayLike | None = None,
+    start: Column = None,
 ) -> EntropicSolution:
     """Return the unit weights of regularised α-LPBoost for the losses of all rounds.
 

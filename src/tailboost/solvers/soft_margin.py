@@ -8,9 +8,8 @@ dual: max Σ v_i − ¼‖(Σ_i v_i m_it)₊‖²   s.t. 0 ≤ v_i ≤ C_i,   wi
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tailboost.core import Floats, check_weights, frozen_value, one_blas_thread
+from tailboost.core import Column, Floats, Table, check_weights, frozen_value, one_blas_thread
 from tailboost.core.ranges import POSITIVE, check_number
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail import as_losses, check_gap, patterns
@@ -45,9 +44,9 @@ class SoftMarginSolution:
 
 @one_blas_thread()
 def soft_margin_weights(
-    wrong: ArrayLike,
+    wrong: Table,
     C: float,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Column = None,
     *,
     loss: str = "linear",
     n_classes: int = 2,

@@ -6,9 +6,8 @@ Loss matrices have shape (T, n). They are bytes if the losses are zero or one, e
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tailboost.core import Array, Floats, Ints, check_weights, finite
+from tailboost.core import Array, Column, Floats, Ints, Table, check_weights, finite
 from tailboost.core.ranges import check_alpha
 
 # Units that are converted to floats together, so a block fits the processor's cache.
@@ -30,7 +29,7 @@ def check_gap(gap: float, value: float, rounding: float) -> None:
         raise SolverError(f"the duality gap stays {gap:.3g} for the value {value:.6g}")
 
 
-def cvar(losses: ArrayLike, alpha: float, base: ArrayLike | None = None) -> float:
+def cvar(losses: Column, alpha: float, base: Column = None) -> float:
     """Conditional value at risk: mean loss over the worst ``alpha`` of the mass.
 
     CVaR_α(ℓ) = max{Σ w_i ℓ_i : w ∈ Δ, w_i ≤ p_i/α} = min_η η + Σ p_i (ℓ_i − η)_+ / α
@@ -58,7 +57,7 @@ def cvar(losses: ArrayLike, alpha: float, base: ArrayLike | None = None) -> floa
     return float(cvar_weights(losses, alpha, base) @ loss_vector(losses))
 
 
-def cvar_weights(losses: ArrayLike, alpha: float, base: ArrayLike | None = None) -> Floats:
+def cvar_weights(losses: Column, alpha: float, base: Column = None) -> Floats:
     """Weights on the units that attain the CVaR: the worst ``alpha`` of the mass.
 
     Parameters
@@ -107,7 +106,7 @@ def tail(losses: Floats, alpha: float, p: Floats) -> tuple[Floats, float]:
 # -- loss matrices
 
 
-def as_losses(losses: ArrayLike) -> Array:
+def as_losses(losses: Table) -> Array:
     """Return a checked loss matrix: booleans, and bytes of zeros and ones, are bytes, other numbers floats.
 
     Raise ValueError if ``losses`` is not a non-empty finite (T, n) matrix.
@@ -122,7 +121,7 @@ def as_losses(losses: ArrayLike) -> Array:
     return finite(array, "losses")
 
 
-def measure(base: ArrayLike | None, n: int) -> Floats:
+def measure(base: Column, n: int) -> Floats:
     """Return the base measure p of n units, shape (n,): ``base`` divided by its sum, or 1/n for None."""
     weights = check_weights(base, n, "base")
     weights = weights / weights.max()  # no sum of these overflows
@@ -202,7 +201,7 @@ def patterns(losses: Array) -> tuple[Ints, Ints]:
     return np.unique(hashes, return_index=True, return_inverse=True)[1:]
 
 
-def loss_vector(losses: ArrayLike) -> Floats:
+def loss_vector(losses: Column) -> Floats:
     """Return a vector of finite losses, float64."""
     checked = finite(losses, "losses")
     if checked.ndim != 1 or not checked.size:

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tailboost.core import Floats, Ints, finite, frozen_value, one_blas_thread
+from tailboost.core import Column, Floats, Ints, Table, finite, frozen_value, one_blas_thread
 from tailboost.solvers.mixture import Optimum, TailGame, solve
 from tailboost.solvers.tail import as_losses, measure
 
@@ -95,10 +94,10 @@ class _Frontier:
 
 @one_blas_thread()
 def worst_mean_curve(
-    losses: ArrayLike,
-    means: ArrayLike,
+    losses: Table,
+    means: Column,
     alpha: float | None = None,
-    base: ArrayLike | None = None,
+    base: Column = None,
     *,
     tolerance: float = 1e-9,
     max_points: int = 1000,

@@ -5,9 +5,8 @@ all mass is on the units with the largest loss, in proportion to p.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tailboost.core import Floats, frozen_value, one_blas_thread
+from tailboost.core import Column, Floats, frozen_value, one_blas_thread
 from tailboost.core.ranges import NON_NEGATIVE, check_number
 from tailboost.solvers.newton import divergence
 from tailboost.solvers.tail import check_gap, loss_vector, measure
@@ -45,7 +44,7 @@ class WorstCaseSolution:
 
 @one_blas_thread()
 def worst_case_weights(
-    losses: ArrayLike, *, radius: float, base: ArrayLike | None = None
+    losses: Column, *, radius: float, base: Column = None
 ) -> WorstCaseSolution:
     """Return the weights in a ball around the base measure with the largest expected loss.
 
