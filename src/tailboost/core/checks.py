@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Column, Floats, Labels, Table
 from tailboost.core.frames import Partitions, n_rows_of, refuse_unread
@@ -28,7 +27,7 @@ _WEIGHT_ROUNDING = 1e-9
 # -- numbers and weights ---------------------------------------------------------------------------
 
 
-def finite(values: ArrayLike, name: str) -> Floats:
+def finite(values: Column, name: str) -> Floats:
     """Return finite numbers as an array of float64, in the shape of ``values``."""
     try:
         array = np.asarray(values)
@@ -42,7 +41,7 @@ def finite(values: ArrayLike, name: str) -> Floats:
     return checked
 
 
-def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
+def check_weights(weights: Column, n: int, name: str = "sample_weight") -> Floats:
     """Return the weights of n rows as float64, shape (n,): finite, at least 0, not all 0.
 
     ``weights`` is an array of n numbers, one number for all rows, or None for 1. Messages call them ``name``.
@@ -57,7 +56,7 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
     return np.full(n, checked)
 
 
-def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
+def row_weights(weights: Column, n: int, name: str = "sample_weight") -> Floats:
     """Return sample weights as numbers of rows, shape (n,): a row of weight 2 counts as two rows.
 
     Weights count rows if the mean of those above 0 is from 1 to `LARGEST_MEAN_WEIGHT`. Others are relative,

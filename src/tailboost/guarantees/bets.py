@@ -12,9 +12,8 @@ from itertools import permutations
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tailboost.core import Floats, frozen_object, frozen_value
+from tailboost.core import Column, Floats, frozen_object, frozen_value
 from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.rates import GAP, Sample, Statistic
 from tailboost.rates.bounds import POWERS
@@ -47,7 +46,7 @@ class Wealth:
     log_wealths: tuple[float, ...] = (-LARGEST,) * len(POWERS)
     batches: int = 0  # batches so far
 
-    def add(self, losses: ArrayLike) -> Self:
+    def add(self, losses: Column) -> Self:
         """Return the wealth after a batch of further rows with losses in [0, 1]; unchanged without rows."""
         values, counts = np.unique(losses, return_counts=True)
         if not len(values):

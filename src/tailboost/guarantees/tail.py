@@ -3,9 +3,8 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tailboost.core import Floats
+from tailboost.core import Column, Floats
 from tailboost.rates import Rate
 from tailboost.rates.bounds import POWERS, betting_upper
 from tailboost.solvers import cvar, worst_case_weights
@@ -108,7 +107,7 @@ def _uppers(numbers: Floats, delta: float) -> Floats:
 UPPER = {"tail": tail_upper, "shift": shift_upper}
 
 
-def worst_mean(rate: Rate, losses: ArrayLike, base: ArrayLike | None = None) -> float:
+def worst_mean(rate: Rate, losses: Column, base: Column = None) -> float:
     """Return the tail or shift of a population of losses with a base measure, by default of equal weights."""
     if rate.kind == "tail":
         return cvar(losses, rate.level, base)
