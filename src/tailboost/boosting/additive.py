@@ -1,7 +1,7 @@
 """Additive classifiers f = Σ a_t h_t: the player that takes the steps, and the game of any such player."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
@@ -205,9 +205,7 @@ class AdditiveClassifier(RowBoosting):
         """Return the player, for any number of classes."""
         return self.player
 
-    def _weights(
-        self, rounds: Sequence[Hypothesis], state: Steps, learn: RoundLearner
-    ) -> Floats:
+    def _weights(self, rounds: list[Hypothesis], state: Steps, learn: RoundLearner) -> Floats:
         """Return the weights of the kept rounds: their steps."""
         return np.array(state.steps[: len(rounds)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -275,7 +275,7 @@ class Boosting(Classifier):
         session = open_session(learner, rows.X, rows.y, self.classes_, rows.weight, seed)
         return RoundLearner(session, rows, Units.rows(rows.weight), seed, judged)
 
-    def _set_game(self, learn: RoundLearner, rounds: Sequence[Hypothesis]) -> None:
+    def _set_game(self, learn: RoundLearner, rounds: list[Hypothesis]) -> None:
         """Set what is known of the game."""
         self.units_ = learn.units
         self.n_iter_ = len(rounds)

@@ -169,7 +169,7 @@ class MixtureClassifier(Boosting):
         (solution,) = mixture_path(losses, [self.alpha], self.base_)  # as in `alpha_path`
         return solution.mixture
 
-    def _answers(self, learn: RoundLearner, rounds: Sequence[Hypothesis]) -> Array:
+    def _answers(self, learn: RoundLearner, rounds: list[Hypothesis]) -> Array:
         """Return the answers of all candidates to the rows that select λ: ranked labels, then hypotheses."""
         answers = np.array([h.answers for h in rounds])
         if self.rank_labels:

@@ -4,7 +4,6 @@ The classifier f = Σ a h lowers a cost of the margins m_i = y_i f(x_i): the squ
 times its variance, (3). The step minimises it or a bound of it.
 """
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any
 
@@ -194,9 +193,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
     loss: str = "quadratic"
     C: float | None = None
 
-    def _weights(
-        self, rounds: Sequence[Hypothesis], state: Steps, learn: RoundLearner
-    ) -> Floats:
+    def _weights(self, rounds: list[Hypothesis], state: Steps, learn: RoundLearner) -> Floats:
         """Return the weights of the program; none if their vote errs as often as the best constant.
 
         Rows with equal scores count as errors: rounding alone would decide them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
@@ -57,7 +57,7 @@ def xgboost() -> Any:
         return None
 
 
-def _batches(tables: Iterable[Table], kinds: list[str] | None) -> Any:
+def _batches(tables: Partitions, kinds: list[str] | None) -> Any:
     """Return the iterator by which XGBoost bins parts of a table with columns of these kinds."""
 
     class Batches(xgboost().DataIter):  # type: ignore[misc]  # the base is imported here

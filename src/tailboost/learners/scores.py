@@ -1,7 +1,7 @@
 """Fitted models in other forms: columns of scores, functions, and objects with ``predict_proba``."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, Self
@@ -191,7 +191,7 @@ class Scores(OfProbabilities):
             self.levels_ = levels
         return self._take_labels(labels)
 
-    def known(self, classes: Sequence[Any]) -> Self:
+    def known(self, classes: Column) -> Self:
         """Return the scores of a rule with these labels; the ranks of a number are not known."""
         return clone(self)._take_labels(classes)
 

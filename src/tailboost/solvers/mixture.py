@@ -11,7 +11,7 @@ all units, hence a lower bound, and a value on all units.
 Of several optima the one of least mean loss is taken: each candidate's loss gets TIE times its mean loss.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -295,7 +295,7 @@ def minimize_cvar_mixture(
 
 @one_blas_thread()
 def mixture_path(
-    losses: Table, alphas: Sequence[float] | Floats, base: Column = None
+    losses: Table, alphas: Iterable[float], base: Column = None
 ) -> list[MixtureSolution]:
     """Return the solutions of `minimize_cvar_mixture` for many α; the losses are prepared once.
 
