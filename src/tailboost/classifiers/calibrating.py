@@ -230,12 +230,12 @@ def calibrate(
     warn_if_useless(answered, priced, selection.problem.objective)
 
     # 6. State each limit, and nothing tighter.
-    bounds = [
-        bound.at_target(result.method)
-        for limit in limits
-        for bound in bounds_of(limit, answered, None)
-        if bound.target is not None
-    ]
+    bounds = []
+    for limit in limits:
+        of_limit = bounds_of(limit, answered, None)
+        bounds += [
+            each.at_target(result.method) for each in of_limit if each.target is not None
+        ]
     certificate = certificate_of(answered, bounds, confidence)
     note = parts.note
     if note and previous is None:

@@ -112,7 +112,7 @@ class Problem:
     @property
     def needs(self) -> set[str]:
         """What the rates need, as `Rate.needs`."""
-        return {need for rate in self.rates for need in rate.needs}
+        return set().union(*(rate.needs for rate in self.rates))
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the problem with other limits."""
@@ -123,7 +123,7 @@ class Problem:
 
         "group" and "cell" mean all columns. Of an unknown column the terms of the rate raise the error.
         """
-        used = {name for rate in self.rates for name in rate.by_names}
+        used = set().union(*(rate.by_names for rate in self.rates))
         if used & {"group", "cell"} or used - {None, "class", *names}:
             return [*range(len(names))]
         return [j for j, name in enumerate(names) if name in used or j == read]
