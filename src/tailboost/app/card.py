@@ -137,6 +137,17 @@ class ModelCard:
             verdict, _, texts[heading] = str(tested).partition("\n\n")
             verdicts.append(f"{heading}: {verdict}")
             tables[heading] = html_table(*tested.cells())
+        not_tested = [
+            "Whether the recorded rows and labels are correct.",
+            "Rows unlike the measured ones.",
+            "The consequences of the answers.",
+        ]
+        if monitor is None:
+            not_tested.append("Later rows: the card has no monitor.")
+        if not certificate.groups_named:
+            not_tested.append("Groups of rows: no limit is by group.")
+        if "purpose" not in stated:
+            not_tested.append("Fitness for a purpose: none was stated.")
         facts = _facts(model, certificate, stated)
         sections = {
             "Model": "\n".join(map(": ".join, facts.items())),
@@ -144,7 +155,7 @@ class ModelCard:
             "Rule": str(getattr(model, "rule_", "")),
             **texts,
             "Assumptions": certificate.assumptions,
-            "Not tested": _not_tested(certificate, monitor, stated),
+            "Not tested": "\n".join(not_tested),
             "If rows change": DRIFT,
         }
         return cls(
@@ -183,22 +194,6 @@ class ModelCard:
             The file.
         """
         write_output(path, self.to_html())
-
-
-def _not_tested(certificate: Any, monitor: Monitor | None, stated: Mapping[str, str]) -> str:
-    """Return what no test of a card is about, in lines."""
-    lines = [
-        "Whether the recorded rows and labels are correct.",
-        "Rows unlike the measured ones.",
-        "The consequences of the answers.",
-    ]
-    if monitor is None:
-        lines.append("Later rows: the card has no monitor.")
-    if not certificate.groups_named:
-        lines.append("Groups of rows: no limit is by group.")
-    if "purpose" not in stated:
-        lines.append("Fitness for a purpose: none was stated.")
-    return "\n".join(lines)
 
 
 def _facts(model: Any, certificate: Any, stated: Mapping[str, str]) -> dict[str, str]:

@@ -140,8 +140,7 @@ class DROBoostClassifier(AdditiveClassifier):
             rows = rows.astype(str)
         else:  # of NaN, and of 0 and −0, the bytes may differ
             rows = np.nan_to_num(rows, nan=np.inf) + 0
-        n_distinct = len(set(map(bytes, rows)))
-        return WorstCaseKL(dro_radius(n_distinct, self.confidence, dim))
+        return WorstCaseKL(dro_radius(len(set(map(bytes, rows))), self.confidence, dim))
 
 
 def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> float:

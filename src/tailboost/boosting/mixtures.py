@@ -188,8 +188,9 @@ class MixtureClassifier(Boosting):
         """The theorems about the player."""
         votes = self._votes()
         losses = np.repeat(self.game_losses_, votes, axis=0)
-        weighted_losses = np.repeat(self.weighted_losses_, votes)
-        return self.player_.bounds(Game(self.units_, losses, weighted_losses, self.alpha))
+        return self.player_.bounds(
+            Game(self.units_, losses, np.repeat(self.weighted_losses_, votes), self.alpha)
+        )
 
     def _set_weights(self, weights: Floats) -> Self:
         """Set the weights of all candidates; return the classifier."""

@@ -284,5 +284,6 @@ class GroupDROBoostClassifier(HedgeClassifier):
     def _mix(self, losses: Array) -> Floats:
         if self.combine == "average":
             return super()._mix(losses)
-        errors = self.game_losses_[: len(losses)]
-        return minimize_cvar_mixture(errors, 1 / len(self.groups_)).mixture
+        return minimize_cvar_mixture(
+            self.game_losses_[: len(losses)], 1 / len(self.groups_)
+        ).mixture

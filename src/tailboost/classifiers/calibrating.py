@@ -401,8 +401,9 @@ def prices(
                 by_looser = fresh.by(looser.rule)
                 if isinstance(looser, Certified) and not reasons_against(looser, by_looser):
                     actions = by_looser.answered.actions
-                    chose = result.chose or looser.chose
-                    priced.append(price_beside(actions, fresh, str(limit), chose))
+                    priced.append(
+                        price_beside(actions, fresh, str(limit), result.chose or looser.chose)
+                    )
     return tuple(priced)
 
 
@@ -415,8 +416,7 @@ def answers_without_limits(selection: Selection, fresh: Fresh) -> Ints:
     outputs = fresh.outputs
     column = models.score_column
     if column is not None and column.kind == "number":
-        numbers = selection.within([]).label_numbers(outputs)
-        return numbers % fresh.answered.strata.n_classes
+        return selection.within([]).label_numbers(outputs) % fresh.answered.strata.n_classes
     return (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
 
 

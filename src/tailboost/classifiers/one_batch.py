@@ -100,8 +100,9 @@ class Batch:
         check_classes(rows.classes)
         # Each label, and each group that a rate or the rule reads, needs rows in both parts.
         names = rows.names
-        problem = self.classifier._problem(rows)
-        columns = problem.columns(names.titles, names.column_read(self.classifier.by_group))
+        columns = self.classifier._problem(rows).columns(
+            names.titles, names.column_read(self.classifier.by_group)
+        )
         needed = [rows.y, *rows.groups[:, columns].T]
 
         # 1. Without a given share all rows certify, if ranks of one score serve the limits.
@@ -180,8 +181,10 @@ class Batch:
                 raise
         known = np.unique(np.concatenate(selection.models.columns))
         refuse_unknown(self.rows, selecting.classes[known].tolist())
-        records = replace(classifier.records_, used=())
-        return classifier._by(selection.stated_within(self.classifier.limits), records=records)
+        return classifier._by(
+            selection.stated_within(self.classifier.limits),
+            records=replace(classifier.records_, used=()),
+        )
 
     @property
     def may_have_unknown_labels(self) -> bool:

@@ -358,8 +358,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         if fits.lacking:
             check_classes(training.classes, len(training))
             # Made for their errors alone: what the selection would refuse is refused before any fit.
-            column = training.names.column_read(self.by_group)
-            strata = counted_rows(problem, split.selecting, column).strata
+            strata = counted_rows(
+                problem, split.selecting, training.names.column_read(self.by_group)
+            ).strata
             Program(Charges(strata, problem.objective, problem.limits))
             fits = fit_models(
                 fits,

@@ -75,5 +75,6 @@ class Evidence:
     def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
         if self.identity.digest:
-            now = identity_of(self.models.fitted)
-            vars(self)["identity"] = self.identity._replace(digest=now.digest)
+            vars(self)["identity"] = self.identity._replace(
+                digest=identity_of(self.models.fitted).digest
+            )

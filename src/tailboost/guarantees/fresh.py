@@ -119,7 +119,7 @@ class Compared:
         for known in decided.known:
             tables = known.records.tables
             if repeats_no_call or known.score:
-                tables += known.records.spent
+                tables += tuple(each.rows for each in known.records.ledger.attempts)
             if tables:
                 hashes = known.hashes(rows.X, scored)
                 # Where an inner part alone knows rows, those of the whole model are not known.
@@ -300,7 +300,7 @@ class Fresh:
         if whole is None or len(whole) == len(rows):
             whole = rows
         else:
-            table = decided.score(whole.X, whole.columns or None)
+            table = decided.score(whole.X)
         compared = Compared.of(
             decided, table, whole, equal_rows, training_rows, repeats_no_call
         )

@@ -386,8 +386,7 @@ class Monitor:
         if rows.clusters is not None:
             of_rows = hashes_of_names(label_column(rows.clusters, "clusters", target=True))
             of_batch = hashes_of_pairs(of_rows, hashes_of_names([name]))
-            waits = np.isin(of_rows, of_rows[~has_label])
-            is_tested &= ~(waits | np.isin(of_batch, self.ids))
+            is_tested &= ~(np.isin(of_rows, of_rows[~has_label]) | np.isin(of_batch, self.ids))
             used.append(np.unique(of_batch[is_tested]))
         if not (is_new or is_tested.any()):
             raise ValueError(

@@ -125,8 +125,7 @@ def n_below(scores: Floats, thresholds: Floats) -> Ints:
 
 def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
     """Return the rule of thresholds between fresh scores, shape (m,), written as decimals."""
-    groups = case.fresh.outputs.groups
-    decimals = case.family.decimals(thresholds[:, None], case.scores, groups)
+    decimals = case.family.decimals(thresholds[:, None], case.scores, case.fresh.outputs.groups)
     return Certified(case.selection.at(decimals), METHOD, AT_RANKS)
 
 

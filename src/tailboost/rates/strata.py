@@ -264,8 +264,9 @@ class Counts:
         """Return each answer of a randomised rule to a row as a row, with its share (n, K) of the weight."""
         row, action = np.indices(shares.shape).reshape(2, -1)
         weights = self.weights[row] * shares.ravel()
-        costs = take(self.costs, row)
-        return type(self)(self.strata, self.stratum[row], weights, costs, action)
+        return type(self)(
+            self.strata, self.stratum[row], weights, take(self.costs, row), action
+        )
 
     def sums(self, cell: Ints, n_cells: int, action: Ints | int) -> Floats:
         """Return the weight of the rows by cell and stratum, then their costs, shape (n_cells, W).

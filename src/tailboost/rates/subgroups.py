@@ -96,8 +96,9 @@ def groups_in(subgroup: Any, by: Name, titles: Sequence[Name]) -> list[tuple[Nam
     if not isinstance(by, tuple):
         by = (by,)
         subgroup = (subgroup,)
-    pairs = zip(by, subgroup, strict=True)
-    return [pair for pair in pairs if pair[0] not in (CLASS, EVERYTHING)]
+    return [
+        pair for pair in zip(by, subgroup, strict=True) if pair[0] not in (CLASS, EVERYTHING)
+    ]
 
 
 @frozen_object

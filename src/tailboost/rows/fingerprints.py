@@ -79,8 +79,9 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     sums = np.zeros(n_rows, np.uint64)
     if hasattr(X, "tocsr"):
         entries = X.tocoo()  # one for each row and column
-        words = _mix(_words(entries.data, kept_bits))
-        np.add.at(sums, entries.row, words * factors[entries.col])
+        np.add.at(
+            sums, entries.row, _mix(_words(entries.data, kept_bits)) * factors[entries.col]
+        )
     else:
         table: Any = getattr(X, "iloc", X)
         for j, factor in enumerate(factors):
@@ -178,8 +179,11 @@ def digest(*contents: bytes) -> str:
 
 def digest_of(document: Mapping[str, Any], *about: Any) -> str:
     """Return the digest of a document, also read from JSON, without its own one, and of what it is about."""
-    contents = [{**document, "digest": None}, *about]
-    return digest(json.dumps(contents, sort_keys=True, allow_nan=False).encode())
+    return digest(
+        json.dumps(
+            [{**document, "digest": None}, *about], sort_keys=True, allow_nan=False
+        ).encode()
+    )
 
 
 # -- draws ---------------------------------------------------------------------------------------------------

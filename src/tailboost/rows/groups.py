@@ -163,8 +163,19 @@ class GroupNames:
         for j, (title, column) in enumerate(columns.items()):
             words = column_words(argument, title)
             check_length(column, words, n, table)
-            names, numbers[j] = _coded_groups(column, words)
+            names, of_rows = coded(
+                column, words, f"make them a group, and write {MISSING_GROUP!r} there"
+            )
+            dtype: Any = getattr(column, "dtype", None)
+            if getattr(dtype, "ordered", False):  # in the order of pandas' categories
+                categories = dtype.categories
+                if categories.inferred_type == "interval":  # whose names are text
+                    categories = categories.astype(str)
+                order = categories.get_indexer(names).argsort()
+                names = names[order]
+                of_rows = order.argsort()[of_rows]
             values.append(names)
+            numbers[j] = of_rows
         return cls(tuple(values), tuple(columns)), numbers.T
 
     @property
@@ -246,24 +257,6 @@ class GroupNames:
 
 #: The names of the groups of rows without any.
 NO_GROUPS = GroupNames((), ())
-
-
-def _coded_groups(column: Column, words: str) -> tuple[Labels, Ints]:
-    """Return the distinct groups of a column, and the number of each row's.
-
-    They are sorted, or in the order of pandas' categories.
-    """
-    names, numbers = coded(
-        column, words, f"make them a group, and write {MISSING_GROUP!r} there"
-    )
-    dtype: Any = getattr(column, "dtype", None)
-    if not getattr(dtype, "ordered", False):
-        return names, numbers
-    categories = dtype.categories
-    if categories.inferred_type == "interval":  # whose names are text
-        categories = categories.astype(str)
-    order = categories.get_indexer(names).argsort()
-    return names[order], order.argsort()[numbers]
 
 
 def crossed(columns: Iterable[Ints], n: int) -> Ints:
@@ -389,6 +382,8 @@ def other_groups(column: Column, known: Sequence[Name]) -> tuple[Mask, str]:
     """Return which rows are in no ``known`` group, and these groups with their rows in words."""
     groups, numbers = known_groups(column, known)
     is_other = numbers < 0
-    counts = Counter(map(unit_name, groups[is_other]))
-    words = [f"{group!r} ({how_many(n, 'row')})" for group, n in sorted(counts.items())]
+    words = [
+        f"{group!r} ({how_many(n, 'row')})"
+        for group, n in sorted(Counter(map(unit_name, groups[is_other])).items())
+    ]
     return is_other, joined(words, GROUPS_SHOWN)

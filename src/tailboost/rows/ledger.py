@@ -145,8 +145,7 @@ class Ledger:
                     "tests on the same rows do not keep the confidence: give rows that no "
                     "attempt had, and state all limits in one call"
                 )
-            spent = sum(each.error for each in attempts)
-            left = 1.0 - spent / (1.0 - attempt.confidence)
+            left = 1.0 - sum(each.error for each in attempts) / (1.0 - attempt.confidence)
             if left < LEAST_LEFT:
                 raise ValueError(
                     f"no error probability is left at confidence={attempt.confidence:g} "
@@ -187,10 +186,5 @@ class Records:
 
     @property
     def tables(self) -> tuple[Seen, ...]:
-        """All known rows: of training first; those of attempts are `spent`."""
+        """All known rows but those of attempts: of training first."""
         return tuple(filter(None, (self.trained, *self.used, *self.ledger.judged)))
-
-    @property
-    def spent(self) -> tuple[Seen, ...]:
-        """The rows of all attempts, also of a copy."""
-        return tuple(each.rows for each in self.ledger.attempts)

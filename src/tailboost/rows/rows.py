@@ -222,8 +222,13 @@ class Rows:
         for j, names in enumerate(self.names.values):
             occurs, groups[:, j] = distinct_and_positions(self.groups[:, j])
             values.append(names[occurs])
-        named = replace(self.names, values=tuple(values))
-        return replace(self, classes=classes, y=y, names=named, groups=groups)
+        return replace(
+            self,
+            classes=classes,
+            y=y,
+            names=replace(self.names, values=tuple(values)),
+            groups=groups,
+        )
 
     def refuse_many_numbers(self, columns: Iterable[int]) -> None:
         """Raise ValueError if one of some columns of groups has many numbers, each of few given rows."""

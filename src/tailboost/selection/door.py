@@ -289,11 +289,10 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
     if isinstance(final, Answers):
         with suppress(NotFittedError):
             decided = final.__tailboost__()
-            complete = decided.known[0].records.complete
             known = [
                 replace(
                     each,
-                    records=replace(each.records, complete=complete),
+                    records=replace(each.records, complete=decided.known[0].records.complete),
                     score=each.score or decided.score,
                 )
                 for each in decided.known

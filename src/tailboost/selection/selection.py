@@ -379,8 +379,7 @@ class Selection:
         K = self.strata.n_classes
         if isinstance(family, ClassWeights):
             costs = expected_costs(family.predict(outputs), self.rule)
-            labels = costs[:K].argmin(axis=0)
-            return labels + K * (costs.argmin(axis=0) == K)
+            return costs[:K].argmin(axis=0) + K * (costs.argmin(axis=0) == K)
         numbers = self.on_score.numbers(outputs.score, outputs.groups)
         deferred = np.flatnonzero(numbers == K)
         if len(deferred):

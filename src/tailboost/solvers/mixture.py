@@ -239,8 +239,9 @@ class TailGame:
                 f"start must be at most {n_candidates} non-negative weights with a positive "
                 f"sum, got {start!r}"
             )
-        numbers = self.equal_to[: first.size]
-        return np.bincount(numbers, first, self.candidates.size) / first.sum()
+        return (
+            np.bincount(self.equal_to[: first.size], first, self.candidates.size) / first.sum()
+        )
 
     def expand(self, lam: Floats, w: Floats) -> tuple[Floats, Floats]:
         """Return the mixture of all candidates (the first of equals gets all), and weights of all units."""

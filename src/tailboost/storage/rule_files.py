@@ -128,9 +128,8 @@ class RuleFile:
             certificate = replace(
                 Certificate.from_dict(self.certificate), attempts=attempts, columns=names.titles
             )
-        combinations = tuple(map(tuple, self.combinations))
         return TunedClassifier.of_stored(
-            selection, self.by_group, records, certificate, combinations
+            selection, self.by_group, records, certificate, tuple(map(tuple, self.combinations))
         )
 
 

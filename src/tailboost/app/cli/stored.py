@@ -24,8 +24,6 @@ except ImportError:  # on Windows there are no locks
 RULE = ".json"
 MODEL = ".model"
 LEDGER = "tailboost-attempts.json"  # of the attempts on the tables of a folder
-# Seconds that another calibration on a table of the folder may take.
-LONGEST_CALIBRATION = 600
 
 
 @frozen_value
@@ -156,7 +154,7 @@ def calibrated(stored: Stored, rows: FileRows, **options: Any) -> Any:
         aims = {name: getattr(model, name) for name in ("limits", "by_group", "objective")}
         options = aims | options
         model = stored.scores
-    with held(_ledger_beside(rows), LONGEST_CALIBRATION):
+    with held(_ledger_beside(rows), 600):  # as long as another calibration there may take
         scored = answering(model)
         seen = scored.seen(scored.score(rows.features), Rows.read(y=rows.labels), "")
         refuse_repeated(seen, records.used, "copies")
@@ -199,8 +197,10 @@ def _record(rows: FileRows, digest: str | None, attempts: Sequence[Attempt]) -> 
     for each in attempts:
         entries.setdefault(each.key, _Entry(rows.roles.target, each, digest))
     if attempts:
-        documents = [*map(_Entry._asdict, entries.values())]
-        write_output(_ledger_beside(rows), json.dumps(documents, default=Attempt.to_dict))
+        write_output(
+            _ledger_beside(rows),
+            json.dumps([*map(_Entry._asdict, entries.values())], default=Attempt.to_dict),
+        )
 
 
 def _read_ledger(rows: FileRows) -> dict[str, _Entry]:
