@@ -102,8 +102,7 @@ def noisy(seed, n=120, d=4, K=2, grid=False):
 
 def make(name, estimator=None, **params):
     """Return a classifier by its name; unknown parameters are left out."""
-    cls = OURS[name]
-    params = {"estimator": estimator} | params
+    cls, params = OURS[name], {"estimator": estimator} | params
     return cls(**{k: v for k, v in params.items() if k in signature(cls).parameters})
 
 

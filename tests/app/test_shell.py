@@ -31,8 +31,7 @@ LIMITS = ["miss(yes, by=region) <= 30%"]
 @pytest.fixture(scope="module")
 def tables():
     """Scores, and two features; the region is NA (North America) or EU, and the severity High or None."""
-    rng = np.random.default_rng(0)
-    n = 2400
+    rng, n = np.random.default_rng(0), 2400
     fraud = rng.random(n) < 0.3
     table = pd.DataFrame({
         "region": rng.choice(["EU", "NA"], n),
@@ -162,8 +161,7 @@ def test_codes_of_text_keep_their_zeros(folder, tables):
 
 def test_words_are_features_and_ids_as_they_are_written(folder):
     """As Python reads a table of these words; a row alone as in its file."""
-    rng = np.random.default_rng(2)
-    n = 300
+    rng, n = np.random.default_rng(2), 300
     region, code = rng.choice(["NA", "None", "EU", None], n), rng.choice(["7", "007", "1E2", "100"], n)
     table = pd.DataFrame({"region": region, "code": code, "amount": rng.normal(size=n).round(3)})
     table.loc[::7, "amount"] = np.nan
@@ -497,8 +495,7 @@ def test_a_mistake_is_one_sentence_with_the_culprit(line, culprit, whole, capsys
 @pytest.fixture(scope="module")
 def of_python(tables, tmp_path_factory):
     """Models that Python fitted on the score and the amount, by name, as files of a folder with tables."""
-    folder = tmp_path_factory.mktemp("python")
-    columns = ["score", "amount"]
+    folder, columns = tmp_path_factory.mktemp("python"), ["score", "amount"]
     X, y = {name: table[columns] for name, table in tables.items()}, {}
     for name, table in tables.items():
         y[name] = table["fraud"]

@@ -51,8 +51,7 @@ def test_weight_2_is_the_row_twice_and_weight_0_none(name):
     X, y = data(name)
     weight = np.random.default_rng(1).integers(0, 3, len(y))
     weight[:3] = 2
-    again = np.repeat(np.arange(len(y)), weight)
-    given = {"cv": "train"}
+    again, given = np.repeat(np.arange(len(y)), weight), {"cv": "train"}
     one = few(name, **given).fit(X, y, sample_weight=weight)
     two = few(name, **given).fit(X[again], y[again])
     np.testing.assert_allclose(one.estimator_weights_, two.estimator_weights_, atol=1e-8)
@@ -273,8 +272,7 @@ def test_shares_are_those_of_the_members(name):
 def test_reweight_is_a_fit_of_another_alpha(name):
     X, y = data(name)
     clf = few(name).fit(X, y)
-    before = clf.estimator_weights_.copy()
-    other = clf.reweight(alpha=0.2)
+    before, other = clf.estimator_weights_.copy(), clf.reweight(alpha=0.2)
     np.testing.assert_array_equal(clf.estimator_weights_, before)
     if name == "adalpboost":
         again = few(name, alpha=0.2).fit(X, y)

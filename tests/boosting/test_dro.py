@@ -112,8 +112,7 @@ def test_unknown_or_too_few_labels_are_named():
 
 def test_radius_and_bernstein_bound_by_their_formulas():
     assert published.dro_radius(3000, 0.95, 30) == pytest.approx(chi2.ppf(0.95, 30) / 6000)
-    losses = np.random.default_rng(0).random(200)
-    log = np.log(2 / 0.1)
+    losses, log = np.random.default_rng(0).random(200), np.log(2 / 0.1)
     bound = losses.mean() + np.sqrt(2 * losses.var(ddof=1) * log / 200) + 7 * log / (3 * 199)
     assert published.empirical_bernstein_bound(losses, 0.1) == pytest.approx(bound)
     log = 5 - np.log(0.1)

@@ -100,8 +100,7 @@ def test_a_regressor_with_one_output_is_fitted_for_each_class(regressor):
 
 def test_a_hypothesis_that_raises_every_true_score_is_not_the_last():
     """Two of three classes share a leaf, so all true scores rise although half of the answers are wrong."""
-    X = np.repeat([[0.0], [1.0]], 40, axis=0)
-    y = np.tile([0, 1], 40)
+    X, y = np.repeat([[0.0], [1.0]], 40, axis=0), np.tile([0, 1], 40)
     y[:10], X[:10] = 2, 2.0
     clf = tb.DROBoostClassifier(DecisionTreeRegressor(), n_estimators=5, radius=0.0, random_state=0).fit(X, y)
     assert clf.n_iter_ == 5

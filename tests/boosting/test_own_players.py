@@ -49,8 +49,7 @@ class Uniform(tb.Player):
 def test_the_weights_of_the_chi_square_player_are_those_of_a_generic_solver(page, radius):
     rng = np.random.default_rng(0)
     for n in (3, 8):
-        p = rng.dirichlet(np.full(n, 3.0))
-        player = page["ChiSquare"](radius)
+        p, player = rng.dirichlet(np.full(n, 3.0)), page["ChiSquare"](radius)
         state = player.start(p)
         assert player.weights(state) == pytest.approx(p, abs=1e-6)
         total = np.zeros(n)
@@ -82,8 +81,7 @@ def test_bounds_belong_to_the_player(page):
 def test_the_steps_of_a_cost_of_ones_own_minimise_it(page, seed):
     X, y = noisy(seed, n=150)
     clf = tb.AdditiveClassifier(page["Logistic"](), TREE, n_estimators=4, random_state=0).fit(X, y)
-    sign = 2 * y - 1
-    f = np.zeros(len(y))
+    sign, f = 2 * y - 1, np.zeros(len(y))
     for model, a, log_cost in zip(clf.estimators_, clf.estimator_weights_, clf.log_costs_, strict=True):
         h = 2 * model.predict(X) - 1
         costs = [np.log1p(np.exp(-sign * (f + b * h))).mean() for b in (a - 0.01, a, a + 0.01)]

@@ -76,8 +76,7 @@ GAMES = {
 def test_a_streamed_fit_is_that_in_memory(game, K):
     """Unequal and empty partitions of unknown sizes, weights with zeros, text labels, categories, gaps."""
     frame, y, weight = rows(K=K)
-    lazy = cut(frame, [7, 8, 8, 200])
-    make = GAMES[game]
+    lazy, make = cut(frame, [7, 8, 8, 200]), GAMES[game]
     equal(make().fit(frame, y, weight), make().fit(lazy, y, weight), frame, lazy)
 
 
@@ -113,8 +112,7 @@ def test_rows_that_select_the_rule():
         clf = tb.AdaLPBoostClassifier("tree", n_estimators=3, cv="train" if fold else 3, random_state=0)
         by_parts = {**fold, "X_val": lazy_other} if fold else {}
         one = clf.fit(frame, y, weight, **fold)
-        answers = one.answers_
-        two = clf.fit(lazy, y, weight, **by_parts)
+        answers, two = one.answers_, clf.fit(lazy, y, weight, **by_parts)
         np.testing.assert_array_equal(two.answers_, answers)
     group = frame["text"].to_numpy()
     clf = tb.GroupDROBoostClassifier("tree", n_estimators=3, random_state=0)
@@ -142,10 +140,8 @@ def test_a_constant_answers_where_no_hypothesis_is_better():
 def test_a_partition_that_fails_is_named_and_the_fit_before_stays():
     """In each read of a fit: of the first partition, of the count of the rows, and of XGBoost's passes."""
     frame, y, _ = rows()
-    lazy = cut(frame, [100, 200])
-    clf = GAMES["adalpboost"]().fit(frame, y)
-    before = clf.predict(frame)
-    reads = []
+    lazy, clf = cut(frame, [100, 200]), GAMES["adalpboost"]().fit(frame, y)
+    before, reads = clf.predict(frame), []
 
     def failing(at):
         reads.clear()
@@ -191,8 +187,7 @@ def test_other_learners_are_refused_by_name_before_any_partition_is_read(learner
 
 def test_what_is_no_table_of_partitions_is_refused_by_name():
     frame, y, _ = rows()
-    lazy = cut(frame, [200])
-    clf = GAMES["adalpboost"]()
+    lazy, clf = cut(frame, [200]), GAMES["adalpboost"]()
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(lambda: frame)
         wrong = {

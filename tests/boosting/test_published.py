@@ -374,8 +374,7 @@ def test_first_voters_are_those_of_the_published_code():
     votes, best = np.zeros((200, 4)), (math.inf, 0)
     for t, member in enumerate(clf.estimators_, start=1):
         votes[np.arange(200), member.predict(X[held])] += 1
-        top = np.sort(votes, axis=1)
-        first = clf.estimators_[0].predict(X[held])
+        top, first = np.sort(votes, axis=1), clf.estimators_[0].predict(X[held])
         answers = np.where(top[:, -1] > top[:, -2], votes.argmax(axis=1), first)
         if (top[:, -1] == top[:, -2]).any():  # ties go to the earliest voter for one of the tied classes
             answers = list(clf.staged_predict(X[held]))[t - 1]

@@ -22,8 +22,7 @@ SCORE = tb.Scores("score", 1)
 def people(n, seed=0):
     """Return scores, labels, groups and P(y = 1) of rows; the score knows neither age nor sex."""
     rng = np.random.default_rng(seed)
-    signal = rng.normal(size=n)
-    age = rng.integers(0, 2, n)
+    signal, age = rng.normal(size=n), rng.integers(0, 2, n)
     sex = rng.integers(0, 2, n)
     chance = expit(2.0 * signal + 1.2 * age - 0.6 * sex - 0.5)
     y = (rng.random(n) < chance).astype(int)
@@ -33,8 +32,7 @@ def people(n, seed=0):
 
 def test_thresholds_by_one_column_are_the_best_ones_within_limits_by_both():
     X, y, groups, _ = people(600)
-    score = X["score"].to_numpy()
-    old = (groups["age"] == "old").to_numpy()
+    score, old = X["score"].to_numpy(), (groups["age"] == "old").to_numpy()
     limited = [
         ((groups[name] == value).to_numpy() & (y == 1), bound)
         for name, bound in (("age", 0.25), ("sex", 0.22))
@@ -61,8 +59,7 @@ def test_the_groups_may_be_a_column_or_the_table(tmp_path):
     X, y, groups, _ = people(400)
     rule = tb.tune(SCORE, X, y, groups=groups, limits=LIMITS, by_group="age")
     tb.save_model(rule, tmp_path / "rule.model")
-    answers = rule.predict(X, groups=groups)
-    loaded = tb.load_model(tmp_path / "rule.model")
+    answers, loaded = rule.predict(X, groups=groups), tb.load_model(tmp_path / "rule.model")
     for given in (groups["age"], groups["age"].to_numpy(), groups[["age"]], {"age": groups["age"]}):
         assert (rule.predict(X, groups=given) == answers).all()
         assert (loaded.predict(X, groups=given) == answers).all()

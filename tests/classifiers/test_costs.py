@@ -96,8 +96,7 @@ def test_another_selection_reads_the_costs_of_rows(first, objective):
 
 
 def test_a_limit_on_costs_holds_by_group():
-    groups = {"sex": (RNG.random(N) < 0.5).astype(int)}
-    limits = [rates.cost(by="sex") <= 0.6]
+    groups, limits = {"sex": (RNG.random(N) < 0.5).astype(int)}, [rates.cost(by="sex") <= 0.6]
     mix = RobustMixtureClassifier.from_probabilities(
         P, Y, objective=rates.miss(1), limits=limits, costs=COSTS, groups=groups
     )

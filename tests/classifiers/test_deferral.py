@@ -161,8 +161,7 @@ def test_the_table_of_rates_is_what_counting_gives():
 
 def test_weights_are_rows():
     w = RNG.integers(0, 3, size=N)
-    twice = np.repeat(np.arange(N), w)
-    limits = [rates.deferred() <= 0.1]
+    twice, limits = np.repeat(np.arange(N), w), [rates.deferred() <= 0.1]
     weighted = RobustMixtureClassifier.from_probabilities(P, Y, sample_weight=w, limits=limits)
     repeated = RobustMixtureClassifier.from_probabilities(
         {"model": P["model"][twice]}, Y[twice], limits=limits
@@ -197,8 +196,7 @@ def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
 def test_errors_are_traded_against_deferrals():
     rng = np.random.default_rng(0)
     p = rng.random(1_000)
-    y = (rng.random(1_000) < p).astype(int)
-    limits = ["deferred() <= 10%"]
+    y, limits = (rng.random(1_000) < p).astype(int), ["deferred() <= 10%"]
     deferrals, errors = tb.tune(tb.Scores(0, 1), p[:, None], y, limits=limits).tradeoff(n_points=4).values
     assert (deferrals[0], errors[-1]) == (0.0, 0.0)
     assert (np.diff(deferrals) > 0.0).all()

@@ -31,8 +31,7 @@ def rows_of(X, y):
 
 def judged_by(estimators, rows, cv=5):
     """Return the models with the selection data that judge them, by folds or held-out rows."""
-    split = Split.of(rows, cv, 0)
-    unfitted = Fits(dict(estimators), {}, NO_HASHES)
+    split, unfitted = Split.of(rows, cv, 0), Fits(dict(estimators), {}, NO_HASHES)
     fits = fit_models(unfitted, rows, split, seed=0, n_jobs=None, verbose=False)
     return averaging(scored(split, fits)[0])
 
@@ -104,8 +103,7 @@ def test_a_seed_that_a_model_states_is_its_own_and_the_mixture_seeds_others(tree
 
 def persons(n=60, times=4, seed=0):
     """Return rows of persons: nearly equal rows of each, with one random label for each person."""
-    rng = np.random.default_rng(seed)
-    who = np.repeat(np.arange(n), times)
+    rng, who = np.random.default_rng(seed), np.repeat(np.arange(n), times)
     X = rng.normal(size=(n, 3))[who] + 1e-3 * rng.normal(size=(n * times, 3))
     return X, rng.integers(0, 2, n)[who], who
 
@@ -214,8 +212,7 @@ def test_models_without_all_fits_at_ctrl_c_are_left_out(interrupted):
 
 def test_class_weights_are_weights_of_rows_in_the_fits():
     X, y = noisy(7, n=150, K=3)
-    weight = np.array([1.0, 4.0, 0.5])
-    given = {"random_state": 0, "error_budget": 0.02}
+    weight, given = np.array([1.0, 4.0, 0.5]), {"random_state": 0, "error_budget": 0.02}
     by_class = RobustMixtureClassifier(
         [("bayes", GaussianNB())], class_weight=dict(enumerate(weight)), **given
     ).fit(X, y)

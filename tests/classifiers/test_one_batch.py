@@ -189,8 +189,7 @@ def test_names_of_groups_and_other_groups_do_not_change_the_rule():
 
 def selecting_and_certifying(monkeypatch, arguments, **asked):
     """Return the table and labels of the rows that select, and the rows for certificates."""
-    selecting = []
-    own = tb.TunedClassifier._learn
+    selecting, own = [], tb.TunedClassifier._learn
 
     def recorded(classifier, rows, **given):
         selecting.append((rows.X, rows.labels))
@@ -239,8 +238,7 @@ def test_clusters_stay_together():
     rng = np.random.default_rng(0)
     T, y, g = Population().draw(600, rng)
     homes = np.unique(rng.integers(200, size=600), return_inverse=True)[1]
-    given = Rows.read(T, y, g, clusters=homes)
-    scores = tb.Scores("s", 1, kind="logit")
+    given, scores = Rows.read(T, y, g, clusters=homes), tb.Scores("s", 1, kind="logit")
     classifier, certifying = on_part(scores, given, limits=["precision(1) >= .7"])
     kept = set(np.asarray(certifying.clusters))
     assert classifier.selection_.n_rows + len(certifying.X) == 600
@@ -415,8 +413,7 @@ def test_too_few_rows_no_model_and_models_of_one_name(model, data):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("by_group", [True, False])
 def test_a_ratio_that_only_one_answer_keeps_is_not_certified(by_group):
-    rng = np.random.default_rng(0)
-    n = 3_000
+    rng, n = np.random.default_rng(0), 3_000
     p, y = rng.random(n), (rng.random(n) < 0.2).astype(int)  # the score knows nothing
     groups, limits = np.where(np.arange(n) % 3 == 0, "few", "many"), ["ratio(selected(1, by=group)) >= .8"]
     given = {"groups": groups, "limits": limits, "by_group": by_group}
@@ -506,8 +503,7 @@ def test_the_split_is_the_same_for_every_order_of_rows_and_columns(clustered):
 @pytest.mark.parametrize("clustered", [False, True])
 def test_the_order_of_the_rows_changes_nothing(clustered):
     table, y, g = made_table()
-    homes = np.arange(800) // 2
-    found = []
+    homes, found = np.arange(800) // 2, []
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(800)
         X, of_rows = table.iloc[order].reset_index(drop=True), {"groups": g[order]}

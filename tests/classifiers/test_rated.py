@@ -58,8 +58,7 @@ def test_the_table_is_what_counting_the_answers_gives():
 
 
 def test_limits_alone_make_the_mean_error_small():
-    free = judged(objective="error")
-    within = judged(limits=[PARITY])
+    free, within = judged(objective="error"), judged(limits=[PARITY])
     tight = judged(limits=[rates.gap(SELECTED) <= 0.01])
     errors = [np.mean(mix.predict(P) != Y) for mix in (free, within, tight)]
     assert errors[0] <= errors[1] + 0.02  # with nothing to keep, nothing is fitted to these rows
@@ -110,8 +109,7 @@ def test_limits_that_contradict_each_other_are_named_and_nothing_is_lost():
 
 def test_costs_by_row_and_by_matrix():
     matrix = np.array([[0.0, 1.0], [5.0, 0.0]])
-    by_matrix = judged(objective=rates.cost(matrix))
-    each = matrix[_Y]
+    by_matrix, each = judged(objective=rates.cost(matrix)), matrix[_Y]
     by_row = RobustMixtureClassifier.from_probabilities(P, Y, objective=rates.cost(), costs=each)
     found = [mix.rates_.lines[0].value for mix in (by_matrix, by_row)]
     assert found[0] == pytest.approx(found[1], abs=0.02)

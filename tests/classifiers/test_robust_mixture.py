@@ -268,8 +268,7 @@ def test_thresholds_by_a_group_that_shows_only_in_a_score_are_no_worse_than_by_c
 def test_tiny_units_are_modelled_without_a_warning_of_the_model():
     """Some of forty groups have a handful of rows; the group model is fitted to the end."""
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 400)
-    groups = np.minimum(rng.geometric(0.08, 400), 40)
+    y, groups = rng.integers(0, 3, 400), np.minimum(rng.geometric(0.08, 400), 40)
     logs = 9 * rng.normal(size=(400, 3)) + 3 * np.eye(3)[y]
     weight = 100 * rng.exponential(size=400) ** 3
     with warnings.catch_warnings():
@@ -281,8 +280,7 @@ def test_tiny_units_are_modelled_without_a_warning_of_the_model():
 
 
 def test_labels_frames_and_names():
-    pd = pytest.importorskip("pandas")
-    labels = np.array(["benign", "malignant"])[Y]
+    pd, labels = pytest.importorskip("pandas"), np.array(["benign", "malignant"])[Y]
     frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
     mix = RobustMixtureClassifier(models(), random_state=0).fit(frame[TRAIN], labels[TRAIN])
     plain = RobustMixtureClassifier(models(), random_state=0).fit(X[TRAIN], Y[TRAIN])
@@ -671,8 +669,7 @@ def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
     """Labels from a nullable column are 0.0 if the names of the columns are "0", and so on."""
     pandas = pytest.importorskip("pandas")
     _, y, P, _ = printed(3)
-    labels = np.array(labels)
-    order = [2, 0, 1]
+    labels, order = np.array(labels), [2, 0, 1]
     named = {
         m: pandas.DataFrame(p[:, order], columns=[spell(labels[k]) for k in order]) for m, p in P.items()
     }
@@ -715,8 +712,7 @@ class TestFrozenAlone:
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_default_models_take_text_and_categories(tmp_path, weighted):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
+    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
     text, kind = rng.choice(["x", "y"], 200), pd.Categorical(rng.choice(["u", "v", "w"], 200))
     table = pd.DataFrame({"text": text, "kind": kind, "number": rng.normal(size=200)})
     y = np.where((table["number"] > 0) ^ (table["text"] == "x"), "late", "in time")

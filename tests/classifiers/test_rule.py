@@ -55,8 +55,7 @@ def asked(expression, P, groups):
 @pytest.mark.parametrize("case", CASES)
 def test_every_way_out_answers_alike(case, models, K):
     P, y, groups = TABLES[K]
-    P = {name: P[name] for name in models}
-    params = CASES[case]
+    P, params = {name: P[name] for name in models}, CASES[case]
     if case == "costs" and K == 2:
         params = {"objective": rates.cost([[0.0, 1.0], [5.0, 0.0]])}
     told = params.get("by_group", False)
@@ -186,8 +185,7 @@ def test_the_least_probability_of_a_document_counts():
 @pytest.mark.parametrize(("other", "offset", "wanted"), [(60, 0, "ba"), (90, 0, "ab"), (60, 900, "ba")])
 def test_only_differences_of_logarithms_decide(other, offset, wanted):
     """Two certain models are opposed; the heavier one decides, also where no mass of a label is a number."""
-    P = np.eye(3)[:2]
-    costs = [[[0.0, 1.0], [1.0, 0.0]]]
+    P, costs = np.eye(3)[:2], [[[0.0, 1.0], [1.0, 0.0]]]
     rule = Rule(["a", "b"], None, {"m": 80.0, "n": other}, [offset, offset], costs)
     rule = Rule.from_dict(json.loads(rule.to_json()))
     assert rule.predict({"m": P[::-1, :2], "n": P[:, :2]}).tolist() == [*wanted]
@@ -234,8 +232,7 @@ def test_a_probability_equal_to_the_threshold_is_answered_as_by_the_exported_rul
     def model(X):
         return np.column_stack([1 - X[:, 0], X[:, 0]])
 
-    groups = np.tile(["a", "b"], 100)
-    y = np.repeat([0, 1, 0, 1], [90, 10, 10, 90])
+    groups, y = np.tile(["a", "b"], 100), np.repeat([0, 1, 0, 1], [90, 10, 10, 90])
     for low, high, threshold in ((0.12, 0.2, 0.16), (0.48, 0.7, 0.6), (0.8, 0.86, 0.83)):
         p = np.repeat([low, high], 100)
         rule = tb.tune(model, p[:, None], y, groups=groups, by_group=by_group, objective="error")
@@ -247,8 +244,7 @@ def test_a_probability_equal_to_the_threshold_is_answered_as_by_the_exported_rul
 
 def test_thresholds_of_any_action_costs_are_those_of_the_cheapest_action():
     """Ranges of random costs, by their words, against the rule's own answers on a grid."""
-    rng = np.random.default_rng(0)
-    p = np.linspace(0.0005, 0.9995, 1000)
+    rng, p = np.random.default_rng(0), np.linspace(0.0005, 0.9995, 1000)
     for costs in np.round(rng.normal(size=(200, 2, 3)), 3):
         rule = Rule(["a", "b"], None, {"m": 1.0}, [0.0, 0.0], [costs.tolist()])
         line = str(rule).splitlines()[-1].strip()

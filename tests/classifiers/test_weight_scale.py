@@ -69,8 +69,7 @@ def test_given_probabilities_tune_reweight_and_measure(scale):
     np.testing.assert_allclose(*intervals, rtol=0, atol=1e-9)
     tuned = tb.tune(MODEL, X, Y, limits=LIMITS, groups=GROUPS, sample_weight=weight)
     same(tb.tune(MODEL, X, Y, limits=LIMITS, groups=GROUPS, sample_weight=weight * c), tuned)
-    more = noisy(5, n=150)
-    about = {"groups": GROUPS}
+    more, about = noisy(5, n=150), {"groups": GROUPS}
     same(tuned.reweight(*more, sample_weight=weight * c, **about),
          tuned.reweight(*more, sample_weight=weight, **about))  # fmt: skip
     measured = [

@@ -24,8 +24,7 @@ def test_a_query_of_polars_is_refused(monkeypatch):
     table = pd.DataFrame({"s": np.linspace(0.01, 0.99, 200)})
     y = np.where(np.random.default_rng(0).random(200) < table["s"], "yes", "no")
     query, scores, limits = polars.LazyFrame(), tb.Scores("s", "yes"), [rates.miss("yes") <= 0.4]
-    clf = tb.tune(scores, table, y, limits=limits)
-    fresh = table.assign(s=table["s"] + 0.001)
+    clf, fresh = tb.tune(scores, table, y, limits=limits), table.assign(s=table["s"] + 0.001)
     for call in (
         lambda: tb.tune(scores, query, y, limits=limits), lambda: clf.predict(query),
         lambda: tb.tune(scores, table, y, groups=query, limits=limits), lambda: tb.certify(clf, query, y),

@@ -57,8 +57,7 @@ def test_partitions_score_and_answer(client):
 
 
 def test_a_model_on_a_cluster_gathers_its_scores(client):
-    xgboost = pytest.importorskip("xgboost")
-    rows = table(4)
+    xgboost, rows = pytest.importorskip("xgboost"), table(4)
     X, y = (da.from_array(rows[names].to_numpy(), chunks=400) for names in (["a", "b", "c"], "y"))
     model = pytest.importorskip("xgboost.dask").DaskXGBClassifier(n_estimators=5).fit(X, y)
     p, labels = dask.compute(model.predict_proba(X)[:, 1], y)

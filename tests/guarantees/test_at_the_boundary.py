@@ -85,8 +85,7 @@ def test_certified_limits_are_broken_at_most_as_often_as_it_says(name):
     "limit", ["miss(1, by=g) <= .3", "precision(1) >= .6", "gap(selected(1, by=g)) <= .2"]
 )
 def test_tests_are_those_of_scipy(limit):
-    rng = np.random.default_rng(0)
-    limit = parse(limit)
+    rng, limit = np.random.default_rng(0), parse(limit)
     for _ in range(20):
         y, a = rng.integers(0, 2, 60), rng.integers(0, 2, 60)
         g = rng.choice(["f", "m"], 60)
@@ -131,8 +130,7 @@ def test_a_threshold_at_a_rank_has_the_most_errors_that_pass(label, digits):
 def test_limits_on_some_of_several_groups_divide_the_whole_level(limited):
     rng = np.random.default_rng(1)
     s, g = rng.random(3000), rng.choice(list("abcde"), 3000)
-    y = (rng.random(3000) < s).astype(int)
-    groups = pd.DataFrame({"g": g})
+    y, groups = (rng.random(3000) < s).astype(int), pd.DataFrame({"g": g})
     rule = tb.calibrate(
         tb.Scores(0, 1), s[:, None], y, groups=groups, by_group="g", objective="selected(1)",
         limits=[rates.miss(1, by="g") <= dict.fromkeys(limited, 0.2)],
@@ -159,8 +157,7 @@ def test_a_sequence_serves_limits_on_some_groups_alone():
 def deferring(seed, values, limits, watched):
     """Return a case of rules that defer, its chain within ranks, and which rules pass, for each part."""
     certified, stopped = watched(chain, "certified"), watched(chain, "stopped")
-    passes = watched(CountTable, "passes")
-    rng = np.random.default_rng(seed)
+    passes, rng = watched(CountTable, "passes"), np.random.default_rng(seed)
     g, y = rng.choice(list("abc"), 1500), (rng.random(1500) < 0.4).astype(int)
     s = 1 / (1 + np.exp(-(2.2 * y - 1.1 + rng.normal(size=1500))))
     X = (np.floor(s * values) / values + 0.5 / values)[:, None]
@@ -216,8 +213,7 @@ def test_ranks_and_tests_of_deferral_read_different_rows(label, by, watched):
 @pytest.mark.filterwarnings("ignore")
 def test_groups_with_limits_of_their_own_defer_at_a_step_of_their_own():
     """A group that is easy to answer defers as much as its limit lets it, beside one that is hard."""
-    rng = np.random.default_rng(0)
-    n = 12_000
+    rng, n = np.random.default_rng(0), 12_000
     g, y = rng.choice(list("ab"), n, p=[0.7, 0.3]), (rng.random(n) < 0.4).astype(int)
     s = 1 / (1 + np.exp(-np.where(g == "a", 3.0, 1.2) * (y - 0.5) - rng.normal(size=n)))
     limits = ["miss(1, by=g) <= 20%", "deferred(by=g) <= 30%"]
@@ -354,8 +350,7 @@ def test_tightened_limits_on_a_ratio_leave_out_rules_without_any_selected_row():
     n_certified = 0
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        g = rng.integers(2, size=4000)
-        P = rng.dirichlet([1.2, 0.9, 0.9], 4000)
+        g, P = rng.integers(2, size=4000), rng.dirichlet([1.2, 0.9, 0.9], 4000)
         y = (rng.random(4000)[:, None] > P.cumsum(axis=1)).sum(axis=1)
         scores, X, groups = tb.Scores(list("abc"), [0, 1, 2]), pd.DataFrame(P, columns=list("abc")), {"g": g}
         with suppress(tb.NotCertifiedError):

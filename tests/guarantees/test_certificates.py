@@ -151,8 +151,7 @@ def test_bounds_divide_the_level_evenly(asked, part):
 @pytest.mark.parametrize("groups", [None, np.array(["a", "b"])[np.arange(400) % 2]])
 def test_kinds_of_errors_divide_the_level_evenly(groups):
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 400)
-    wrong = rng.random(400) < 0.2
+    y, wrong = rng.integers(0, 2, 400), rng.random(400) < 0.2
     certificate = tb.certify(np.where(wrong, 1 - y, y), None, y, groups=groups)
     level = 0.05 / (2 if groups is None else 4)
     for bound, rows, part in zip(certificate.bounds, (y >= 0, y == 0, y == 1), (1, 2, 2), strict=False):

@@ -26,8 +26,7 @@ HOWS = ({}, {"infer_groups": True}, {"by_group": True})
 def population(n, seed):
     """Three features tell the group, in which the label is rarer."""
     rng = np.random.default_rng(seed)
-    u = rng.normal(size=(n, 3))
-    sex = (rng.random(n) < 0.4).astype(int)
+    u, sex = rng.normal(size=(n, 3)), (rng.random(n) < 0.4).astype(int)
     y = (rng.random(n) < expit(u @ [1.2, -1.0, 0.8] - 0.2 - 1.6 * sex)).astype(int)
     X = np.column_stack([u, 1.8 * sex[:, None] + rng.normal(size=(n, 3))])
     return pd.DataFrame(X).add_prefix("x"), y, pd.Series(sex, name="sex")

@@ -137,8 +137,7 @@ def test_false_limits_of_persons_are_rarely_certified(limit):
     found = {True: 0, False: 0}
     for _ in range(times):
         said = rng.random(persons) < 0.3  # truth and answer are independent
-        truth = rng.random(persons) < 0.3
-        person = np.repeat(np.arange(persons), 6)
+        truth, person = rng.random(persons) < 0.3, np.repeat(np.arange(persons), 6)
         stated = [limit >= 0.7 + 1e-9 if limit.kind == "precision" else limit <= 0.3 - 1e-9]
         for votes in found:
             cert = tb.certify(

@@ -79,8 +79,7 @@ def test_false_certificates_over_all_tables(name, monkeypatch):
     model = tb.Scores("p", 1) if "batch" in name else rule_of(limits)
     false = free = 0.0
     for numbers, rows in tables(units):
-        probability = multinomial.pmf(numbers, N, shares)
-        given = groups_of(limits, rows["g"])
+        probability, given = multinomial.pmf(numbers, N, shares), groups_of(limits, rows["g"])
         if "clusters" in name:
             given["clusters"] = rows["cluster"]
         try:

@@ -145,8 +145,7 @@ def test_misses_of_each_group_beside_misses_of_all_groups_keep_their_level():
     """Ranks open the groups in which no ill row happens to have the score 1/2: those rows may not test."""
     n_groups, share = 16, 0.04  # of ill rows with the score 1/2
     limits = ["miss(1, by=g) <= 19%", "miss(1) <= 0.98%"]  # in 4 groups at 1/2: 1 %
-    rng = np.random.default_rng(0)
-    groups = {"g": np.arange(n_groups)}
+    rng, groups = np.random.default_rng(0), {"g": np.arange(n_groups)}
 
     def rows(n):
         y = np.repeat([0, 1], n * n_groups)

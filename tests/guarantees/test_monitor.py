@@ -299,8 +299,7 @@ def test_two_thousand_years_without_a_change():
     """False alarms of twelve months with errors exactly at the bounds."""
     rng, false = np.random.default_rng(0), 0
     for _ in range(2000):
-        monitored = [Wealth(p) for p in (0.2, 0.1, 0.15)]
-        most = 0.0
+        monitored, most = [Wealth(p) for p in (0.2, 0.1, 0.15)], 0.0
         for _ in range(12):
             errors = rng.binomial(200, [0.2, 0.1, 0.15])
             monitored = [e.add([1] * k + [0] * (200 - k)) for e, k in zip(monitored, errors, strict=True)]
@@ -331,8 +330,7 @@ def alarms_of_gaps(d, n, gap, limit, batches, times):
         model = Coin(float(rng.integers(1000)))
         monitor = tb.Monitor(model, proof)
         for _ in range(batches):
-            groups = rng.choice(["a", "b"], n)
-            X = rng.integers(0, 2, (n, d)).astype(float)
+            groups, X = rng.choice(["a", "b"], n), rng.integers(0, 2, (n, d)).astype(float)
             X[:, 0] = rng.random(n) < np.where(groups == "a", 0.5 - gap / 2, 0.5 + gap / 2)
             monitor = monitor.add(X + model.low, rng.integers(0, 2, n), groups=groups)
         false += bool(monitor.alarms)

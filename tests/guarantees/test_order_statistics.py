@@ -41,8 +41,7 @@ def test_ranks_are_of_two_labels_and_otherwise_three_tenths_of_the_rows_select(l
 
 def simulated(least, most, sizes, draws, rng):
     """Return rates L and V of thresholds at ranks, from their definition by spacings."""
-    low = np.zeros((len(sizes), draws))
-    high = np.ones((len(sizes), draws))
+    low, high = np.zeros((len(sizes), draws)), np.ones((len(sizes), draws))
     for g, (a, b, n) in enumerate(zip(least, most, sizes, strict=True)):
         if a:
             low[g] = rng.beta(a, n + 1 - a, draws)

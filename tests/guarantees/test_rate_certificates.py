@@ -38,8 +38,7 @@ def answered_in_groups(y, answers, groups, deferred=None):
 def drawn(n, seed=0, p=(0.3, 0.4), weight=0.5):
     """Return truth, answers and groups of n rows, with "yes" rates p by group."""
     rng = np.random.default_rng(seed)
-    sex = (rng.random(n) < weight).astype(int)
-    y = rng.integers(2, size=n)
+    sex, y = (rng.random(n) < weight).astype(int), rng.integers(2, size=n)
     a = (rng.random(n) < np.asarray(p)[sex]).astype(int)
     return NAMES[y], NAMES[a], {"sex": np.array(["f", "m"])[sex]}
 

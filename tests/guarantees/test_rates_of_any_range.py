@@ -73,8 +73,7 @@ def test_each_bound_on_a_mean_is_below_it_with_at_most_its_level(kind, n, level)
 
 def answered(n, error, seed):
     """Return labels, answers and groups of n rows per group with the stated probability of an error."""
-    rng = np.random.default_rng(seed)
-    n_groups = len(error)
+    rng, n_groups = np.random.default_rng(seed), len(error)
     y = rng.integers(2, size=n * n_groups)
     wrong = rng.random(n * n_groups) < np.repeat(error, n)
     return y, np.where(wrong, 1 - y, y), {"g": np.repeat(list("abc")[:n_groups], n)}

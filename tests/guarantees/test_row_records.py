@@ -329,8 +329,7 @@ def test_a_batch_of_few_values_is_used_up_as_a_whole_where_a_part_of_it_certifie
 def test_fresh_rows_of_a_whole_model_are_hashed_once(monkeypatch):
     rng = np.random.default_rng(0)
     scores = rng.random(400)
-    y = (rng.random(400) < scores).astype(int)
-    X = pd.DataFrame({"s": scores})
+    y, X = (rng.random(400) < scores).astype(int), pd.DataFrame({"s": scores})
     clf, hashed = tb.tune(tb.Scores("s", 1), X[:200], y[:200]), []
     row_hashes = Models.row_hashes
 

@@ -139,8 +139,7 @@ def test_a_rule_that_answers_one_label_keeps_its_limits_in_each_subgroup_of_this
 @pytest.mark.filterwarnings("ignore")
 def test_a_stated_limit_makes_no_bound_looser():
     """In group b no score reaches the threshold, so the rates of its answers are 0 or 1 by construction."""
-    r = np.random.default_rng(0)
-    g = np.tile(["a", "b"], 2000)
+    r, g = np.random.default_rng(0), np.tile(["a", "b"], 2000)
     y = np.where(g == "a", r.integers(0, 2, 4000), r.random(4000) < 0.02).astype(int)
     X = np.where(g == "a", 1 / (1 + np.exp(-r.normal(3 * y - 1.5))), 0.01 * r.random(4000))[:, None]
     first, second, third = ((X[k], y[k]) for k in (slice(2000), slice(2000, 3000), slice(3000, 4000)))

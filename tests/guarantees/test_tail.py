@@ -76,8 +76,7 @@ def test_every_population_within_the_divergence_is_below_the_shift_and_one_reach
 
 @pytest.mark.parametrize("kl", [1e-20, 1e-6, 0.02, 0.7, 8.0])
 def test_bounds_are_the_least_of_eight_at_an_eighth_of_the_level(kl):
-    losses = np.random.default_rng(2).beta(0.4, 2, 70)
-    alpha = min(1.0, 1 / (1 + kl))
+    losses, alpha = np.random.default_rng(2).beta(0.4, 2, 70), min(1.0, 1 / (1 + kl))
     of_tail = [
         theta + (1 - theta) * betting_upper(np.maximum(losses - theta, 0) / (1 - theta), 0.01) / alpha
         for theta in (0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
@@ -126,8 +125,7 @@ def false_bounds(name, draws):
     values, base, n, alpha, kl = POPULATIONS[name]
     values, base = np.asarray(values), np.asarray(base) / np.sum(base)
     truths = worst_tail(values, base, alpha), worst_shift(values, base, kl)
-    rng = np.random.default_rng([len(name), draws])
-    below = np.zeros(2, dtype=int)
+    rng, below = np.random.default_rng([len(name), draws]), np.zeros(2, dtype=int)
     for _ in range(draws):
         losses = rng.choice(values, n, p=base)
         bounds = tail_upper(losses, alpha), shift_upper(losses, kl)
@@ -149,8 +147,7 @@ def test_two_thousand_draws_are_below_the_truth_at_most_as_often_as_stated(name)
 def drawn_rows(rng, n_clusters=None):
     """Return arrays of answers, labels and clusters whose votes err with a probability of .1."""
     n = 300 if n_clusters is None else n_clusters
-    wrong = rng.random(n) < 0.1
-    y = rng.integers(2, size=n)
+    wrong, y = rng.random(n) < 0.1, rng.integers(2, size=n)
     repeats = rng.integers(1, 6, n)
     cluster = np.repeat(np.arange(n), repeats)
     return np.repeat(y ^ wrong, repeats), np.repeat(y, repeats), cluster

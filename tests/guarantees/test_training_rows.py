@@ -104,8 +104,7 @@ def test_rows_equal_by_nature():
 
 def test_scores_of_training_rows_are_recognised_as_a_whole_and_beside_other_columns(tmp_path):
     """A part of a table of few values is as any other one."""
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
+    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
     trained, selecting = (
         pd.DataFrame({"p": p.round(2), "x": rng.random(1500)}) for p in rng.random((2, 1500))
     )

@@ -154,8 +154,7 @@ def test_a_column_without_values_in_the_fit_may_have_any_later(empty):
 
 
 def test_one_row_and_one_name():
-    model = made().fit(NUMBERS, Y)
-    begins_with_text = NUMBERS.astype(object).assign(a="text")
+    model, begins_with_text = made().fit(NUMBERS, Y), NUMBERS.astype(object).assign(a="text")
     for table in (NUMBERS, begins_with_text):
         refused(lambda: model.predict(table.iloc[0]), "Series")
     twice = NUMBERS.set_axis(["a", "b", "a"], axis=1)
@@ -172,8 +171,7 @@ def test_unknown_numbers_are_shown_as_plain_values():
 
 
 def test_a_column_of_lists_is_named():
-    lists = NUMBERS.assign(tags=[["a", "b"]] * N)
-    named = "column 'tags'"
+    lists, named = NUMBERS.assign(tags=[["a", "b"]] * N), "column 'tags'"
     for fit in (made().fit, HistBoostClassifier(n_estimators=2).fit):
         refused(lambda: fit(lists, Y), named)
     refused(lambda: tb.certify(made().fit(NUMBERS.assign(tags=NUMBERS["c"]), Y), lists, Y), named)

@@ -26,8 +26,7 @@ def test_a_fold_is_judged_by_trees_that_did_not_see_it():
     fold, one = np.arange(len(y)) % 5, np.ones(len(y))
     session = TableForest().open_session(X, y, K)
     for j in range(5):
-        model = session.fit(one, 0, fold != j)
-        noise = np.where(fold == j, K - 1 - y, y)
+        model, noise = session.fit(one, 0, fold != j), np.where(fold == j, K - 1 - y, y)
         other = TableForest().open_session(X, noise, K)
         np.testing.assert_array_equal(other.fit(one, 0, fold != j).predict_proba(X), model.predict_proba(X))
 

@@ -90,8 +90,7 @@ def test_as_pure_as_scikit_learn_on_continuous_columns(seed, depth, K):
 
 
 def test_a_leaf_answers_the_weighted_majority():
-    X = np.array([[0.0], [0.0], [0.0], [1.0]])
-    y = np.array(["a", "b", "b", "c"])
+    X, y = np.array([[0.0], [0.0], [0.0], [1.0]]), np.array(["a", "b", "b", "c"])
     assert HistTreeClassifier().fit(X, y, sample_weight=[3, 1, 1, 1]).predict([[0.0]]) == ["a"]
     assert HistTreeClassifier().fit(X, y, sample_weight=[1, 1, 1, 1]).predict([[0.0]]) == ["b"]
     shares = HistTreeClassifier().fit(X, y, sample_weight=[3, 1, 1, 1]).predict_proba([[0.0]])
@@ -186,8 +185,7 @@ def test_fold_by_weight_zero_is_the_fit_on_the_sliced_rows(K, missing):
 def test_predictions_on_the_binned_table_are_those_on_raw_numbers(K, missing):
     for seed in range(5):
         for _, session, X, y, weight in sessions(K, missing, seed):
-            older = session.fit(weight, 0)
-            rows = np.arange(len(y)) % 3 > 0
+            older, rows = session.fit(weight, 0), np.arange(len(y)) % 3 > 0
             newest = session.fit(weight * (1 + y), 0, rows)
             for model in (newest, older):  # the newest has its answers at hand, the older is asked anew
                 np.testing.assert_array_equal(session.predict(model), model.predict(X))
@@ -198,8 +196,7 @@ def test_members_share_one_prepared_table(monkeypatch):
     X, y = noisy(3)
     session = open_session(HistTreeClassifier(), X, y, np.arange(2), np.ones(len(y)))
     members = [session.fit(np.ones(len(y)) + y * t, 0) for t in range(4)] + [constant(1, 2)]
-    calls = []
-    transform = TableReader.transform
+    calls, transform = [], TableReader.transform
     monkeypatch.setattr(TableReader, "transform", lambda self, X: calls.append(1) or transform(self, X))
     answers = list(predict_models(members, X))
     assert len(calls) == 1
@@ -324,8 +321,7 @@ def test_classes_the_rows_of_a_fit_lack_keep_their_numbers(cls, absent):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 2)).astype(np.float32)
     y = np.digitize(X[:, 0], [-0.4, 0.4])
-    rows = ~np.isin(y, absent)
-    session = cls(random_state=0).open_session(X, y, 3)
+    rows, session = ~np.isin(y, absent), cls(random_state=0).open_session(X, y, 3)
     model = session.fit(np.ones(200), 0, rows)
     present = [k for k in range(3) if k not in absent]
     assert set(np.unique(session.predict(model))) == set(present)

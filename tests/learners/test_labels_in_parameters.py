@@ -46,8 +46,7 @@ def boosted(weights):
 @pytest.mark.parametrize("heavy", [0, 1])
 @pytest.mark.parametrize("make", [tree, pipeline, boosted])
 def test_a_round_answers_as_the_learner_alone(make, labels, heavy):
-    y = np.array(labels)[NUMBERS]
-    weights = {labels[1 - heavy]: 1, labels[heavy]: 8}
+    y, weights = np.array(labels)[NUMBERS], {labels[1 - heavy]: 1, labels[heavy]: 8}
     alone = make(weights).fit(X, y).predict(X)
     for name in ("adaboost", "average_boost"):
         clf = getattr(published, name)(make(weights), T=1, random_state=0).fit(X, y)
@@ -57,8 +56,7 @@ def test_a_round_answers_as_the_learner_alone(make, labels, heavy):
 @pytest.mark.parametrize("labels", LABELS, ids=str)
 @pytest.mark.parametrize("make", [tree, pipeline, search])
 def test_a_member_answers_as_the_learner_alone(make, labels):
-    y = np.array(labels)[NUMBERS]
-    weights = {labels[0]: 8, labels[1]: 1}
+    y, weights = np.array(labels)[NUMBERS], {labels[0]: 8, labels[1]: 1}
     clf = tb.RobustMixtureClassifier([("m", make(weights))], objective="error", random_state=0).fit(X, y)
     np.testing.assert_allclose(clf.predict_proba(X), make(weights).fit(X, y).predict_proba(X), atol=1e-6)
 
@@ -88,8 +86,7 @@ def test_labels_are_numbers_with_other_names(make, labels):
 
 
 def test_one_class_against_the_others_and_the_order_of_priors_stay():
-    classes = np.array(["a", "b", "c"])
-    numbers = noisy(1, n=200, K=3)[1]
+    classes, numbers = np.array(["a", "b", "c"]), noisy(1, n=200, K=3)[1]
     weights = LogisticRegression(class_weight={0: 1, 1: 5})
     with pytest.warns(UserWarning, match="sample_weight"):
         found = [answers(OneVsRestClassifier(weights), numbers, of) for of in (classes, range(3))]

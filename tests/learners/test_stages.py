@@ -64,8 +64,7 @@ EXACT = {
 @pytest.mark.parametrize("case", EXACT)
 def test_every_stage_is_the_fit_with_as_many_steps(case):
     learner, parameter = EXACT[case]
-    limit = learner.get_params()[parameter]
-    session = session_of(learner)
+    limit, session = learner.get_params()[parameter], session_of(learner)
     n = 0
     for n, model in enumerate(stages(session, WEIGHT, SEED), 1):
         answers = session.predict(model)
@@ -81,8 +80,7 @@ EPOCHS = {"sgd": SGDClassifier(max_iter=6, tol=None), "net": NET}
 
 @pytest.mark.parametrize("case", EPOCHS)
 def test_learners_by_epochs_see_the_rows_once_a_stage(case):
-    session = session_of(EPOCHS[case])
-    limit = last_step(EPOCHS[case]).max_iter
+    session, limit = session_of(EPOCHS[case]), last_step(EPOCHS[case]).max_iter
     seen, first = [], None
     for model in stages(session, WEIGHT, SEED):
         step = last_step(model)

@@ -42,8 +42,7 @@ def table(seed):
         X = rng.normal(size=(n, d)).round(1)
     y = rng.integers(0, 2, n)
     y[:2] = 0, 1
-    s = rng.integers(1, 4, n).astype(float)
-    u = rng.integers(1, 64, n) / 8
+    s, u = rng.integers(1, 4, n).astype(float), rng.integers(1, 64, n) / 8
     return X, y, s, u
 
 

@@ -144,8 +144,7 @@ def test_it_is_plain_training(device):
 
 
 def test_rows_are_drawn_by_weight_with_replacement():
-    weight = np.arange(len(Y), dtype=float) ** 2
-    s = session(weight=ONES, batch_size=100)
+    weight, s = np.arange(len(Y), dtype=float) ** 2, session(weight=ONES, batch_size=100)
     drawn = Training(s, 3, weight).draw(2000)
     assert drawn.shape == (2000, 100)
     counts = np.bincount(drawn.ravel(), minlength=len(Y))
@@ -186,8 +185,7 @@ def test_divergence_is_said():
 
 def test_rounds_start_from_one_warm_model_and_share_nothing():
     s = session(warmup_steps=30, optimizer="adam", learning_rate=0.001)
-    first = s.fit(ONES, 1)
-    start = s.start
+    first, start = s.fit(ONES, 1), s.start
     before = copy.deepcopy((start.net.state_dict(), start.optimizer.state_dict()["state"]))
     assert any(v.abs().max() > 0 for v in before[1][0].values() if v.ndim)
     s.fit(ONES, 2)
@@ -214,8 +212,7 @@ def test_momentum_is_carried_into_the_rounds():
 @pytest.mark.parametrize("growth", [1, 3, 8, 50])
 def test_growth_ends_at_the_fit(growth):
     s = session(module=Dropout, warmup_steps=5, growth=growth, augment=jitter)
-    whole = s.fit(ONES, 4)
-    stages = list(s.stages(ONES, 4))
+    whole, stages = s.fit(ONES, 4), list(s.stages(ONES, 4))
     assert len(stages) == math.ceil(20 / growth)
     assert bits(stages[-1]) == bits(whole)
     assert len({bits(m) for m in stages}) == len(stages)

@@ -162,8 +162,7 @@ def test_losses_of_balanced_classes_are_cross_entropy():
 
 def test_losses_by_hand():
     logits, y, h = torch.zeros(3, 2), torch.tensor([0, 0, 1]), torch.ones(3, 4)
-    counts = torch.tensor([30.0, 10.0])
-    half = float(np.log(2))
+    counts, half = torch.tensor([30.0, 10.0]), float(np.log(2))
 
     def value(name):
         return float(losses.LOSSES[name](counts)(logits, y, h))

@@ -31,8 +31,7 @@ def draws(name, n, repeats, seed=0):
 def failures_of_means(name, n, repeats):
     """Number of bounds below the mean: exact for zero-one losses, betting for all."""
     values, p = map(np.array, POPULATIONS[name])
-    mean = float(values @ p)
-    X = draws(name, n, repeats)
+    mean, X = float(values @ p), draws(name, n, repeats)
     found = {"betting": sum(betting_upper(x, DELTA) < mean for x in X)}
     if set(values) == {0.0, 1.0}:
         found["exact"] = sum(clopper_pearson_upper(int(x.sum()), n, DELTA) < mean for x in X)

@@ -74,8 +74,7 @@ def test_certified_bounds_hold_for_most_samples(rate):
     """Lower bounds at 90 % fail in at most 10 % of samples; at most 7 of 20 are allowed (p < .001)."""
     X, y = scored(20_000, 9)
     answers = (X[:, 0] > 0.8).astype(int)
-    true = rates.measure(rate, y, answers)[None]
-    above = 0
+    true, above = rates.measure(rate, y, answers)[None], 0
     for seed in range(20):
         rows = np.random.default_rng(seed).integers(0, len(y), 150)
         given = {"rates": [rate >= 0.1], "confidence": 0.9, "equal_rows": "natural"}

@@ -44,8 +44,7 @@ def random_case(seed, n=40, K=3):
 @pytest.mark.parametrize("seed", range(6))
 def test_cvar_against_a_generic_lp(seed):
     y, proba, weight, rng = random_case(seed)
-    losses = rng.normal(size=len(y)).round(1)
-    expected = 1 - proba[np.arange(len(y)), y]
+    losses, expected = rng.normal(size=len(y)).round(1), 1 - proba[np.arange(len(y)), y]
     for alpha in [1e-6, 0.013, 0.1, 1 / 3, 0.5, 0.999, 1]:
         of_losses, of_errors = (cvar_by_lp(each, alpha, weight) for each in (losses, expected))
         assert metrics.cvar(losses, alpha, weight) == pytest.approx(of_losses, abs=1e-9)
@@ -81,8 +80,7 @@ def test_weight_two_is_the_row_twice_and_zero_no_row(seed):
     groups = rng.choice(["a", "b", "c"], size=len(y))
     groups[weight == 0] = "only weightless rows"
     rows = np.repeat(np.arange(len(y)), weight.astype(int))
-    pred = proba.argmax(axis=1)
-    alphas = [0.03, 0.3, 0.9]
+    pred, alphas = proba.argmax(axis=1), [0.03, 0.3, 0.9]
     np.testing.assert_allclose(
         metrics.cvar_curve(y, proba, alphas, sample_weight=weight),
         metrics.cvar_curve(y[rows], proba[rows], alphas, labels=[0, 1, 2]),
@@ -150,8 +148,7 @@ def test_class_errors_against_the_confusion_matrix(seed):
 def test_group_errors_against_fairlearn(seed):
     y, proba, weight, rng = random_case(seed)
     weight += 0.5
-    groups = rng.choice(["f", "m", "x"], size=len(y))
-    pred = proba.argmax(axis=1)
+    groups, pred = rng.choice(["f", "m", "x"], size=len(y)), proba.argmax(axis=1)
     frame = MetricFrame(
         metrics=lambda t, p, sample_weight: 1 - accuracy_score(t, p, sample_weight=sample_weight),
         y_true=y, y_pred=pred, sensitive_features=groups, sample_params={"sample_weight": weight},
@@ -163,8 +160,7 @@ def test_group_errors_against_fairlearn(seed):
 
 def test_expected_errors_of_a_deterministic_rule_are_its_errors():
     y, proba, weight, rng = random_case(7)
-    groups = rng.choice(["f", "m"], size=len(y))
-    pred = proba.argmax(axis=1)
+    groups, pred = rng.choice(["f", "m"], size=len(y)), proba.argmax(axis=1)
     hard = np.eye(3)[pred]
     for errors, of in ((metrics.class_errors, []), (metrics.group_errors, [groups])):
         of_answers = pytest.approx(errors(y, pred, *of, sample_weight=weight))
@@ -208,8 +204,7 @@ def test_containers_and_label_types(wrap, values):
 def test_scorer_is_minus_cvar_with_the_columns_named():
     X, y = make_classification(200, n_classes=3, n_informative=4, random_state=0)
     names = np.array(["x", "y", "z"])[y]
-    clf = LogisticRegression().fit(X, names)
-    two = names != "z"
+    clf, two = LogisticRegression().fit(X, names), names != "z"
     scorer = metrics.make_cvar_scorer(0.2)
     expected = min(1.0, np.mean(clf.predict(X[two]) != names[two]) / 0.2)  # not the CVaR of predict_proba
     assert scorer(clf, X[two], names[two]) == pytest.approx(-expected)
@@ -331,11 +326,9 @@ def test_the_answer_human_review_is_a_deferred_row(labels):
     """As with a mask and any label in these rows, and as by counting."""
     rng = np.random.default_rng(0)
     truth, guess = np.array(labels)[rng.integers(0, 2, (2, 200))]
-    group = rng.choice(["a", "b"], 200)
-    is_deferred = rng.random(200) < 0.3
+    group, is_deferred = rng.choice(["a", "b"], 200), rng.random(200) < 0.3
     actions = np.where(is_deferred, "human review", guess.astype(object))
-    ill = truth == labels[0]
-    wrong = (guess != truth) & ~is_deferred
+    ill, wrong = truth == labels[0], (guess != truth) & ~is_deferred
     miss_rate = pytest.approx((ill & wrong).sum() / ill.sum())
     in_a = pytest.approx(wrong[group == "a"].mean())
     for answers in (actions, actions.tolist(), guess):

@@ -99,8 +99,7 @@ def test_a_label_that_needs_quotes_is_quoted_in_the_message(text, label):
 
 def three_classes(n, seed):
     draws = np.random.default_rng(seed)
-    y = draws.choice(3, n, p=[0.7, 0.2, 0.1])
-    X = draws.normal(size=(n, 4))
+    y, X = draws.choice(3, n, p=[0.7, 0.2, 0.1]), draws.normal(size=(n, 4))
     X[np.arange(n), y] += 1.2
     return X, y
 
@@ -112,8 +111,7 @@ def test_balanced_accuracy_is_a_mean_cost_to_limit_and_to_minimise():
     error = rates.cost(weight[:, None] * (1 - np.eye(3)))
     plain = tb.tune(model, X, y, objective="error")
     limited = tb.tune(model, X, y, limits=[error <= 0.36])
-    best = tb.tune(model, X, y, objective=error)
-    values = []
+    best, values = tb.tune(model, X, y, objective=error), []
     for rule in (plain, limited, best):
         answers = rule.predict(X)
         values.append(1 - balanced_accuracy_score(y, answers))

@@ -79,8 +79,7 @@ def test_inequalities_of_limits_have_the_weights_of_rows():
 
 def test_rates_with_deferred_rows_by_hand():
     """Of four rows 1 two are found and one is missed; of six rows 0 three are right; one each is deferred."""
-    y = [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]
-    answers = [1, 1, 0, 0, 0, 0, 0, 1, 1, 1]
+    y, answers = [1, 1, 1, 1, 0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0, 1, 1, 1]
     deferred = [False, False, False, True, False, False, False, False, False, True]
     by_hand = {
         rates.error(): 3 / 10, rates.miss(1): 1 / 4, rates.recall(1): 3 / 4, rates.false_alarm(1): 2 / 6,
@@ -216,8 +215,7 @@ def test_text_that_is_no_rate_is_refused_with_the_text(text):
 def test_texts_made_at_random_are_read_or_refused(n_texts):
     rng = np.random.default_rng(n_texts)
     words = ["error", "gap", "by", "cost", "None", "-.5", "1e9", "5%", "yes", "<=", ">="]
-    pieces = [*"()[]{},:=<> '\"\\.1é\x00", *words]
-    whole = [repr(rate) for rate in EVERY]
+    pieces, whole = [*"()[]{},:=<> '\"\\.1é\x00", *words], [repr(rate) for rate in EVERY]
     for _ in range(n_texts):
         text = "".join(rng.choice(pieces, rng.integers(1, 15)))
         if rng.random() < 0.7:

@@ -37,8 +37,7 @@ def test_a_row_of_nearly_all_weight_counts_as_one():
 def test_the_selection_data_of_weighted_rows_have_these_sizes():
     rng = np.random.default_rng(3)
     p, weight = rng.random(400), rng.exponential(size=400)
-    y = np.where(rng.random(400) < p, "yes", "no")
-    table = pd.DataFrame({"p": p})
+    y, table = np.where(rng.random(400) < p, "yes", "no"), pd.DataFrame({"p": p})
     clf = tb.tune(tb.Scores("p", "yes"), table, y, sample_weight=weight, limits=["miss(yes) <= .4"])
     sizes = clf.selection_.strata.size
     assert sizes == pytest.approx([kish(weight[y == label].tolist()) for label in ("no", "yes")])

@@ -32,8 +32,7 @@ def fitted():
     r = np.random.default_rng(0)
     X, groups = r.normal(size=(1400, 4)), r.choice(["a", "b"], 1400)
     y = (X[:, 0] + r.normal(size=1400) > 0.3).astype(int)
-    model = LogisticRegression().fit(X[:400], y[:400])
-    limits = [rates.error(by="group") <= 0.4]
+    model, limits = LogisticRegression().fit(X[:400], y[:400]), [rates.error(by="group") <= 0.4]
     mix = tb.tune(model, X[400:1000], y[400:1000], groups=groups[400:1000], limits=limits)
     return mix, X[1000:], y[1000:], groups[1000:]
 
@@ -62,16 +61,14 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
     persons = np.repeat(np.arange(10), 4)
 
     def key(rows=slice(None), y=y, groups=groups, clusters=persons, most=0.6):
-        model = copy.deepcopy(mix)
-        limits = [rates.error(by="group") <= most]
+        model, limits = copy.deepcopy(mix), [rates.error(by="group") <= most]
         given = {"groups": groups[rows], "clusters": clusters[rows], "limits": limits}
         try:
             return tb.calibrate(model, X[rows], y[rows], **given).certificate_.attempts[-1].key
         except tb.NotCertifiedError as refused:
             return refused.attempts[-1].key
 
-    first = key()
-    mixed = np.random.default_rng(1).permutation(40)
+    first, mixed = key(), np.random.default_rng(1).permutation(40)
     assert key(mixed) == first  # the order of rows does not matter
     assert key(clusters=9 - persons) == first  # nor the names of clusters
     swapped = y.copy()

@@ -50,8 +50,7 @@ def test_the_only_column_has_any_form(fitted):
     """Groups of a fit and groups of later rows are a table of one column, or the column."""
     of_fit, of_rows = slice(0, 300), slice(300, None)
     by = "group" if fitted in ("array", "table") else "lang"
-    limits = [rates.error(by=by) <= 0.9]
-    groups = FORMS[fitted](GROUP[of_fit])
+    limits, groups = [rates.error(by=by) <= 0.9], FORMS[fitted](GROUP[of_fit])
     classifier = tb.tune(SCORES, TABLE[of_fit], Y[of_fit], groups=groups, by_group=True, limits=limits)
     X, y = TABLE[of_rows], Y[of_rows]
     answers, bounds = set(), set()
@@ -75,8 +74,7 @@ def test_the_only_column_may_be_called_group():
 
 @pytest.mark.parametrize("name", ["class", "cell", "group"])
 def test_the_name_of_a_single_column_does_not_count(name):
-    zeros = np.zeros(N, dtype=int)
-    column = pd.Series(GROUP, name=name)
+    zeros, column = np.zeros(N, dtype=int), pd.Series(GROUP, name=name)
     assert rates.measure(rates.error(by="class"), Y, zeros, groups=column) == {0: 0.0, 1: 1.0}
     by_group = rates.measure(rates.error(by="group"), Y, zeros, groups=column)
     assert by_group == {value: pytest.approx(Y[value == GROUP].mean()) for value in ("u", "v")}
@@ -86,8 +84,7 @@ def test_the_name_of_a_single_column_does_not_count(name):
 
 
 def test_a_later_group_that_looks_alike_is_told():
-    city = np.where(GROUP == "u", COMPOSED, "v")
-    limits = [rates.error(by="city") <= 0.9]
+    city, limits = np.where(GROUP == "u", COMPOSED, "v"), [rates.error(by="city") <= 0.9]
     clf = tb.tune(SCORES, TABLE, Y, groups={"city": city}, limits=limits, by_group=True)
     refused(lambda: clf.predict(TABLE, groups={"city": np.where(GROUP == "u", DECOMPOSED, "v")}), "city")
 
@@ -98,8 +95,7 @@ DEFERRAL = [rates.miss("human review") <= 0.3, rates.deferred() <= 0.3]
 
 @pytest.mark.filterwarnings("ignore:probabilities")
 def test_a_class_called_as_the_answer_to_deferred_rows_is_refused_where_rows_may_be_deferred():
-    score = tb.Scores("s", "human review")
-    answers = np.where(Y == 1, "ok", "human review")
+    score, answers = tb.Scores("s", "human review"), np.where(Y == 1, "ok", "human review")
     for call in (
         lambda: tb.tune(score, TABLE, REVIEW, limits=DEFERRAL),
         lambda: tb.calibrate(score, TABLE, REVIEW, limits=DEFERRAL),

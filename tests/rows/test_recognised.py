@@ -169,8 +169,7 @@ def test_numbers_are_the_same_in_every_order_and_others_in_another_table():
     of_rows = [(numbers_of, [hashes]) for numbers_of in (random_numbers, selecting_numbers, voting_numbers)]
     of_clusters = [(numbers_of, [hashes, clusters]) for numbers_of in (selecting_numbers, voting_numbers)]
     for numbers_of, given in of_rows + of_clusters:
-        numbers = numbers_of(*given)
-        order = rng.permutation(500)
+        numbers, order = numbers_of(*given), rng.permutation(500)
         again = numbers_of(*(each[order] for each in given))
         for content in np.unique(hashes):
             assert sorted(numbers[hashes == content]) == sorted(again[hashes[order] == content])
@@ -308,8 +307,7 @@ def test_a_batch_of_independent_rows_is_divided_row_by_row_also_where_rows_are_e
 def test_a_rule_of_scores_inside_a_model_of_other_columns_knows_none_of_its_rows():
     rng = np.random.default_rng(0)
     p = rng.random(600)
-    y = (rng.random(600) < p).astype(int)
-    model = Threshold()
+    y, model = (rng.random(600) < p).astype(int), Threshold()
     model.inside = tb.tune(tb.Scores("s", 1), pd.DataFrame({"s": p}), y, limits=["miss(1) <= 60%"])
     with pytest.warns(UserWarning, match="not checked"):
         certificate = tb.certify(model, np.c_[p / 2, p], y, limits=["miss(1) <= 99%"])

@@ -14,8 +14,7 @@ N_DRAWS, N_ROWS = 40, 600
 def drawn(n, seed):
     """Return a score, labels and groups of a known population."""
     rng = np.random.default_rng(seed)
-    group = rng.integers(0, 2, n)
-    y = (rng.random(n) < 0.3).astype(int)
+    group, y = rng.integers(0, 2, n), (rng.random(n) < 0.3).astype(int)
     score = 1 / (1 + np.exp(-rng.normal(y, 1.0) - 0.15 * group))
     return score[:, None], y, group
 
@@ -24,8 +23,7 @@ def drawn(n, seed):
 def test_an_interval_of_the_error_has_the_true_error_or_is_absent(by_group, draws):
     """In 40 draws, an interval of 95 % misses more than seven times with a probability of .0007."""
     X_new, y_new, group_new = drawn(50_000, 1)
-    limit = rates.miss(1, by="g") <= {0: 0.3}
-    missed = 0
+    limit, missed = rates.miss(1, by="g") <= {0: 0.3}, 0
     for seed in range(draws):
         X, y, group = drawn(N_ROWS, 100 + seed)
         rule = tb.tune(

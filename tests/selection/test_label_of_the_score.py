@@ -52,8 +52,7 @@ def test_each_column_of_predict_proba_gives_the_answers_of_predict(model, labels
     y = np.where(ILL, *labels)
     model = model.fit(X[:500], y[:500])
     clf = tb.tune(model, X[500:1000], y[500:1000], limits=[tb.rates.miss(labels[0]) <= 0.2])
-    rule = clf.rule_
-    answers = clf.predict(X).tolist()
+    rule, answers = clf.rule_, clf.predict(X).tolist()
     assert len(set(answers)) == 2
     for label, p in zip(clf.classes_.tolist(), model.predict_proba(X).T, strict=True):
         sql = rule.to_sql("p", label=label)
@@ -70,8 +69,7 @@ def test_rules_by_group_that_defer_are_turned_too():
     g = TOLD["groups"]
     answers = clf.predict(X, groups=g, deferred="human review").tolist()
     assert len(set(answers)) == 3
-    p = model.predict_proba(X)[:, 0]
-    rule = clf.rule_
+    p, rule = model.predict_proba(X)[:, 0], clf.rule_
     sql = rule.to_sql("p", group="g", label="ill")
     assert in_sqlite(sql, p=p, g=g) == in_duckdb(sql, p=p, g=g) == answers
     assert in_python(rule.to_python(label="ill"), p.tolist(), g.tolist()) == answers
@@ -95,8 +93,7 @@ def test_turned_ranges_agree_at_and_beside_each_threshold(t):
     rule = by_threshold(t)
     below = t - max(np.spacing(t), 2.0**-52)  # below 1/2, 1 − p of the next float may be that of t
     p = np.array([t, np.nextafter(t, 2.0), below, t / 2, 0.0, 1.0]).clip(0.0, 1.0)
-    other = 1.0 - p
-    expected = rule.predict(p).tolist()
+    other, expected = 1.0 - p, rule.predict(p).tolist()
     sql = rule.to_sql("q", label="well")
     assert in_sqlite(sql, q=other) == in_duckdb(sql, q=other) == expected
     assert in_python(rule.to_python(label="well"), other.tolist()) == expected
@@ -110,8 +107,7 @@ def test_percent_and_logits_are_turned(kind):
     t = {"percent": 30.0, "logit": -0.7}[kind]
     rule = by_threshold(t, kind=kind, missing=t)
     s = np.array([t, np.nextafter(t, 100.0), t - 1e-9, t + 9, t - 9])
-    q = {"percent": 100.0 - s, "logit": -s}[kind]
-    expected = rule.predict(s).tolist()
+    q, expected = {"percent": 100.0 - s, "logit": -s}[kind], rule.predict(s).tolist()
     sql = rule.to_sql("q", label="well")
     assert in_sqlite(sql, q=[*q, None]) == [*expected, "ill"]
     assert in_python(rule.to_python(label="well"), [*q.tolist(), None]) == [*expected, "ill"]

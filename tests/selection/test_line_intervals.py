@@ -25,8 +25,7 @@ def counted_on(stated, answered, refit=False):
 
 @pytest.fixture(scope="module")
 def counted():
-    rng = np.random.default_rng(0)
-    n = 500
+    rng, n = np.random.default_rng(0), 500
     group, y = np.where(rng.random(n) < 0.3, "b", "a"), rng.integers(0, 2, n)
     return y, np.where(rng.random(n) < 0.25, 1 - y, y), {"group": group}
 
@@ -138,8 +137,7 @@ def test_the_interval_of_a_gap_or_ratio_holds_the_true_one_of_all_groups(sizes, 
     rng = np.random.default_rng(len(sizes))
     share = np.full(len(sizes), true) if true else np.linspace(0.22, 0.35, len(sizes))
     group = np.repeat(np.arange(len(sizes)), sizes)
-    y = rng.integers(0, 2, len(group))
-    selected = rates.selected(1, by="group")
+    y, selected = rng.integers(0, 2, len(group)), rates.selected(1, by="group")
     limits = [rates.ratio(selected) >= 0.8, rates.gap(selected) <= 0.1]
     truth = {"ratio": share.min() / share.max(), "gap": np.ptp(share)}
     missed = Counter()

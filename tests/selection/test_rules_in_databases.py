@@ -239,8 +239,7 @@ def test_an_integer_that_databases_round_is_refused():
 
 @pytest.mark.parametrize("by_group", [False, True])
 def test_a_dot_ends_the_name_of_the_schema_of_a_table(by_group):
-    clf = on_a_score("text", False, by_group)
-    base = sqlite3.connect(":memory:")
+    clf, base = on_a_score("text", False, by_group), sqlite3.connect(":memory:")
     table = pd.DataFrame({"s": S, "g": G})
     table.to_sql("loans", base, index_label="i")
     given = {"groups": table[["g"]]} if by_group else {}

@@ -211,8 +211,7 @@ def test_names_are_data_in_every_export(name):
         for where in ({}, {"column": "s"}, {"column": "s", "group": "g"}):
             refused(lambda: made.to_sql(**{"group": name, **where}), "backslash")
         return
-    base = sqlite3.connect(":memory:")
-    column = '"' + name.replace('"', '""') + '"'
+    base, column = sqlite3.connect(":memory:"), '"' + name.replace('"', '""') + '"'
     base.execute(f"create table t ({column} real, grp text)")
     base.executemany("insert into t values (?, ?)", [(0.4, name), (0.6, name), (0.6, "new"), (60, name)])
     answers = [row[0] for row in base.execute(f"select {made.to_sql(group='grp')} from t order by rowid")]

@@ -116,8 +116,7 @@ def test_of_groups_with_thresholds_the_mixture_is_that_of_the_exact_program(name
 
 def rules_on_lines(family, rule, n_moves=3):
     """Yield some rules on each line from rules of a descent, with their counts by its changes, (T, W, A)."""
-    rng = np.random.default_rng(0)
-    reached = family.reached(rule)
+    rng, reached = np.random.default_rng(0), family.reached(rule)
     shape = counted(family, rule).shape
     each_count = np.eye(np.prod(shape)).reshape(*shape, 1, -1)
     for _ in range(n_moves):
@@ -252,8 +251,7 @@ def test_one_rule_is_nearly_the_best_of_all_rules_from_prices(bound):
 
 def test_one_rule_equals_a_mixture_if_probabilities_are_smooth():
     """With continuous stratum probabilities, one rule without ties is as good as a mixture."""
-    rng = np.random.default_rng(3)
-    n = 4000
+    rng, n = np.random.default_rng(3), 4000
     z, u = rng.normal(size=n), rng.normal(size=n)
     p, q = 1 / (1 + np.exp(-1.5 * z)), 1 / (1 + np.exp(-z - u))  # of the class, of the group
     y, g = (rng.random(n) < p).astype(int), (rng.random(n) < q).astype(int)

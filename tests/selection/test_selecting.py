@@ -85,8 +85,7 @@ def best_mixture(family, x, objective, limits):
     worst = objective.worst
     n_more = worst + len(limits)
     tie = np.array([value_of(rates.error(), strata, t)[0] for t in tallies])
-    cost = np.zeros(T + n_more)
-    scale = objective.rate.terms(strata).scale
+    cost, scale = np.zeros(T + n_more), objective.rate.terms(strata).scale
     if worst:
         cost[:T], cost[T] = 1e-3 * tie, 1.0
         V = np.array([value_of(objective.rate, strata, t) for t in tallies]) / scale
@@ -96,8 +95,7 @@ def best_mixture(family, x, objective, limits):
     else:
         cost[:T] = [value_of(objective.rate, strata, t)[0] / scale for t in tallies]
     for j, limit in enumerate(limits):
-        z = np.eye(n_more)[worst + j]
-        terms = limit.rate.terms(strata)
+        z, terms = np.eye(n_more)[worst + j], limit.rate.terms(strata)
         top = np.array([np.tensordot(terms.top, t, axes=2) for t in tallies])
         bottom = np.array([np.tensordot(terms.bottom, t, axes=2) for t in tallies])
         for u in np.flatnonzero(bottom.max(axis=0) > 0):
@@ -131,8 +129,7 @@ def one_rule(family, objective, limits, error_budget=None):
     pool = first_pool(family, charges)
     if error_budget is not None:
         charges = within_budget(pool, charges, error_budget)
-    number = select(pool, charges)
-    mixture = solve(pool.counts, Program(charges))
+    number, mixture = select(pool, charges), solve(pool.counts, Program(charges))
     return pool, SimpleNamespace(rule=pool.candidates[number], counts=pool.counts[number], mixture=mixture)
 
 
@@ -198,8 +195,7 @@ def test_the_program_is_the_linear_program_of_its_candidates():
     objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
     pool, charges, counted = grown(family, objective, limits)
     program = Program(charges)
-    again = solve(pool.counts, program)
-    T = len(pool.counts)
+    again, T = solve(pool.counts, program), len(pool.counts)
     v = np.array([counts.ravel() for counts in pool.counts])
     rows = np.column_stack([program.matrix @ v.T, program.free])
     cost = np.r_[v @ program.cost, 0.0, 0.0]  # no cost of the variables of objective and limit
@@ -373,8 +369,7 @@ def test_the_number_of_threads_changes_no_digit():
     names = GroupNames((range(4),), ("sex",))
     rows = Counts.stratified(s // 4, [s % 4], np.ones(n), NAMES[:2], names)
     family = ClassWeights(rows, probabilities=np.ascontiguousarray(chances.T))
-    limits = [rates.selected("b", by="sex") <= 0.45]
-    found = []
+    limits, found = [rates.selected("b", by="sex") <= 0.45], []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
             pool, choice = one_rule(family, rates.error(), limits)

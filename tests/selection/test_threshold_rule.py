@@ -122,8 +122,7 @@ def test_rows_without_a_group_are_the_group_missing_if_the_rule_has_it():
 
 def test_a_rule_finds_the_column_of_groups_that_it_reads():
     clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], groups=TABLE[["lang"]][A], **PROBLEMS["by group"])
-    rule = clf.rule_
-    rows = TABLE[B].assign(site="x")
+    rule, rows = clf.rule_, TABLE[B].assign(site="x")
     answers = rule.predict(rows["p"], groups=rows["lang"])
     assert rule.group_column == "lang"
     assert (rule.predict(rows["p"], groups=rows) == answers).all()
@@ -150,8 +149,7 @@ def test_rows_and_tables_are_read_by_name():
     clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], groups=TABLE[["lang"]][A], **PROBLEMS["by group"])
     rows = TABLE[B].assign(site="x")
     answers = clf.rule_.predict(rows["p"], groups=rows["lang"]).tolist()
-    row = rows.iloc[0]
-    document = json.loads(clf.rule_.to_json())
+    row, document = rows.iloc[0], json.loads(clf.rule_.to_json())
     for rule in (clf.rule_, ThresholdRule.from_dict(document)):
         assert rule.predict(rows).tolist() == answers
         assert rule.predict(rows, groups="lang").tolist() == answers
@@ -215,8 +213,7 @@ def test_models_in_all_forms_decide_alike():
     def function(X):
         return X["p"]
 
-    columns = tb.Scores(["q", "p"], ["ok", "toxic"])
-    table = TABLE.assign(q=1 - TABLE["p"])
+    columns, table = tb.Scores(["q", "p"], ["ok", "toxic"]), TABLE.assign(q=1 - TABLE["p"])
     each = [
         tb.tune(model, table[A], Y[A]).predict(table[B]).tolist()
         for model in (tb.Scores("p", "toxic"), function, Other(), columns)

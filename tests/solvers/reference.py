@@ -13,8 +13,7 @@ FAMILIES = ("bernoulli", "difficulty", "ties", "repeated", "zeros", "ones", "com
 
 def random_game(seed):
     """(losses, alpha, base) of a random small game; every family and edge case comes up."""
-    rng = np.random.default_rng(seed)
-    family = FAMILIES[seed % len(FAMILIES)]
+    rng, family = np.random.default_rng(seed), FAMILIES[seed % len(FAMILIES)]
     n_members = 1 if family == "single" else int(rng.choice([2, 3, 5, 8, 15]))
     n_units = int(rng.choice([1, 2, 3, 5, 10, 30, 80]))
     losses = rng.random((n_members, n_units)) < rng.uniform(0.05, 0.9)
@@ -84,8 +83,7 @@ SOLVERS = ["CLARABEL", *({"ECOS"} & set(cp.installed_solvers()))]
 
 def brute_force_cvar(losses, alpha, base=None):
     """Return the CVaR by its definition: fill the tail unit by unit, in all orders of the units; n ≤ 8."""
-    p = measure(base, len(losses))
-    best = -np.inf
+    p, best = measure(base, len(losses)), -np.inf
     for order in itertools.permutations(range(len(losses))):
         left, value = alpha, 0.0
         for i in order:
@@ -113,8 +111,7 @@ def check_mixture(solution, losses, alpha, base, tolerance=1e-8):
     assert abs(lam.sum() - 1) <= 1e-12
     check_weights(w, alpha, base)
     value = cvar(lam @ losses.astype(float), alpha, base)
-    bound = (losses.astype(float) @ w).min()
-    scale = 1 + abs(value)
+    bound, scale = (losses.astype(float) @ w).min(), 1 + abs(value)
     assert abs(value - solution.value) <= 1e-12 * scale
     assert abs(bound - solution.dual_value) <= 1e-12 * scale
     assert solution.gap == solution.value - solution.dual_value

@@ -13,8 +13,7 @@ betas = (0.01, 0.3, 10.0, 100.0, 1e4, 1e6)
 
 
 def objective(w, losses, beta, base):
-    p = measure(base, w.size)
-    kept = w > 0
+    p, kept = measure(base, w.size), w > 0
     return 1 - (losses.astype(float) @ w).min() + (w[kept] * np.log(w[kept] / p[kept])).sum() / beta
 
 
@@ -81,8 +80,7 @@ def lower_bound(losses, alpha, beta, mixture):
     It is the dual of Σ w = 1 at a price found by bisection: any price is a bound, so digits of the price
     make it no less true.
     """
-    n = losses.shape[1]
-    exponents = beta * (mixture @ losses)
+    n, exponents = losses.shape[1], beta * (mixture @ losses)
     low, high = exponents.min() - 100, exponents.max() + 1
     for _ in range(80):
         price = (low + high) / 2
@@ -102,8 +100,7 @@ def test_against_cvxpy():
     compared = 0
     for seed in range(60):
         losses, alpha, base = random_game(seed)
-        p = measure(base, losses.shape[1])
-        beta = betas[seed % 4]
+        p, beta = measure(base, losses.shape[1]), betas[seed % 4]
         if p.min() < 1e-4 or not 1e-3 < alpha < 0.99 or np.ptp(losses.astype(float)) > 10:
             continue
         w, gamma = cp.Variable(p.size, nonneg=True), cp.Variable()
