@@ -75,7 +75,7 @@ def calibrate(
     selection_share: float | None = None,
     training_rows: Table = None,
 ) -> TunedClassifier:
-    """Return the rule of least error whose limits are certified, from fresh rows.
+    """Return the rule of least error, or least objective, whose limits are certified, from fresh rows.
 
     The first procedure that applies is taken; the certificate names it.
 
@@ -113,7 +113,7 @@ def calibrate(
         The result of an attempt that the model's ledger does not know. It counts, with all earlier ones.
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the least fraction of the rows, or of the clusters, on which
-        `tune` selects. By default .2 if ranks serve all limits (.1 beside human review), otherwise .3. Up to
+        `tune` selects. By default .2 if ranks serve all limits, .1 if they serve some, otherwise .3. Up to
         half of the rows select if a label or a limited group would have none there.
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.

@@ -197,8 +197,8 @@ class Curve:
         Notes
         -----
         The returned classifier knows the rows that `predicted` had, and `tailboost.certify` refuses
-        them. So they are if given in another form; a table of features and a dict of probabilities have no
-        column in common by which rows could be recognised.
+        them, unless they come in another form: a table of features and a dict of probabilities have no column
+        in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
         least = self._unlimited.selection_

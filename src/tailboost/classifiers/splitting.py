@@ -33,7 +33,7 @@ class Split:
     selecting : Rows
         The selection data.
     parts : sequence of ndarray of bool, shape (n,) each
-        The rows of each part among the selection data; no part if these are no training rows.
+        The rows of each part among the selection data; none if no model is fitted on these rows.
     fitted : sequence of ndarray of bool
         For each part, the training rows on which models are fitted while it is held out.
     """

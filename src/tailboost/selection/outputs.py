@@ -125,8 +125,8 @@ class Models:
         w ≥ 0 and b. A sum of weights above 1 sharpens the probabilities of models, a sum below 1 flattens
         them.
     logs : sequence of ndarray
-        Out-of-fold log-probabilities of each model on the selection data, shape (n, K): with the rows all
-        that the selection depends on.
+        Log-probabilities of each model on the selection data, shape (n, K), out of fold where it is fitted
+        on them: with the rows all that the selection depends on.
     scores : ndarray of shape (n,) or None
         The values of `score_column` in these rows, if the counted models answer.
     read_stacked : bool

@@ -110,7 +110,7 @@ class ClassWeights:
     # -- the family of the search ------------------------------------------------------------------------
 
     def best(self, costs: Floats) -> Floats:
-        """Return costs of actions as a candidate: scaled to at most 1, and centred so that most are 0."""
+        """Return costs of actions as a candidate: scaled to at most 1, and centred at the middle one."""
         # The middle cost is often that of most actions.
         centred = costs - np.sort(costs, axis=1)[:, [costs.shape[1] // 2]]
         return centred / max(np.abs(centred).max(), 1e-300)
