@@ -86,12 +86,12 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
         The order of the columns of a data frame with all of them.
     """
     X = as_pandas(X)
+    if isinstance(X, Mapping):
+        X = np.column_stack([X[name] for name in sorted(X, key=str)])
     if names and {*names} <= {*columns_of(X)}:
         return X[list(names)]
     if hasattr(X, "shape"):
         return X
-    if isinstance(X, Mapping):
-        return np.column_stack([X[name] for name in sorted(X, key=str)])
     return np.asarray(X, object)  # NumPy would turn 1 beside "a" into "1"
 
 

@@ -11,14 +11,15 @@ from tailboost.core import Hashes, Ints, LeakageError
 CURE_OF_COPIES = (
     "Give each row once; if equal rows are different cases, pass clusters=, an id of each case"
 )
-# Probability up to which so many contents of a table occur k times, or a multiple, by chance.
+# Probability up to which more contents of a table occur k times, or a multiple, by chance.
 COPIED_BY_CHANCE = 1e-6
 MOST_COPIES = 20  # the largest k
-# Copies are concentrated in a label if more than half of its contents repeat, and hardly any of another
-# one; each has so many contents. Where few values are dense for one label, some of the other's repeat, too,
-# if it is not rare: it has at least this share of the rows of the most frequent label.
+# Of one label more than this share of the contents repeat only if they are copies,
 MOST_REPEAT = 0.5
+# where of another label fewer than this share do.
 FEW_REPEAT = 0.02
+# Both labels have so many contents, and this share of the rows of the most frequent label: contents of a rare
+# label hardly repeat beside dense ones of another.
 LEAST_CONTENTS = 100
 NOT_RARE = 0.25
 
@@ -32,21 +33,22 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
     multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table or
     for a label, or if contents of one label repeat, and those of another one hardly do.
     """
+    # The number of rows of each content, by label.
     counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
     counts = np.concatenate(counts_by_label)
     _refuse_multiples(counts, "rows")
     for each in counts_by_label:
         _refuse_multiples(each, "rows of a label")
-    fewest = NOT_RARE * np.bincount(y).max()
-    repeating = [
+    least = NOT_RARE * np.bincount(y).max()
+    shares = [
         np.mean(each > 1)
         for each in counts_by_label
-        if len(each) >= LEAST_CONTENTS and each.sum() >= fewest
+        if len(each) >= LEAST_CONTENTS and each.sum() >= least
     ]
-    if repeating and max(repeating) > MOST_REPEAT and min(repeating) < FEW_REPEAT:
+    if shares and max(shares) > MOST_REPEAT and min(shares) < FEW_REPEAT:
         raise LeakageError(
-            f"X: {max(repeating):.0%} of the different rows of one label repeat, and "
-            f"{min(repeating):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
+            f"X: {max(shares):.0%} of the different rows of one label repeat, and "
+            f"{min(shares):.0%} of those of another, as after oversampling. {CURE_OF_COPIES}"
         )
     if 2 * len(counts) < len(y):
         return 0.0
@@ -54,7 +56,10 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
 
 
 def _refuse_multiples(counts: Ints, rows: str) -> None:
-    """Raise LeakageError if too many contents occur k times, or a multiple; ``counts`` has their rows."""
+    """Raise LeakageError if more contents than by chance occur k times, or a multiple, as ``counts`` has it.
+
+    Messages call the contents different ``rows``.
+    """
     by_chance = len(counts) / 2 + math.sqrt(len(counts) * -math.log(COPIED_BY_CHANCE) / 2)
     n_contents = np.bincount(counts)  # with 0, 1, 2, … rows
     for k in range(MOST_COPIES, 1, -1):
@@ -68,23 +73,21 @@ def _refuse_multiples(counts: Ints, rows: str) -> None:
 
 # -- of two tables -----------------------------------------------------------------------------------------
 
-# Probability up to which a table of repeating rows is no part of another one by chance.
-PART_BY_CHANCE = 1e-5
 # Probability up to which equal tables, or tables in the same order, are not equal by chance.
 SAME_BY_CHANCE = 0.0005
+# Probability up to which a table of repeating rows is no part of another one by chance.
+PART_BY_CHANCE = 1e-5
 # So many rows of a table, or this share of them, may equal rows of any other table.
 A_FEW = 3.0
 SMALL_SHARE = 0.001
 # Where no row repeats within a table, as many pairs of equal rows may lie in both as do so with this
 # probability. Their number is random, too: chance makes more in fewer than one in 1,000 pairs of tables.
 APART_BY_CHANCE = 0.004
-# A table may have more rows in common with another one than its own repetition predicts. First, so many
-# standard errors of the prediction.
+# Where rows repeat, so many standard errors are added to an estimated number.
 STANDARD_ERRORS = 3.0
-# Second, what so many further repeating rows predict: where none was seen, 4.6 pairs are the 99 % bound of
-# their mean.
+# So many further rows may repeat: where none is seen, 4.6 pairs are the 99 % bound of their mean.
 UNSEEN = 9.0
-# Third, as the population may have shifted, the prediction once more, up to this share of the rows.
+# As the population may have shifted, the number may be twice as large, by up to this share of the rows.
 SHIFTED = 0.05
 
 
@@ -119,26 +122,32 @@ def is_part(small: Ints, large: Ints) -> bool:
 def most_in_common(small: Ints, large: Ints) -> float:
     """Return how many rows of the smaller of two independent tables may be in the larger one.
 
-    Both are given as for `is_part`.
-
-    Independent rows of a population equal one of n rows as often as these equal one another: the share of
-    rows that repeat estimates it (Good and Turing). So each table predicts the number, and the smaller
-    prediction counts: copies that somebody made within one table do not widen it. Repeating rows come mostly
-    in pairs. The number of pairs is Poisson's, so that of the rows has the standard error √(2 n_repeated).
-
-    Where no row repeats, rounded numbers may still be equal. A pair of equal rows among those of both tables
-    has its rows in different tables with a probability q ≤ 1/2, and k independent pairs all have with qᵏ.
-    In each case three rows, or one in a thousand, are chance.
+    Both are given as for `is_part`. Three rows, or one in a thousand, are always chance.
     """
     n = small.sum()
+    n_large = large.sum()
     if max(small.max(), large.max()) == 1:
-        q = 2 * n * large.sum() / (n + large.sum()) ** 2
-        return max(A_FEW, SMALL_SHARE * n, math.log(APART_BY_CHANCE) / math.log(q))
-    predictions = []
-    for counts, other in ((small, large), (large, small)):
-        ratio = other.sum() / counts.sum()
-        n_repeated = counts[counts > 1].sum()
-        expected = ratio * (n_repeated + STANDARD_ERRORS * math.sqrt(2 * n_repeated) + UNSEEN)
-        shifted = min(ratio * n_repeated, SHIFTED * n)
-        predictions.append(expected + STANDARD_ERRORS * math.sqrt(expected) + shifted)
-    return max(A_FEW, SMALL_SHARE * n, min(predictions))
+        # Rounded numbers may be equal. A pair of equal rows among all lies in different tables with a
+        # probability of about q ≤ 1/2, and k independent pairs all do with qᵏ.
+        q = 2 * n * n_large / (n + n_large) ** 2
+        most = math.log(APART_BY_CHANCE) / math.log(q)
+    else:  # the smaller prediction: copies that somebody made within one table do not widen it
+        most = min(_most_predicted(small, n_large), _most_predicted(large, n))
+    return max(A_FEW, SMALL_SHARE * n, most)
+
+
+def _most_predicted(counts: Ints, n_other: int) -> float:
+    """Return how many rows two tables may have in common by the repetition within one of them.
+
+    ``counts`` are its rows of each content, ``n_other`` is the number of rows of the other table.
+
+    Independent rows of a population equal one of n rows as often as these equal one another: the share of
+    rows that repeat estimates it (Good and Turing). Repeating rows come mostly in pairs. The number of pairs
+    is Poisson's, so that of the rows has the standard error √(2 n_repeated).
+    """
+    n = counts.sum()
+    n_repeated = counts[counts > 1].sum()
+    most_repeated = n_repeated + STANDARD_ERRORS * math.sqrt(2 * n_repeated) + UNSEEN
+    expected = n_other / n * most_repeated
+    shifted = min(n_other / n * n_repeated, SHIFTED * min(n, n_other))
+    return expected + STANDARD_ERRORS * math.sqrt(expected) + shifted

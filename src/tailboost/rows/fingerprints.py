@@ -65,8 +65,8 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Numbers
     become float32, and fractions are rounded to 16 significant bits, 20 of a single column. Numbers as text
     are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all missing values are equal.
-    Durations, also as text, are their seconds. Dates, times and other values are their text in a file, with
-    microseconds and without a time of midnight.
+    Durations and times of a day, also as text, are their seconds. Dates and other values are their text in a
+    file, with microseconds and without a time of midnight.
     """
     X = as_table(X)
     if X.ndim != 2:  # a column alone, such as texts, or images

@@ -52,10 +52,10 @@ GROUPS_SHOWN = 5
 def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     """Return the columns of a groups argument by name; a single column without a name has the name None.
 
-    The name of a column of a data frame ``X``, or a list of names, are these columns. The columns of a table
-    are sorted by name, so their order has no effect. Columns of an array are numbered. Raise ValueError if
-    the name of a column has another meaning in ``by=``: "class", "cell", and "group" if there are several
-    columns; such a name of a Series does not count. Raise it also if the groups have another index than X.
+    The name of a column of a table ``X``, or a list of names, are these columns. The columns of a table are
+    sorted by name, so their order has no effect. Several columns of an array are numbered. Raise ValueError
+    if the name of a column of a table has another meaning in ``by=``: "class", "cell", and "group" beside
+    others. A Series by such a name is a column without one. Raise ValueError also for another index than X.
     """
     check_indexes(X=X, **{argument: groups})
     if groups is None:

@@ -170,7 +170,8 @@ class Records:
     complete : bool
         Whether all training rows are known; those of a frozen estimator may be missing.
     used : tuple of Seen
-        Rows of selections and calibrations, and of the fits of frozen classifiers within.
+        Rows of selections, of calibrations with all attempts before, and of the fits of frozen classifiers
+        within.
     ledger : Ledger
         The attempts. All copies of the records share the ledger, the only part with changes.
     """
@@ -186,5 +187,5 @@ class Records:
 
     @property
     def tables(self) -> tuple[Seen, ...]:
-        """All known rows but those of attempts: of training first."""
+        """All these tables: that of training first, then the used ones, then those of judged rules."""
         return tuple(filter(None, (self.trained, *self.used, *self.ledger.judged)))

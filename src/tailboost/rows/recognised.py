@@ -96,7 +96,7 @@ class Seen:
     def comparable(self, known: Seen) -> tuple[Digests, Digests]:
         """Return the digests of these and of known rows, up to the limit of both.
 
-        There are none if the rows of one of them are scores.
+        There are none if one table has rows of scores and the other one has not.
         """
         if self.of_scores != known.of_scores:
             return self.digests[:0], known.digests[:0]

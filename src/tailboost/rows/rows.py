@@ -211,7 +211,7 @@ class Rows:
         return replace(self, used=self.given_numbers[mask], **parts)
 
     def occurring(self) -> Self:
-        """Return the rows with the labels and groups that have a row alone, numbered anew."""
+        """Return the rows with only those labels and groups that occur, which are numbered anew."""
         classes = self.classes
         y = self.y
         if classes is not None:

@@ -1,7 +1,7 @@
 """Rule files in JSON: a rule on scores with its limits, certificate and records.
 
-A service reads a rule by ``to_json`` and answers, by NumPy alone. So classifiers, and with them scikit-learn,
-are imported where a file has more than the rule.
+A service reads a rule by ``to_json`` and answers without scikit-learn. So classifiers, which need it, are
+imported where a file has more than the rule.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The command line: each command reads files, makes one call of the library and prints its result.
+"""The command line: each command reads files, calls the library and prints its result.
 
 Exit codes: 0 success; 2 a mistake, with one sentence that names it; 3 an alarm of ``monitor``; 4 nothing
 certified by ``calibrate``, or a limit not certified by ``certify --require``; 130 stopped by Ctrl-C.

@@ -74,7 +74,7 @@ class _Command(TyperCommand):
     """A command that refuses an option with two values, unless the values add up."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return the arguments of no option."""
+        """Read the words after the command, as click does; refuse an option with two values first."""
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         for each in given:
             if not isinstance(each, TyperOption) or each.multiple or each.is_flag:
