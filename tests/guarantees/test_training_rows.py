@@ -59,7 +59,9 @@ def test_a_tuned_rule_knows_them(tmp_path):
     without = tb.tune(MODEL, X[SELECT], y[SELECT])
     assert "training_rows= names" in " ".join(tb.certify(without, X[FRESH], y[FRESH]).notes)
     of_answers = tb.certify(MODEL.predict(X[FRESH]), None, y[FRESH])
-    assert not of_answers.compared  # without features nothing can be compared
+    assert not of_answers.compared  # without features nothing can be compared, and no cure is named
+    notes = of_answers.assumptions
+    assert ("compared with no others" in notes, "training_rows=" in notes) == (True, False)
     named = tb.certify(without, X[FRESH], y[FRESH], training_rows=X[TRAIN])
     assert "training_rows= names" not in " ".join(named.notes)
 
@@ -150,5 +152,5 @@ def test_columns_must_be_those_of_x():
     cases = [*product([model, by_place], forms[:2], forms[:4]), (model, X[TRAIN], shuffled)]
     for read, given, named in cases:
         refused(lambda: tb.certify(read, given, y[TRAIN], training_rows=named), "trained", tb.LeakageError)
-    with pytest.raises(ValueError, match="answers"):
-        tb.certify(model.predict(table[FRESH]), None, y[FRESH], training_rows=table[TRAIN])
+    for unread in ({"training_rows": table[TRAIN]}, {"equal_rows": "natural"}):
+        refused(lambda: tb.certify(model.predict(table[FRESH]), None, y[FRESH], **unread), "answers")

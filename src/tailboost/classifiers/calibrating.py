@@ -201,7 +201,7 @@ def calibrate(
         training_rows=training_rows,
         outputs=selection.engine.outputs if parts.all_chose else None,
         whole=given,
-        repeats_no_call=False,
+        is_attempt=True,
     )
     if selection.problem.limits != limits:  # of a rule selected within others
         selection = selection.within(limits)

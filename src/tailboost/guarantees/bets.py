@@ -31,7 +31,7 @@ class Wealth:
 
     The j-th batch brings 1/(j (j + 1)) of the initial wealth into play; these fractions sum to one. So what
     was lost before a change does not hide the change: a late rise of the mean is found about as soon as a
-    mean above the bound from the start. Each start is a fair game, and so is their mixture.
+    mean above the bound from the start. Under a true bound no start gains on average, nor does their mixture.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Bets:
 
     @property
     def value(self) -> float:
-        """The evidence: the mean wealth of the bets, from 1, which is a fair game under the bound."""
+        """The evidence: the mean wealth of the bets, from 1, without gain on average if the bound is true."""
         values = [each.value for each in self.wealths] or [1.0]
         return min(float(np.mean(values)), LARGEST)
 

@@ -33,6 +33,7 @@ COMPARED = (
     "{:.3g} % of these rows equal rows of the fit, the selection or an earlier calibration "
     "that are known here: no more than chance explains."
 )
+ONLY_ANSWERS = "The answers were given without their rows, which were compared with no others."
 ONLY_SCORES = (
     "The rule reads scores alone, so rows with equal scores are different rows. A whole table "
     "that was used before is recognised beyond chance, a part only among scores with many digits."
@@ -151,8 +152,7 @@ def certify(
     """
     decided = _decided(model, X)
     check_number(confidence, "confidence", SHARE)
-    equal_rows = equal_rows or "copies"
-    if equal_rows not in ("copies", "natural"):
+    if equal_rows not in (None, "copies", "natural"):
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {equal_rows!r}")
 
     # What is to be bounded.
@@ -177,17 +177,19 @@ def certify(
         groups = decided.score(X, groups).groups
     rows = Rows.read(X, y, groups, costs=costs, clusters=clusters)
     if decided is None:
-        if training_rows is not None:
+        if training_rows is not None or equal_rows is not None:
             raise ValueError(
-                "training_rows: model is an array of answers, so there are no rows to compare"
+                "training_rows, equal_rows: model is an array of answers, so there are no rows to compare"
             )
-        fresh = Fresh.of_answers(model, rows, bounded, equal_rows, deferred, cost_range)
+        fresh = Fresh.of_answers(model, rows, bounded, deferred, cost_range)
     else:
         if deferred is not None:
             raise ValueError(
                 "deferred goes with an array of answers: a classifier knows its deferred rows"
             )
-        fresh = Fresh.of_model(decided, rows, bounded, equal_rows, training_rows, cost_range)
+        fresh = Fresh.of_model(
+            decided, rows, bounded, equal_rows or "copies", training_rows, cost_range
+        )
 
     # Their bounds; without rates the kinds of errors divide the level evenly.
     parts = [stated]
@@ -228,8 +230,7 @@ def certificate_of(
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
     compared = fresh.compared
-    only_scores = fresh.used.of_scores
-    if not (fresh.scored is None or compared.complete or only_scores):
+    if not (fresh.scored is None or compared.complete or fresh.used.of_scores):
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass all of them as training_rows="
@@ -247,17 +248,7 @@ def certificate_of(
             "row is no error and no miss, and stays among the rows of a class or group; the "
             "error among answered rows and precisions exclude it."
         )
-    # Whether the rows are fresh.
-    freshness = ""
-    if only_scores:
-        freshness = ONLY_SCORES
-    elif compared.equal_rows == "natural":
-        freshness = EQUAL_BY_NATURE
-    elif compared.shared is not None:
-        freshness = COMPARED.format(100 * compared.shared)
-    if not compared.complete:
-        freshness = f"{freshness} {UNKNOWN_TRAINING_ROWS}".strip()
-    notes = [assumption, freshness]
+    notes = [assumption, freshness_of(fresh)]
     if fresh.identity.unknown:
         notes.append(ON_TRUST.format(", ".join(fresh.identity.unknown)))
     if any(bound.rate.loss for bound in bounds):
@@ -278,3 +269,20 @@ def certificate_of(
         used=fresh.used,
         identity=fresh.identity.digest,
     )
+
+
+def freshness_of(fresh: Fresh) -> str:
+    """Return in words with which rows fresh ones were compared; empty without known rows."""
+    compared = fresh.compared
+    if fresh.scored is None:
+        return ONLY_ANSWERS
+    words = []
+    if fresh.used.of_scores:
+        words.append(ONLY_SCORES)
+    elif compared.equal_rows == "natural":
+        words.append(EQUAL_BY_NATURE)
+    elif compared.shared is not None:
+        words.append(COMPARED.format(100 * compared.shared))
+    if not compared.complete:
+        words.append(UNKNOWN_TRAINING_ROWS)
+    return " ".join(words)

@@ -66,21 +66,18 @@ class Division:
     ) -> Self:
         """Return the division with ranks for all limits that can have them beside the others."""
         places = np.arange(limits[0].places.shape[1])
-        across = [  # on several places together
-            each
-            for each in limits
-            if each.limit.compares or (each.places.sum(axis=1) > 1).any()
-        ]
+        across = [each for each in limits if each.is_across]
         together = [places] if across else list(places[:, None])
-        if not all(each.shares and not each.limit.compares for each in limits):
-            return cls((), limits, together, defers)
         tests = across
         if defers:
-            tests = [each for each in limits if each.shares[0].answer == DEFERRED]
+            tests = [
+                each for each in limits if DEFERRED in {share.answer for share in each.shares}
+            ]
         shares = [share for each in limits if each not in tests for share in each.shares]
-        if not (defers or are_apart(tests, shares, has_clusters)):
-            return cls((), limits, together, defers)
-        return cls(shares, tests, together, defers)
+        have_ranks = all(each.shares and not each.limit.compares for each in limits)
+        if have_ranks and (defers or are_apart(tests, shares, has_clusters)):
+            return cls(shares, tests, together, defers)
+        return cls((), limits, together, defers)
 
     @property
     def kept_by(self) -> Literal["ranks", "ranks and tests", "tests"]:
@@ -153,7 +150,9 @@ def are_apart(
 
     A cluster may have both rows.
     """
+    if not tests:
+        return True
     tested = [share for each in tests for share in each.shares]
     read_both = any((a.strata & b.strata).any() for a, b in product(tested, shares))
     is_one = len({each.answer for each in tested}) == 1
-    return not tests or (is_one and not (read_both or has_clusters))
+    return is_one and not (read_both or has_clusters)

@@ -189,6 +189,11 @@ class LimitTests:
         answer = answers.argmax(axis=1).tolist()
         return list(map(LimitedShare, strata, places, answer, self.allowed.tolist()))
 
+    @property
+    def is_across(self) -> bool:
+        """Whether the limit is on several places together."""
+        return self.limit.compares or bool((self.places.sum(axis=1) > 1).any())
+
     # -- by construction -------------------------------------------------------------------------------
 
     def kept(self, possible: Floats) -> Mask:

@@ -87,7 +87,7 @@ class Compared:
         rows: Rows,
         equal_rows: EqualRows,
         training_rows: Table,
-        repeats_no_call: bool,
+        is_attempt: bool,
     ) -> Self:
         """Compare rows with all known rows of the fit, the selection and earlier calibrations of a model.
 
@@ -95,12 +95,10 @@ class Compared:
         LeakageError if the model knows the rows, or if they are copies of one another.
         """
         shared = []
-        records = decided.known[0].records
-        complete = records.complete and all(
-            table.recognises(len(rows)) for table in records.tables
-        )
+        own, *inner = decided.known
         # 1. With the rows that trained a model of another library, as they are stated.
-        if training_rows is not None:
+        are_stated = training_rows is not None
+        if are_stated:
             refuse_unread(training_rows, "training_rows")
             n_trained = n_rows_of(training_rows)
             trained = [
@@ -108,22 +106,19 @@ class Compared:
                 for each in _in_forms_of(rows.X, training_rows)
             ]
             shared.append(refuse_repeated(Seen.of(scored.given()), trained, equal_rows))
-            is_part = n_trained < FEWEST_TRAINED * len(rows)
-            complete |= not is_part
-            if is_part and n_trained:
+            are_stated = n_trained >= FEWEST_TRAINED * len(rows)
+            if n_trained and not are_stated:
                 warn_user(
                     f"training_rows has {how_many(n_trained, 'row')}, fewer than a tenth of "
                     f"the {len(rows):,} rows of X: give all that trained the model"
                 )
         # 2. With those that a classifier of tailboost knows, also one inside another model.
         for known in decided.known:
-            tables = known.records.tables
-            if repeats_no_call or known.score:
-                tables += tuple(each.rows for each in known.records.ledger.attempts)
+            tables = known.tables
+            if is_attempt and known is own:  # the ledger compares attempts
+                tables = known.records.tables
             if tables:
                 hashes = known.hashes(rows.X, scored)
-                # Where an inner part alone knows rows, those of the whole model are not known.
-                complete &= not known.is_part
                 forms = [Seen.of(hashes)]
                 # Rows of scores are known with their labels, other rows without them.
                 if len(known.score_labels) and len(hashes):
@@ -135,6 +130,13 @@ class Compared:
             copies = refuse_copies(rows.hashes(scored.given()), rows.y)
         if not scored.is_comparable:  # then nothing is said of known rows
             return cls(equal_rows, copies=copies)
+        are_known = own.records.complete and all(
+            table.recognises(len(rows)) for table in own.records.tables
+        )
+        # Where a part of a transformer alone knows rows, those of the whole model are not known.
+        complete = (are_stated or are_known) and not any(
+            known.is_part and known.tables for known in inner
+        )
         return cls(equal_rows, complete, max(shared, default=None), copies)
 
 
@@ -183,7 +185,7 @@ class Fresh:
 
     @cached_property
     def lots(self) -> Floats:
-        """A random number in [0, 1) for each row, independent of its content and of the votes of clusters."""
+        """A random number in [0, 1) for each row: by an ideal hash independent of its content and vote."""
         return random_numbers(self.votes.draws.view(np.uint64))
 
     @cached_property
@@ -243,7 +245,7 @@ class Fresh:
         cost_range: CostRange = None,
         outputs: Callable[[], Outputs] | None = None,
         whole: Rows | None = None,
-        repeats_no_call: bool = True,
+        is_attempt: bool = False,
     ) -> Self:
         """Return rows with the answers of a model, compared with all rows that are known to it.
 
@@ -262,8 +264,9 @@ class Fresh:
         whole : Rows, optional
             The given table, of which the rows are a part. It is compared and recognised as a whole: scores of
             few values tell a table from others, and not its parts.
-        repeats_no_call : bool, default=True
-            Whether rows of an attempt are refused. A call of `calibrate` may be that attempt again.
+        is_attempt : bool, default=False
+            Whether the rows are those of an attempt, which the ledger of the model compares with others: it
+            may be the same call again. Otherwise rows of any attempt are refused.
 
         Raises
         ------
@@ -301,9 +304,7 @@ class Fresh:
             whole = rows
         else:
             table = decided.score(whole.X)
-        compared = Compared.of(
-            decided, table, whole, equal_rows, training_rows, repeats_no_call
-        )
+        compared = Compared.of(decided, table, whole, equal_rows, training_rows, is_attempt)
         # 3. Their votes and answers.
         contents = scored.content() if rows.clusters is None else scored.voting()
         draws = voting_numbers(rows.hashes(contents), rows.clusters)
@@ -323,7 +324,6 @@ class Fresh:
         answers: Column,
         rows: Rows,
         rates: Sequence[Rate],
-        equal_rows: EqualRows = "copies",
         deferred: Column = None,
         cost_range: CostRange = None,
     ) -> Self:
@@ -344,7 +344,6 @@ class Fresh:
                 _stratified(rows, Decision(defers=defers), classes, cost_range), actions=actions
             ),
             Votes(rows.clusters, draws, same_everywhere=defers),
-            compared=Compared(equal_rows),
         )
 
 

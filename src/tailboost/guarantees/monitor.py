@@ -147,9 +147,9 @@ class Monitor:
 
     Bets test each bound, and their wealth grows if rows break it (`Wealth`). Those against a gap or ratio
     pair rows of two subgroups: a batch tests nothing without rows of both. If all m bounds are true, the
-    probability that any wealth ever reaches m/(1 − confidence), after any number of batches, is at most
-    1 − confidence. Rows, or clusters, must be independent draws. The order of rows within a batch has no
-    effect.
+    probability that the evidence against any of them ever reaches m/(1 − confidence), after any number of
+    batches, is at most 1 − confidence. Rows, or clusters, must be independent draws. The order of rows within
+    a batch has no effect.
 
     Labels may come late for rows with ids: give the batch again, with its name. The delay of a label must not
     depend on the correctness of the prediction. It may depend on the class for rates of one class.

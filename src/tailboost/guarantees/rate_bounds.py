@@ -74,7 +74,6 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
     """
     rate = stated.rate
     samples = fresh.samples(rate)
-    sides = stated.sides
     targets = np.full(len(samples), np.nan)
     if isinstance(stated, Limit) and not stated.compares:
         targets = stated.levels([sample.name for sample in samples])
@@ -85,26 +84,15 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
     bounds = []
     possible = possible_values(rate, fresh)
     for sample, target, values in zip(samples, targets.tolist(), possible, strict=True):
-        method = ESTIMATE if level is None else method_for(rate, fresh)
-        estimate = None
-        lower = sample.low
-        upper = sample.high
+        method, lower, upper = interval_of(stated, sample, values, fresh, level)
         n = len(sample.rows)
+        estimate = None
         if n:
             estimate = worst_mean(rate, sample.values) if rate.loss else sample.mean
-        if len(values) < 2:
-            method = CONSTANT
-            lower = max(values, default=lower)
-            upper = min(values, default=upper)
-        elif n and level is not None and lower < upper:
-            if "≥" in sides:
-                lower += upper - upper_bound(rate, sample.mirrored, level, method)
-            if "≤" in sides:
-                upper = upper_bound(rate, sample, level, method)
         bound = CertifiedBound(
             rate,
             sample.name,
-            sense=sides if len(sides) == 1 else "",
+            sense=stated.sense if stated.sides == stated.sense else "",
             target=None if np.isnan(target) else target,
             estimate=estimate,
             lower=lower,
@@ -121,6 +109,25 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
         stated.refuse_negative(samples[0].low)
         bounds.append(compared_bound(stated, bounds))
     return bounds
+
+
+def interval_of(
+    stated: Expression, sample: Sample, possible: set[float], fresh: Fresh, level: float | None
+) -> tuple[str, float, float]:
+    """Return the method of the bounds on the rate of a subgroup with some possible values, and both."""
+    lower = sample.low
+    upper = sample.high
+    if len(possible) < 2:
+        return CONSTANT, max(possible, default=lower), min(possible, default=upper)
+    if level is None:
+        return ESTIMATE, lower, upper
+    method = method_for(stated.rate, fresh)
+    if len(sample.rows) and lower < upper:
+        if "≥" in stated.sides:
+            lower += upper - upper_bound(stated.rate, sample.mirrored, level, method)
+        if "≤" in stated.sides:
+            upper = upper_bound(stated.rate, sample, level, method)
+    return method, lower, upper
 
 
 def compared_bound(limit: Limit, bounds: Sequence[CertifiedBound]) -> CertifiedBound:

@@ -168,6 +168,11 @@ class Known:
     score: Callable[..., Scored] | None = None
     is_part: bool = False
 
+    @property
+    def tables(self) -> tuple[Seen, ...]:
+        """All known rows, also those of attempts."""
+        return *self.records.tables, *(each.rows for each in self.records.ledger.attempts)
+
     def hashes(self, X: Table, scored: Scored) -> Hashes:
         """Return the hashes of given rows, which the outer model has scored, as this model reads them.
 
