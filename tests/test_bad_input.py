@@ -191,8 +191,7 @@ NESTED = {
     ],
 )
 def test_nested_values_are_refused_by_the_name_of_the_argument(call, argument, column):
-    X = np.arange(2.0 * N_NESTED).reshape(-1, 2)
-    y = np.arange(N_NESTED) % 2
+    X, y = np.arange(2.0 * N_NESTED).reshape(-1, 2), np.arange(N_NESTED) % 2
     model = GaussianNB().fit(X[:8] + 0.1, y[:8])
     calls = {
         "fit": tb.RobustMixtureClassifier([("bayes", GaussianNB())]).fit,
@@ -324,16 +323,14 @@ def test_boosted_trees_name_columns_and_texts_that_they_cannot_read():
 @pytest.mark.parametrize("function", [tb.tune, tb.calibrate])
 def test_training_rows_without_the_score_are_named(function):
     p = np.random.default_rng(0).random(200)
-    y = (p > 0.5).astype(int)
-    said = "^training_rows must .*'p'"
+    y, said = (p > 0.5).astype(int), "^training_rows must .*'p'"
     given = {"limits": ["miss(1) <= 40%"], "training_rows": pd.DataFrame({"age": p, "dose": p})}
     refused(lambda: function(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, **given), said)
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t"])
 def test_blank_text_is_no_label_and_no_id(blank):
-    scores = np.linspace(0, 1, 60)[:, None]
-    labels = np.resize(["yes", "no", blank], 60)
+    scores, labels = np.linspace(0, 1, 60)[:, None], np.resize(["yes", "no", blank], 60)
     for call in (
         lambda: tb.tune(tb.Scores(0, "yes"), scores, labels, limits=["miss(yes) <= 40%"]),
         lambda: tb.certify(np.resize(["yes", "no"], 60), None, labels, limits=["false_alarm(yes) <= 50%"]),

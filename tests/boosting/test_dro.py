@@ -59,6 +59,9 @@ def test_the_radius_is_about_distinct_rows():
     words = make_pipeline(OneHotEncoder(), STUMP)
     text = tb.DROBoostClassifier(words, n_estimators=1, effective_dim=1)
     assert text.fit([["a"], ["b"], ["a"]], [0, 1, 0]).radius_ == pytest.approx(chi2.ppf(0.95, 1) / 4)
+    stump = tb.DROBoostClassifier(STUMP, n_estimators=1, effective_dim=1)
+    gaps = stump.fit([[0.0], [np.nan], [1.0], [0.0]], [0, 0, 1, 0])  # no value is not 0
+    assert gaps.radius_ == pytest.approx(chi2.ppf(0.95, 1) / 6)
     X[:, 0] = np.nan
     assert stated.fit(X[twice], y[twice]).radius_ == pytest.approx(chi2.ppf(0.9, 30) / 800)
 

@@ -210,6 +210,12 @@ def test_models_without_all_fits_at_ctrl_c_are_left_out(interrupted):
         RobustMixtureClassifier([("own", interrupted(2)), ("other", bayes)], cv=3).fit(X, y)
 
 
+@pytest.mark.parametrize(("n_rare", "scheme"), [(90, "cv"), (110, 0.2)])
+def test_of_many_rows_a_fifth_is_held_out_if_it_has_twenty_of_the_rarest_class(n_rare, scheme):
+    rows = rows_of(np.arange(50_100.0)[:, None], (np.arange(50_100) < n_rare).astype(int))
+    assert Split.of(rows, "auto", 0).scheme == scheme
+
+
 def test_class_weights_are_weights_of_rows_in_the_fits():
     X, y = noisy(7, n=150, K=3)
     weight, given = np.array([1.0, 4.0, 0.5]), {"random_state": 0, "error_budget": 0.02}

@@ -210,6 +210,14 @@ def test_the_trade_off_of_two_rates():
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
+def test_the_trade_off_of_two_kinds_of_errors_keeps_the_error_budget():
+    curve = judged(error_budget=0.02).tradeoff(rates.miss("yes"), rates.false_alarm("yes"), n_points=5)
+    least = np.mean(judged(objective="error").predict(P) != Y)
+    errors = [np.mean(point.predict(P) != Y) for _, _, point in curve]
+    assert least < max(errors) <= least + 0.02
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
     leaning = np.where(P["model"][:, 1] + 0.5 * RNG.normal(size=N) > 0.5, "m", "f")
     limits = [PARITY, rates.miss("yes") <= 0.5]

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from conftest import refused
 import tailboost as tb
 from tailboost import core
 from tailboost.core import ranges
+from tailboost.core.words import points_words, rounded_away
 from tailboost.learners.table import check_classes
 from tailboost.rows import Rows
 from tailboost.rows.groups import GroupNames
@@ -163,11 +165,20 @@ def test_a_number_is_one_row(number):
         refused(lambda: tb.GroupDROBoostClassifier().fit(table, y, groups=groups), r"groups.*(1 row|1d)")
 
 
+@pytest.mark.parametrize("number", ["0.3", "0.57", "0.285", "0.2851", "0.999", "-0.29"])
+def test_bounds_are_rounded_outwards_to_decimals(number):
+    for digits, (above, mode) in product((2, 3), ((True, "ROUND_CEILING"), (False, "ROUND_FLOOR"))):
+        expected = Decimal(number).quantize(Decimal(10) ** -digits, mode)
+        assert rounded_away(float(number), digits, above) == float(expected)
+
+
 def test_words_name_what_was_given():
     """A near name has its type, a share above 1 its percent, and a column its argument."""
     assert core.did_you_mean("1", [0, 1]) == "did you mean 1? "
     assert core.did_you_mean(1, ["0", "1"]) == "did you mean '1'? "
     assert [core.rate_words(1.5, 100, in_percent=each) for each in (True, False)] == ["150 %", "1.5"]
+    assert points_words(0.01, 0.01) == "at most 3.0 points"  # 1 ± 1.96, which contains 0
+    assert points_words(0.01, 0.001) == "0.8 to 1.2 points"
     unknown = type("Table", (), {"compute": None})()  # of any library
     refused(lambda: Rows.read(y=[0, 1], clusters=[1, None], suffix="_val"), "^clusters_val contains")
     refused(lambda: core.refuse_unread(unknown, "X"), r"^X: the rows .* compute\(\)", TypeError)

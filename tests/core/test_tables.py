@@ -9,7 +9,7 @@ import pytest
 from conftest import refused
 
 import tailboost as tb
-from tailboost import rates
+from tailboost import core, rates
 from tailboost.learners import HistTreeClassifier
 
 pd = pytest.importorskip("pandas")
@@ -71,6 +71,19 @@ def test_a_collection_of_dask_is_refused(kind):
         lambda: tb.certify(tree, frame, y, rates=["error"], training_rows=X),
     ):  # fmt: skip
         refused(call, r"compute\(\)", TypeError)
+
+
+def test_a_dataset_of_pictures_is_read_as_it_is():
+    torch, image = pytest.importorskip("torch"), pytest.importorskip("PIL.Image")
+    pictures = np.random.default_rng(0).integers(0, 256, (4, 5, 6, 3)).astype(np.uint8)
+    rows, labels = core.read_dataset([(image.fromarray(each), k) for k, each in enumerate(pictures)])
+    np.testing.assert_array_equal(rows, pictures)
+    assert labels.tolist() == [0, 1, 2, 3]
+    grey = pictures[..., 0]  # of coloured tensors the channels come first
+    for of_tensors, given in ((pictures, np.moveaxis(pictures, -1, 1)), (grey, grey)):
+        rows, labels = core.read_dataset([*torch.from_numpy(given)])
+        np.testing.assert_array_equal(rows, of_tensors)
+        assert labels is None
 
 
 SCRIPT = """

@@ -22,6 +22,12 @@ from tailboost.rates.bounds import (
 from tailboost.rows import Rows
 
 
+@pytest.mark.parametrize(("n", "method"), [(0, "ranks"), (5, "one answer")])
+def test_a_limit_without_rows_or_with_one_answer_is_kept_by_construction(n, method):
+    bound = tb.CertifiedBound(target=0.3, estimate=0.0, n=n, method=method)
+    assert bound.at_target("ranks").reason == "no answer of the rule there can break it"
+
+
 @pytest.mark.parametrize(("errors", "n"), [(0, 5), (3, 30), (29, 30), (30, 30), (120, 1000)])
 def test_clopper_pearson_is_scipys(errors, n):
     upper = binomtest(errors, n, alternative="less").proportion_ci(0.98).high

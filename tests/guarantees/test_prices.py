@@ -140,6 +140,20 @@ def test_limits_that_cost_ten_points_have_one_warning(limit, errs, recwarn):
     assert rule.certificate_.price[0].error == pytest.approx(errs, abs=0.1)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_warning_names_the_limit_without_which_rows_get_their_likelier_label(order):
+    limits = ["selected(1) <= .97", "miss(1) <= .03"][::order]  # P(1) > .5 of half of the rows
+    with pytest.warns(tb.UselessRuleWarning, match="loosen miss"):
+        calibrated(0, 3000, 1, limits)
+
+
+def test_a_price_of_equal_rules_has_the_noise_of_one_row_for_each():
+    p, y = np.repeat([0.2, 0.8], 1500), np.arange(3000) % 5 > np.repeat([3, 0], 1500)
+    rule = tb.calibrate(tb.Scores("p", True), pd.DataFrame({"p": p}), y, limits=["error() <= .4"])
+    (price,), n = rule.certificate_.price, rule.certificate_.n_rows
+    assert (price.error, price.noise) == (price.without, pytest.approx(np.sqrt(2) / n))
+
+
 @pytest.mark.parametrize("by_group", [False, True])
 def test_of_equal_errors_the_least_deferral_is_selected(by_group):
     """Only scores from .3 to .7 are ever wrong: deferral of more rows lowers no error."""

@@ -377,6 +377,8 @@ def test_a_fold_ends_the_growth_of_its_model_where_its_loss_is_least(K):
 
     assert all(loss(n) < loss(m) + 2 * _hist.LEAST_GAIN for m in (max(n - 3, 1), n + 3, n + 20))
     assert session.fit(one, 0).booster_.num_boosted_rounds() == n  # all rows, with the folds' number
+    other = session.fit(one, 0, held).booster_.num_boosted_rounds()
+    assert session.fit(one, 0).booster_.num_boosted_rounds() == round((n + other) / 2)
 
 
 def test_growing_trees_of_few_rows_have_a_number():

@@ -14,7 +14,6 @@ from modules import mlp_100_100, small_cnn
 from torch import nn
 
 import tailboost as tb
-from tailboost.core import read_dataset
 from tailboost.learners.torch import TorchClassifier, Training
 
 X, Y = noisy(3, n=60, d=4, K=3)
@@ -129,18 +128,6 @@ DATASETS = {
 def test_datasets(case):
     dataset, match = DATASETS[case]
     refused(lambda: in_a_game(TorchClassifier(small_cnn)).fit(dataset), match)
-
-
-def test_a_dataset_of_pictures_is_read_as_it_is():
-    image = pytest.importorskip("PIL.Image")
-    given = [image.fromarray(p) for p in PICTURES]
-    pictures, labels = read_dataset(Items(zip(given, Y, strict=True)))
-    np.testing.assert_array_equal(pictures, PICTURES)
-    np.testing.assert_array_equal(labels, Y)
-    tensors = [torch.from_numpy(p.transpose(2, 0, 1)) for p in PICTURES]
-    pictures, labels = read_dataset(Items(tensors))
-    np.testing.assert_array_equal(pictures, PICTURES)
-    assert labels is None
 
 
 @pytest.mark.slow

@@ -276,9 +276,11 @@ def test_a_label_of_another_type_is_told_its_type():
     refused(lambda: tb.tune(tb.Scores("p", "1"), TABLE[A], truth.astype(int)), "label")
 
 
-def test_constant_scores_are_noticed():
+def test_constant_scores_are_noticed_and_frequent_labels_are_not():
     with pytest.warns(UserWarning, match="answer"):
         tb.tune(tb.Scores("p", "toxic"), TABLE.assign(p=0.5)[A], Y[A])
+    p = np.where(np.arange(1000) % 100 < 3, 0.9, 0.1)  # sure scores: the rule answers 97 % as labelled
+    tb.tune(tb.Scores("p", "toxic"), pd.DataFrame({"p": p}), np.where(p > 0.5, "toxic", "ok"))
 
 
 @pytest.mark.parametrize(

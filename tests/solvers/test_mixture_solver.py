@@ -164,8 +164,7 @@ def test_small_zero_one_games_have_the_least_mean():
 def check_least_mean(losses, alpha, base):
     """Compare the mean loss with the least one among mixtures of least CVaR, by a linear program."""
     n_members, n_units = losses.shape
-    p = measure(base, n_units)
-    solution = minimize_cvar_mixture(losses, alpha, base)
+    p, solution = measure(base, n_units), minimize_cvar_mixture(losses, alpha, base)
     # Variables λ, η, ξ: η + Σ pξ/α ≤ value, ξ ≥ l − η.
     means = losses.astype(float) @ p
     result = linprog(
@@ -188,8 +187,7 @@ def test_canonical_weights_are_closest_to_p(seed):
     p = measure(base, losses.shape[1])
     if p.min() < 1e-6 or not 1e-3 < alpha < 0.99 or np.ptp(losses.astype(float)) > 2:
         return
-    solution = minimize_cvar_mixture(losses, alpha, base)
-    w = cp.Variable(p.size, nonneg=True)
+    solution, w = minimize_cvar_mixture(losses, alpha, base), cp.Variable(p.size, nonneg=True)
     constraints = [losses.astype(float) @ w >= solution.dual_value - 1e-9, cp.sum(w) == 1, w <= p / alpha]
     problem = cp.Problem(cp.Minimize(cp.sum_squares(cp.multiply(w - p, 1 / np.sqrt(p)))), constraints)
     problem.solve(solver="CLARABEL")

@@ -16,12 +16,10 @@ def reference(losses, means, limit, alpha=None, base=None):
     """Least CVaR (largest loss for alpha=None) within the limit, by the textbook linear program."""
     T, n = losses.shape
     if alpha is None:  # columns λ, v
-        cost = np.r_[np.zeros(T), 1.0]
-        A = np.c_[losses.T, -np.ones(n)]
+        cost, A = np.r_[np.zeros(T), 1.0], np.c_[losses.T, -np.ones(n)]
     else:  # columns λ, η, excess of each unit
         p = np.full(n, 1 / n) if base is None else base / base.sum()
-        cost = np.r_[np.zeros(T), 1.0, p / alpha]
-        A = np.c_[losses.T, -np.ones(n), -np.eye(n)]
+        cost, A = np.r_[np.zeros(T), 1.0, p / alpha], np.c_[losses.T, -np.ones(n), -np.eye(n)]
     A = np.vstack([A, np.r_[means, np.zeros(A.shape[1] - T)]])
     bounds = [(0, None)] * T + [(None, None)] + [(0, None)] * (A.shape[1] - T - 1)
     simplex = np.r_[np.ones(T), np.zeros(A.shape[1] - T)][None]
@@ -52,8 +50,7 @@ def fitted_pool(load, n_members):
     """Errors by class of weighted trees on rows they were not fitted on, and their zero-one losses."""
     X, y = load(return_X_y=True)
     rng = np.random.default_rng(0)
-    train = rng.random(len(y)) < 0.5
-    wrong = []
+    train, wrong = rng.random(len(y)) < 0.5, []
     for t in range(n_members):
         weight = rng.dirichlet(np.ones(y.max() + 1))[y]
         tree = DecisionTreeClassifier(max_depth=3, random_state=t).fit(X[train], y[train], weight[train])

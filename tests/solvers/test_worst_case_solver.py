@@ -101,8 +101,7 @@ def test_kl_against_a_root_finder(radius):
 
 @pytest.mark.parametrize("uncertainty", BALLS)
 def test_two_units_by_brute_force(uncertainty):
-    grid = np.linspace(0, 1, 200_001)
-    p = np.array([0.7, 0.3])
+    grid, p = np.linspace(0, 1, 200_001), np.array([0.7, 0.3])
     for radius in (0.01, 0.2, 0.9):
         inside = [
             share

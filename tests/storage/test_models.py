@@ -41,8 +41,7 @@ def stored(model, tmp_path):
 
 @pytest.mark.parametrize("name", BOOSTING)
 def test_boosting_predicts_the_same_after_a_file(name, tmp_path):
-    clf = getattr(tb, name)(n_estimators=3)
-    given = {}
+    clf, given = getattr(tb, name)(n_estimators=3), {}
     if "estimator" in clf.get_params():
         clf.set_params(estimator=DecisionTreeClassifier(max_depth=2))
     if name.startswith("Group"):
@@ -227,8 +226,7 @@ def test_other_and_damaged_files_are_refused_by_name(tmp_path):
         path.write_bytes(content)
         refused(lambda: tb.load_model(path), r"m\.model")
     tb.save_model(certified(), path)
-    whole = path.read_bytes()
-    rng = np.random.default_rng(0)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
     for _ in range(30):
         damaged = bytearray(whole)
         damaged[rng.integers(len(damaged))] ^= 255

@@ -168,8 +168,7 @@ def test_the_limits_of_a_certified_rule_are_those_of_its_certificate(tmp_path):
 
 
 def test_a_file_has_the_day_of_its_certificate(rule_file):
-    today = datetime.now(UTC)
-    certificate = tb.load_rule(rule_file[0]).certificate_
+    today, certificate = datetime.now(UTC), tb.load_rule(rule_file[0]).certificate_
     assert certificate.date in {f"{today - timedelta(days=1):%Y-%m-%d}", f"{today:%Y-%m-%d}"}
     assert f"Date: {certificate.date} (UTC)." in certificate.assumptions
 
@@ -208,12 +207,10 @@ def test_certificates_and_monitors_take_the_groups_from_the_table_as_the_rule_do
 
 def test_a_rule_takes_groups_and_the_default_alike(tmp_path):
     """Known rows are answered as without others; the default stands in the rows that a loop finds unknown."""
-    rng = np.random.default_rng(0)
-    n = 2000
+    rng, n = np.random.default_rng(0), 2000
     table = pd.DataFrame({"p": rng.random(n), "site": rng.choice(["a", "b"], n)})
     y = np.where(rng.random(n) < np.where(table["site"] == "a", table["p"], table["p"] ** 2), "ill", "well")
-    scores = tb.Scores("p", "ill")
-    limits = ["miss(ill, by=site) <= .2"]
+    scores, limits = tb.Scores("p", "ill"), ["miss(ill, by=site) <= .2"]
     clf = tb.tune(scores, table[["p"]], y, groups=table[["site"]], by_group="site", limits=limits)
     tb.save_rule(clf, tmp_path / "rule.json")
     rule = tb.load_rule(tmp_path / "rule.json")
@@ -240,10 +237,8 @@ def test_a_rule_takes_groups_and_the_default_alike(tmp_path):
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_a_rule_gives_the_default_to_rows_without_a_score(by_group, n_labels, tmp_path):
     """Other rows are answered as in the table without these rows."""
-    rng = np.random.default_rng(0)
-    n = 1500
-    names = ["a", "b", "c"][:n_labels]
-    P = rng.dirichlet(np.ones(n_labels), n)
+    rng, n = np.random.default_rng(0), 1500
+    names, P = ["a", "b", "c"][:n_labels], rng.dirichlet(np.ones(n_labels), n)
     y = np.array([rng.choice(names, p=p) for p in P])
     table = pd.DataFrame(P[:, -1:] if n_labels == 2 else P).add_prefix("p")
     columns = list(table)
@@ -254,8 +249,7 @@ def test_a_rule_gives_the_default_to_rows_without_a_score(by_group, n_labels, tm
     tb.save_rule(clf, tmp_path / "rule.json")
     new = table[:40].copy()
     new.loc[::7, columns[-1]] = np.nan
-    lacking = new[columns[-1]].isna()
-    loaded = tb.load_rule(tmp_path / "rule.json")
+    lacking, loaded = new[columns[-1]].isna(), tb.load_rule(tmp_path / "rule.json")
 
     def answers(rows, **default):
         given = {"groups": rows[["site"]]} if by_group else {}
@@ -313,12 +307,10 @@ def test_sql_of_several_scores_reads_their_columns(kind, tmp_path):
 
 @pytest.mark.parametrize("by_group", [False, True])
 def test_a_monitor_leaves_out_rows_without_a_score(by_group):
-    rng = np.random.default_rng(0)
-    n = 4000
+    rng, n = np.random.default_rng(0), 4000
     table = pd.DataFrame({"p": rng.random(n), "site": rng.choice(["a", "b"], n)})
     y = np.where(rng.random(n) < table["p"], "ill", "well")
-    old = np.arange(n) < 3000
-    groups = table[["site"]]
+    old, groups = np.arange(n) < 3000, table[["site"]]
     given = {"groups": groups[old], "by_group": by_group, "limits": ["miss(ill, by=site) <= .3"]}
     rule = tb.calibrate(tb.Scores("p", "ill"), table[old], y[old], **given)
     new, y_new, site = table[~old].copy(), y[~old], groups[~old]
@@ -334,8 +326,7 @@ def test_a_monitor_leaves_out_rows_without_a_score(by_group):
 def test_a_rule_on_probabilities_takes_the_default():
     rng = np.random.default_rng(1)
     P = {m: rng.dirichlet(np.ones(3), 300) for m in ("one", "two")}
-    y = P["one"].argmax(axis=1)
-    site = rng.choice(["a", "b"], 300)
+    y, site = P["one"].argmax(axis=1), rng.choice(["a", "b"], 300)
     limits = ["error(by=group) <= .9"]
     clf = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=site, limits=limits, by_group=True)
     others = np.where(np.arange(300) % 7 == 0, "zz", site)
@@ -344,8 +335,7 @@ def test_a_rule_on_probabilities_takes_the_default():
 
 
 def test_a_rule_reads_a_table_of_arrow_and_names_what_is_no_table(tmp_path):
-    arrow = pytest.importorskip("pyarrow")
-    rng = np.random.default_rng(0)
+    arrow, rng = pytest.importorskip("pyarrow"), np.random.default_rng(0)
     table = pd.DataFrame({"p": rng.random(900), "site": rng.choice(["a", "b"], 900)})
     y = np.where(rng.random(900) < table["p"], "ill", "well")
     clf = tb.tune(tb.Scores("p", "ill"), table[["p"]], y, groups=table[["site"]], by_group="site")
@@ -387,8 +377,7 @@ def test_numbers_and_names_of_numpy_are_plain_in_every_form(missing, tmp_path):
 
 
 def test_a_row_without_score_is_answered_as_its_stated_score(with_stated_score):
-    new = pd.DataFrame({"p": [np.nan, 0.0, 1.0]})
-    rule = tb.load_rule(with_stated_score[1])
+    new, rule = pd.DataFrame({"p": [np.nan, 0.0, 1.0]}), tb.load_rule(with_stated_score[1])
     assert rule.predict(new).tolist() == rule.predict(new["p"]).tolist() == ["ill", "well", "ill"]
     assert rule.scores_.missing == 1.0
 

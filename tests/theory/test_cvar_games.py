@@ -145,8 +145,7 @@ class Adversary:
     def __call__(self, density):
         """Fill the loss row by row in a fixed order: the player learns least this way."""
         w = density * self.p
-        loss = np.zeros(len(w))
-        left = self.level
+        loss, left = np.zeros(len(w)), self.level
         for i in self.order:
             if w[i] <= 0:
                 loss[i] = 1.0  # unweighted rows cost nothing: all of them are lost
@@ -205,8 +204,7 @@ def test_bound_of_regularised_lpboost_with_its_own_rounds_and_beta(seed, delta):
     """CVaR_α ≤ g + δ after T = max{(32/δ²) log(1/α), 8/δ} rounds with β = max{(2/δ) log(1/α), 1/2}."""
     p, level, alpha, order = games(seed)
     T = math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta))
-    beta = max(2 / delta * math.log(1 / alpha), 0.5)
-    seen = []
+    beta, seen = max(2 / delta * math.log(1 / alpha), 0.5), []
     learner = Adversary(level, p, order)
 
     def answer(density):
@@ -268,8 +266,7 @@ def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
 @pytest.mark.parametrize("alpha", [0.05, 0.3, 0.7])
 def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
     """No feasible direction to other optima comes closer to p: w solves (5) with the least ½Σ(w−p)²/p."""
-    cp = pytest.importorskip("cvxpy")
-    rng = np.random.default_rng(seed)
+    cp, rng = pytest.importorskip("cvxpy"), np.random.default_rng(seed)
     n = 15
     p = rng.dirichlet(np.full(n, 5.0))
     rule, losses = LP(alpha), []

@@ -91,10 +91,8 @@ def test_log_n_is_not_the_constant_for_other_than_uniform_weights():
 @pytest.mark.parametrize("kind", ["random", "bits", "fixed", "spiteful", "alternating"])
 @pytest.mark.parametrize("rounds", [1, 3, 20, 200])
 def test_theory_eta_promises_g_plus_root(kind, rounds):
-    rng = np.random.default_rng(rounds)
-    n = 9
-    answer = opponent(kind, rng, n)
-    units = Units.rows(np.ones(n))
+    rng, n = np.random.default_rng(rounds), 9
+    answer, units = opponent(kind, rng, n), Units.rows(np.ones(n))
     game = play(Hedge(math.sqrt(8 * math.log(n) / rounds), rounds), units, answer, rounds)
     mean, g = game.state.total / rounds, game.weighted_loss.max()
     assert mean.max() <= g + math.sqrt(math.log(n) / (2 * rounds)) + 1e-12
@@ -102,8 +100,7 @@ def test_theory_eta_promises_g_plus_root(kind, rounds):
 
 def test_weights_are_those_of_the_formula():
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(20))
-    losses = rng.random((7, 20))
+    p, losses = rng.dirichlet(np.ones(20)), rng.random((7, 20))
     rule = Hedge(0.7)
     state = rule.start(p)
     for t, loss in enumerate(losses):
@@ -122,8 +119,7 @@ def test_update_leaves_the_old_state_alone():
 
 @pytest.mark.parametrize("eta", [1e-3, 1.0, 50.0])
 def test_ten_thousand_rounds_stay_finite(eta):
-    rng = np.random.default_rng(0)
-    rule = Hedge(eta)
+    rng, rule = np.random.default_rng(0), Hedge(eta)
     state = rule.start(10 ** rng.uniform(-12, 0, 50))
     always = np.arange(50) % 5 == 0  # e^(η 10⁴) overflows unless stored as a logarithm
     for _ in range(10_000):

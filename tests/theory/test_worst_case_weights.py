@@ -16,8 +16,7 @@ FAMILIES = ("normal", "heavy", "ties", "one atom", "nearly equal", "outlier")
 def instance(seed):
     """(losses, base, radius); losses lie within [0, 1], so the generic solver has small errors."""
     rng = np.random.default_rng(seed)
-    n = int(rng.choice([2, 3, 10, 40]))
-    family = FAMILIES[seed % len(FAMILIES)]
+    n, family = int(rng.choice([2, 3, 10, 40])), FAMILIES[seed % len(FAMILIES)]
     losses = {
         "normal": lambda: rng.normal(size=n), "heavy": lambda: rng.pareto(0.5, n),
         "ties": lambda: rng.integers(0, 3, n).astype(float), "one atom": lambda: np.r_[1.0, np.zeros(n - 1)],

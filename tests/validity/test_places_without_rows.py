@@ -72,8 +72,7 @@ def test_deferral_of_a_subgroup_with_few_rows():
 
 def test_misses_of_a_subgroup_with_few_rows():
     X, y, groups = missed_at_b(np.random.default_rng(99), 100_000, 0.3)
-    x = ((groups.h == "x") & (y == 1)).to_numpy()
-    false = 0
+    x, false = ((groups.h == "x") & (y == 1)).to_numpy(), 0
     for seed in range(DRAWS):
         fresh = missed_at_b(np.random.default_rng([seed, 9]), 800, 0.0025)
         rule = certified_by(fresh, probabilities, ["miss(1, by=h) <= .2"], by_group="g")
