@@ -450,18 +450,6 @@ def card(
     yield f"Card: {out}"
 
 
-def _content(curve: Any, ending: str, form: Form) -> Any:
-    """Return the content of a file with a curve: CSV or a picture."""
-    if ending == ".csv":
-        import pandas as pd
-
-        return form.content(pd.DataFrame(curve.to_dict()["curve"]))
-    picture = io.BytesIO()
-    display = tb.plotting.TradeOffDisplay.from_curve(curve)
-    display.figure_.savefig(picture, format=ending[1:])
-    return picture.getvalue()
-
-
 @command
 def tradeoff(
     *,
@@ -495,8 +483,15 @@ def tradeoff(
     curve = stored.classifier.tradeoff(limited, objective)
     if out and pick is not None:
         write(curve.at(pick), out, stored.roles)
+    elif out and out.suffix == ".csv":
+        import pandas as pd
+
+        write_output(out, form.content(pd.DataFrame(curve.to_dict()["curve"])))
     elif out:
-        write_output(out, _content(curve, out.suffix, form))
+        picture = io.BytesIO()
+        display = tb.plotting.TradeOffDisplay.from_curve(curve)
+        display.figure_.savefig(picture, format=out.suffix[1:])
+        write_output(out, picture.getvalue())
     yield curve
 
 

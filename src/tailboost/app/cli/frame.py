@@ -28,12 +28,19 @@ app = typer.Typer(
     help="Classifiers within stated limits on error rates, with certificates from fresh rows.",
 )
 
+# A text in quotes. The apostrophe of a word begins none.
 _QUOTED = r"""(?<!\w)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
-# The rest of a call of Python, which may have another one in its brackets.
-_CALL = rf"\w\((?:{_QUOTED}|\((?:{_QUOTED}|[^()])*+\)|[^()])*+"
-# Outside of both an argument, the entries of its value if this is a list, and the sign that follows.
 _ARGUMENT = re.compile(
-    rf"{_QUOTED}|{_CALL}|\b(\w+)=(?:\[((?:{_QUOTED}|[^]])*)\])?(?=([^ ,.;:)\n]?))"
+    rf"""
+    # A text, or a call without its last bracket: no argument is found inside.
+    {_QUOTED}
+    | \w\( (?: {_QUOTED} | \( (?: {_QUOTED} | [^()] )*+ \) | [^()] )*+
+    # An argument, the entries of its value if this is a list, and the sign that follows.
+    | \b (?P<name> \w+ )=
+    (?: \[ (?P<entries> (?: {_QUOTED} | [^]] )* ) \] )?
+    (?= (?P<sign> [^ ,.;:)\n]? ) )
+    """,
+    re.VERBOSE,
 )
 #: Print a line that is not the result.
 say_aside = partial(typer.echo, err=True)
@@ -45,22 +52,22 @@ Command = Callable[..., Printed]
 def as_typed(message: str, options: Collection[str]) -> str:
     """Return a message of the library, whose arguments ``name=`` are options ``--name`` of the command.
 
-    Those that are none of its ``options``, as Python names them, remain as in Python, and so do calls, and
-    texts in quotes, which users wrote.
+    ``options`` are those of the command, as Python names them. Of another argument the message says that it
+    is one in Python, unless a value follows. Calls, and texts in quotes, which users wrote, remain.
     """
 
     def typed(match: re.Match[str]) -> str:
-        name, entries, follows = match.groups("")
+        name, entries, sign = match.groups("")
         if not name:
             return match[0]
         option = name if name in options else name.removesuffix("s")  # of limits= it is --limit
         if option not in options:
-            return match[0] if follows else f"{match[0]} (in Python)"
+            return match[0] if sign else f"{match[0]} (in Python)"
         word = f"--{option.replace('_', '-')}"
         if entries:
             each_entry = re.findall(rf"{_QUOTED}|[^\s,]+", entries)
             return " ".join(f"{word} {entry}" for entry in each_entry)
-        return f"{word} " if follows else word
+        return f"{word} " if sign else word
 
     return _ARGUMENT.sub(typed, message)
 
@@ -122,16 +129,16 @@ def command(function: Command) -> Command:
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
         if isinstance(kind, type):  # not Annotated
-            data_classes[name] = kind
-            options |= inspect.signature(kind, eval_str=True).parameters
+            fields = inspect.signature(kind, eval_str=True).parameters
+            data_classes[name] = kind, fields
+            options |= fields
         else:
             options[name] = parameter
 
     @wraps(function)
     def run(**arguments: Any) -> None:
         named = {*options}
-        for name, kind in data_classes.items():
-            fields = inspect.signature(kind).parameters
+        for name, (kind, fields) in data_classes.items():
             arguments[name] = kind(**{field: arguments.pop(field) for field in fields})
             if not arguments[name]:
                 named -= fields.keys()

@@ -81,7 +81,7 @@ class Stored:
         """Return the rows of a file by the roles of the classifier and those of options."""
         groups = getattr(self.classifier, "groups_", [])
         titles = (each[0] for each in groups if isinstance(each, tuple))
-        roles = self.roles.given(titles).given(**stated)
+        roles = self.roles.given(groups=titles).given(**stated)
         rows = reader.read(path, roles, ids)
         names = roles.features or getattr(self.classifier, "feature_names_in_", ())
         return replace(
@@ -112,7 +112,7 @@ class Stored:
             if classifier.rule_.groups:
                 options["groups"] = rows.groups
         if default is not None:
-            [options["default"]] = as_known([default], rows.known)
+            options["default"] = as_known([default], rows.known)[0]
         answers = pd.DataFrame({"prediction": classifier.predict(table, **options)})
         if is_tuned:
             answers["deferred"] = answers["prediction"].isin({HUMAN_REVIEW} - {*rows.known})
@@ -142,36 +142,38 @@ class _Entry(NamedTuple):
 def calibrated(stored: Stored, rows: FileRows, **options: Any) -> Any:
     """Return the result of `tailboost.calibrate`, and record the attempt beside the table.
 
-    The rule of a file gives way to another one on its scores, by default for the same aims. Its attempts
-    count, and the result knows all rows that it knows.
+    The rule of a file gives way to another one on its scores, by default for the same aims. For the new rule
+    count all attempts and rows that the former one knows.
     """
     from tailboost.selection.door import answering
 
     model = stored.classifier
     given = answering(model)
-    records = given.known[0].records
+    known = given.known[0].records
     if stored.scores:
         aims = {name: getattr(model, name) for name in ("limits", "by_group", "objective")}
         options = aims | options
         model = stored.scores
+    # 1. Compare the rows with those of the given rule, as the calibrated model will know them.
+    decided = answering(model)
+    seen = decided.seen(decided.score(rows.features), Rows.read(y=rows.labels), "")
+    refuse_repeated(seen, known.used, "copies")
     with held(_ledger_beside(rows), 600):  # as long as another calibration there may take
-        scored = answering(model)
-        seen = scored.seen(scored.score(rows.features), Rows.read(y=rows.labels), "")
-        refuse_repeated(seen, records.used, "copies")
-        earlier = records.ledger.attempts
+        # 2. Earlier attempts: on rows of this call they count under any name of the target.
+        earlier = known.ledger.attempts
         for each in _read_ledger(rows).values():
-            # On rows of the call attempts count under any name of the target.
             if each.target == rows.roles.target or seen.repeats(each.attempt.rows):
                 earlier += (each.attempt,)
         if earlier:
             options["previous"] = Ledger(earlier)
+        # 3. This attempt, also if it certifies nothing.
         try:
             rule: Any = tb.calibrate(model, **rows.given, **options)
         except tb.NotCertifiedError as refusal:
-            _record(rows, given.rule.digest, refusal.attempts)
+            _record(refusal.attempts, rows, given.rule.digest)
             raise
-        _record(rows, given.rule.digest, rule.certificate_.attempts)
-    rule.ledger_.judge(*records.used)
+        _record(rule.certificate_.attempts, rows, given.rule.digest)
+    rule.ledger_.judge(*known.used)
     return rule
 
 
@@ -191,8 +193,8 @@ def _ledger_beside(rows: FileRows) -> Path:
     return rows.path.resolve().with_name(LEDGER)
 
 
-def _record(rows: FileRows, digest: str | None, attempts: Sequence[Attempt]) -> None:
-    """Write attempts on rows into the ledger; those that it lacks have the digest of the given rule."""
+def _record(attempts: Sequence[Attempt], rows: FileRows, digest: str | None) -> None:
+    """Write attempts on rows beside their table; those that lack there have the digest of the given rule."""
     entries = _read_ledger(rows)
     for each in attempts:
         entries.setdefault(each.key, _Entry(rows.roles.target, each, digest))
@@ -208,7 +210,10 @@ def _read_ledger(rows: FileRows) -> dict[str, _Entry]:
     path = _ledger_beside(rows)
     entries = {}
     try:
-        for each in list.copy(json.loads(path.read_text("utf-8"))):  # of a list alone
+        stored = json.loads(path.read_text("utf-8"))
+        if not isinstance(stored, list):
+            raise TypeError
+        for each in stored:
             attempt = Attempt.from_dict(each["attempt"])
             entries[attempt.key] = _Entry(each["target"], attempt, each["rule"])
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import typer
 
@@ -62,7 +62,7 @@ class Roles:
     text: Sequence[str] = ()
     about: Mapping[str, str] = field(default_factory=dict)
 
-    def given(self, groups: Iterable[Any] = (), about: Any = (), **stated: Any) -> Self:
+    def given(self, *, groups: Iterable[Any] = (), about: Any = (), **stated: Any) -> Self:
         """Return the roles with those that options state, unless empty; groups and facts are added."""
         return replace(
             self,
@@ -124,8 +124,12 @@ def _are_codes(words: Any, numbers: Any) -> bool:
     return numbers[different.index].duplicated().any()
 
 
-# A table, its columns as they are written, and the names of its columns of text.
-_Cells = tuple[Any, Any, set[str]]
+class _Cells(NamedTuple):
+    """A table as pandas reads it, its columns ``as_written``, and the names of those that are ``text``."""
+
+    table: Any
+    as_written: Any
+    text: set[str]
 
 
 @frozen_value
@@ -158,19 +162,18 @@ class Reader(Form):
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
                 if path.suffix in _PARQUET:
-                    table, words, texts = self._of_parquet(path)
+                    cells = self._of_parquet(path, roles)
                 else:
-                    table, words, texts = self._of_csv(path, roles, ids)
+                    cells = self._of_csv(path, roles, ids)
         except Exception as error:  # pandas raises what a damaged file meets
             fault = self._fault(error)
             raise ValueError(f"{str(path)!r} cannot be read: {fault}") from None
-        if not len(table):
+        if not len(cells.table):
             raise ValueError(f"{str(path)!r} has no rows")
-        texts = texts.union(roles.text, self.text)
-        text = tuple(name for name in table if name in texts)
-        table = table.astype(dict.fromkeys(text, "category"))
-        rows = FileRows(path, table, words, replace(roles, text=text))
-        rows.columns(self.text)
+        text = tuple(filter(cells.text.__contains__, cells.table))
+        table = cells.table.astype(dict.fromkeys(text, "category"))
+        rows = FileRows(path, table, cells.as_written, replace(roles, text=text))
+        rows.columns(self.text)  # raises for a name of none
         return rows
 
     def _fault(self, error: Exception) -> str:
@@ -184,7 +187,7 @@ class Reader(Form):
             return f"{error}; it is not in {self.encoding}: name its --encoding"
         return str(error)
 
-    def _of_parquet(self, path: Path) -> _Cells:
+    def _of_parquet(self, path: Path, roles: Roles) -> _Cells:
         """Return the cells of a file; an index with a name is a column."""
         import pandas as pd
 
@@ -193,7 +196,8 @@ class Reader(Form):
         table = pd.read_parquet(path)
         named = [title for title in table.index.names if title not in (None, *table)]
         table = table.reset_index(named).reset_index(drop=True)  # rows are matched by position
-        return table, table, {*table.select_dtypes(["object", "string", "category"])}
+        text = {*table.select_dtypes(["object", "string", "category"])}
+        return _Cells(table, table, text.union(roles.text, self.text))
 
     def _of_csv(self, path: Path, roles: Roles, ids: Collection[Any]) -> _Cells:
         """Return the cells of a file.
@@ -217,25 +221,27 @@ class Reader(Form):
         )
         _check_header(read(header=None, nrows=1, dtype=str, keep_default_na=False).loc[0])
         table = read(low_memory=False, na_values=self.na)
-        texts = {*roles.text, *self.text} & {*table}
         named = {*roles.groups, roles.target, roles.cluster, *ids} & {*table}
-        whole = set[str]()  # columns of whole numbers, which may be codes
+        text = {*roles.text, *self.text} & {*table}
+        # 1. Which of the other columns are text, and which may be codes: those of whole numbers.
+        may_be_codes = set[str]()
         if roles.features:
-            texts |= named.difference(roles.features)
+            text |= named.difference(roles.features)
         else:
-            columns = table.drop(columns=[*texts])
-            numbers = columns.select_dtypes(["number", "bool"]).dropna(axis=1, how="all")
-            texts |= {*columns} - {*numbers}
-            whole = {name for name in numbers if (numbers[name].dropna() % 1 == 0).all()}
-        words = read(
-            usecols=[*texts | whole | named],
+            others = table.drop(columns=[*text])
+            numbers = others.select_dtypes(["number", "bool"]).dropna(axis=1, how="all")
+            text |= {*others} - {*numbers}
+            may_be_codes = {name for name in numbers if (numbers[name].dropna() % 1 == 0).all()}
+        # 2. These columns as they are written.
+        as_written = read(
+            usecols=[*text | may_be_codes | named],
             dtype=str,
             keep_default_na=False,
             na_values=["", *self.na],
         )
-        texts |= {name for name in whole if _are_codes(words[name], table[name])}
-        table[[*texts]] = words[[*texts]]
-        return table, words, texts
+        text |= {name for name in may_be_codes if _are_codes(as_written[name], table[name])}
+        table[[*text]] = as_written[[*text]]
+        return _Cells(table, as_written, text)
 
     def refuse_odd(self, features: Any) -> None:
         """Raise ValueError for a column of text that is no column of categories.
@@ -271,13 +277,13 @@ class Reader(Form):
 class FileRows:
     """The rows of a file by the roles of its columns.
 
-    ``words`` has columns as they are written there: of labels, groups, clusters and ids. Labels become the
-    ``known`` ones with their text.
+    The columns of labels, groups, clusters and ids are ``as_written`` there, too. Labels become the ``known``
+    ones with their text.
     """
 
     path: Path
     table: Any
-    words: Any
+    as_written: Any
     roles: Roles
     known: Collection[Any] = ()
 
@@ -295,11 +301,11 @@ class FileRows:
         )
 
     def written(self, name: Any) -> Any:
-        """Return a column, or several, as `words` has it, None without a name; raise as `columns`."""
+        """Return a column, or several, as it is written, None without a name; raise as `columns`."""
         if not name:
             return None
         self.columns([name] if isinstance(name, str) else name)
-        return self.words[name]
+        return self.as_written[name]
 
     def __str__(self) -> str:
         return f"{len(self.table):,} rows of {self.path.name}"
@@ -329,14 +335,10 @@ class FileRows:
             return column
         texts = column.dropna().unique()
         if self.known:
-            values = dict(zip(texts, as_known(texts, self.known), strict=True))
-        else:  # numbers and truth values are such if all texts are
-            values = {
-                text: literal_eval(str(text)) for text in texts if _PLAIN.fullmatch(str(text))
-            }
-        if len(values) < len(texts):
-            return column
-        return column.map(values)
+            return column.map(dict(zip(texts, as_known(texts, self.known), strict=True)))
+        if all(map(_PLAIN.fullmatch, map(str, texts))):  # numbers and truth values
+            return column.map({text: literal_eval(str(text)) for text in texts})
+        return column
 
     @property
     def groups(self) -> Any:
