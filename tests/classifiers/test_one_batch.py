@@ -24,7 +24,7 @@ from tailboost.rows.rows import Rows
 
 def on_part(model, given, *, limits, selection_share=None, by_group=False, objective=None):
     stated = {"objective": objective, "limits": checked_limits(limits), "by_group": by_group}
-    parts = Batch(tb.TunedClassifier(named_models(model), **stated), given, None).divided(selection_share)
+    parts = Batch(tb.TunedClassifier(named_models(model), **stated), given, None).parts(selection_share)
     return parts.classifier, parts.certifying
 
 

@@ -183,7 +183,7 @@ def calibrate(
             )
             for known in known_within(unfitted.models):
                 earlier += known.records.ledger.attempts
-            parts = Batch(unfitted, given, training_rows).divided(selection_share)
+            parts = Batch(unfitted, given, training_rows).parts(selection_share)
     except (AbsentError, LabelsError) as failure:
         attempts = ledger.record(attempt_without_rows(given, confidence), earlier)
         raise NotCertifiedError(

@@ -10,7 +10,6 @@ from sklearn.frozen import FrozenEstimator
 from tailboost.classifiers.selected_models import TunedClassifier
 from tailboost.core import (
     Floats,
-    InfeasibleLimitsError,
     Labels,
     Mask,
     Name,
@@ -22,7 +21,6 @@ from tailboost.core import (
 from tailboost.guarantees.division import Division
 from tailboost.guarantees.one_score import CountTable
 from tailboost.learners.table import check_classes
-from tailboost.rates import Limit
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
 from tailboost.selection.door import hashes_of_table
 
@@ -41,16 +39,16 @@ class LabelsError(ValueError):
 
 @frozen_object
 class Parts:
-    """A rule selected on some rows, and the rows that certify.
+    """A rule and the rows that certify: this rule, or another one of the same models.
 
     Attributes
     ----------
     classifier : TunedClassifier
-        The models with a rule; of a batch it states the limits, and may be selected within looser ones.
+        The models with a rule that other rows have selected.
     certifying : Rows
         The rows that certify.
     note : str
-        How the rows were divided.
+        How the rows of a batch were divided.
     all_chose : bool
         Whether all certifying rows select thresholds, too: then they do not bound the rates of a rule.
     """
@@ -67,23 +65,22 @@ class Batch:
 
     Attributes
     ----------
-    classifier : TunedClassifier
-        The models before a fit, with the parameters of the selection; its limits are to be certified.
+    unfitted : TunedClassifier
+        The models, and the parameters of the selection: its limits are to be certified.
     rows : Rows
         The rows.
     training_rows
         As in `calibrate`.
     """
 
-    classifier: TunedClassifier
+    unfitted: TunedClassifier
     rows: Rows
     training_rows: Table
 
-    def divided(self, selection_share: float | None) -> Parts:
-        """Return a rule selected on a part of the rows, at least this fraction; the others certify.
+    def parts(self, selection_share: float | None) -> Parts:
+        """Return all rows if ranks of one score serve the limits, and no share is given; otherwise two parts.
 
-        By default the fraction is larger for tests than for ranks, see `calibrate`, and all rows certify if
-        ranks of one score serve the limits.
+        By default the share is larger for tests than for ranks, see `calibrate`.
 
         Raises
         ------
@@ -94,97 +91,79 @@ class Batch:
         ValueError, TypeError
             If an argument is not as described, or a part would be empty.
         """
+        classes = self.rows.classes
+        if len(classes) < 2:
+            raise LabelsError(f"y holds one class only, {classes.tolist()}")
+        check_classes(classes)
+        limits = self.unfitted._problem(self.rows).limits
+        one_group = dict.fromkeys(self.rows.names.titles, ("",))  # no number of groups matters
+        kept_by = Division.planned(limits, (*classes.tolist(),), one_group).kept_by
+        parts = None
+        if selection_share is None and kept_by == "ranks" and len(self.unfitted.models) == 1:
+            parts = self.all_certifying()
+        return parts or self.divided(selection_share or SELECTING[kept_by])
+
+    def all_certifying(self) -> Parts | None:
+        """Return all rows as those that certify; None unless ranks of one score serve all limits.
+
+        Then thresholds on the score are all that the rows select, see `tailboost.guarantees.ranks`.
+        """
+        classifier = self.selected(self.rows)
+        table = CountTable.of(classifier.selection_)
+        if not table or Division.of(table.tests, defers=table.defers).kept_by != "ranks":
+            return None
+        note = "All rows of the batch certify: they only place thresholds on the score."
+        return Parts(classifier, self.rows, note, all_chose=True)
+
+    def divided(self, share: float) -> Parts:
+        """Return a rule selected on a part of the rows, at least this share; the others certify."""
         rows = self.rows
-        if len(rows.classes) < 2:
-            raise LabelsError(f"y holds one class only, {rows.classes.tolist()}")
-        check_classes(rows.classes)
         # Each label, and each group that a rate or the rule reads, needs rows in both parts.
         names = rows.names
-        columns = self.classifier._problem(rows).columns(
-            names.titles, names.column_read(self.classifier.by_group)
+        columns = self.unfitted._problem(rows).columns(
+            names.titles, names.column_read(self.unfitted.by_group)
         )
         needed = [rows.y, *rows.groups[:, columns].T]
-
-        # 1. Without a given share all rows certify, if ranks of one score serve the limits.
-        groups = dict.fromkeys(names.titles, ("",))  # no number of them matters
-        kept_by = Division.planned(
-            self.classifier.limits, (*rows.classes.tolist(),), groups
-        ).kept_by
-        if selection_share is None and kept_by == "ranks" and len(self.classifier.models) == 1:
-            parts = self.all_certifying()
-            if parts is not None:
-                return parts
-
-        # 2. Otherwise some select. Hashes draw them, on which the order of the columns has no effect.
+        # Hashes draw the rows that select; the order of the columns has no effect on them.
         hashes = rows.hashes(hashes_of_table(None, rows.X))
         if rows.clusters is None:
             refuse_copies(hashes, rows.y)
-        selects = drawn_part(
-            selecting_numbers(hashes, rows.clusters),
-            selection_share or SELECTING[kept_by],
-            needed=needed,
-        )
+        selects = drawn_part(selecting_numbers(hashes, rows.clusters), share, needed=needed)
         selecting = rows.part(selects).occurring()
         certifying = rows.part(~selects)
         refuse_unknown(certifying, selecting.classes.tolist())
-        try:
-            classifier = self.selected(selecting, self.classifier.limits)
-        except InfeasibleLimitsError:  # on few rows: tests of rules may pass on the others
-            classifier = self.selected(selecting, self.loosest)
         return Parts(
-            classifier,
+            self.selected(selecting),
             certifying,
             f"One batch of {len(rows):,} rows: {len(selecting):,} of them, drawn at random, "
             "selected the rules. The others certify. All of them are used up.",
         )
 
-    @property
-    def loosest(self) -> list[Limit]:
-        """The limits with bounds that every rule keeps: they only name the groups."""
-        return [replace(limit, bound=limit.loosest) for limit in self.classifier.limits]
+    def selected(self, selecting: Rows) -> TunedClassifier:
+        """Return the classifier of the rule that rows select without limits; it states those to certify.
 
-    def all_certifying(self) -> Parts | None:
-        """Return the parts if ranks of one score serve all limits, see `tailboost.guarantees.ranks`.
+        Within limits the procedures of `calibrate` select: on few rows limits may contradict each other, and
+        a rule still pass their tests on the others.
 
-        Then thresholds on the score are all that the rows select, and before they are placed every rule keeps
-        the limits.
+        The classifier does not know the rows. Those that certify are different rows, also if one has the
+        content of a selecting row; later the batch is known as a whole. Raise LabelsError if few rows have a
+        label that the models do not know.
         """
-        classifier = self.selected(self.rows, self.loosest)
-        table = CountTable.of(classifier.selection_)
-        if not table or Division.of(table.tests, defers=table.defers).kept_by != "ranks":
-            return None
-        return Parts(
-            classifier,
-            self.rows,
-            "All rows of the batch certify: they only place thresholds on the score.",
-            all_chose=True,
-        )
-
-    def selected(self, selecting: Rows, limits: Sequence[Limit]) -> TunedClassifier:
-        """Return the classifier of a rule that rows select within limits; it states those to certify.
-
-        It does not know these rows. The certifying rows are different rows, also if one has the content of a
-        selecting row; later the batch is known as a whole. Raise LabelsError if few rows have a label that
-        the models do not know.
-        """
-        classifier = replace(self.classifier, limits=limits)
+        limits = self.unfitted.limits
+        classifier = replace(self.unfitted, limits=[limit.loosened for limit in limits])
         with warnings.catch_warnings():
             # The certifying rows raise LeakageError.
             warnings.simplefilter("ignore", ResubstitutionWarning)
             try:
                 selection = classifier._learn(selecting, training_rows=self.training_rows)
-            except InfeasibleLimitsError:
-                raise
             except ValueError as failure:
                 if self.may_have_unknown_labels:
                     raise LabelsError(str(failure)) from None
                 raise
         known = np.unique(np.concatenate(selection.models.columns))
         refuse_unknown(self.rows, selecting.classes[known].tolist())
-        return classifier._by(
-            selection.stated_within(self.classifier.limits),
-            records=replace(classifier.records_, used=()),
-        )
+        records = replace(classifier.records_, used=())
+        return classifier._by(selection.stated_within(limits), records=records)
 
     @property
     def may_have_unknown_labels(self) -> bool:
@@ -195,7 +174,7 @@ class Batch:
         sizes = np.bincount(self.rows.y)
         has_few = sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
         state_labels = all(
-            isinstance(model, FrozenEstimator) for _, model in self.classifier.models
+            isinstance(model, FrozenEstimator) for _, model in self.unfitted.models
         )
         return len(sizes) > 2 and has_few and not state_labels
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import permutations
 from numbers import Real
@@ -243,6 +243,14 @@ class Limit(Expression):
         if isinstance(self.bound, tuple):
             return dict(self.bound)
         return {None: self.bound}
+
+    @property
+    def loosened(self) -> Limit:
+        """The limit on the same subgroups with the loosest bound, which every rule keeps."""
+        bound: Stated = self.loosest
+        if isinstance(self.bound, tuple):
+            bound = tuple((name, bound) for name, _ in self.bound)
+        return replace(self, bound=bound)
 
     def levels(self, names: list[Name]) -> Floats:
         """Return the bound of each subgroup, NaN for a free one, shape (m,); 0 if the rates are compared.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache, partial
 from types import MethodType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -173,6 +173,11 @@ class Known:
         """All known rows, also those of attempts."""
         return *self.records.tables, *(each.rows for each in self.records.ledger.attempts)
 
+    def behind(self, step: Model) -> Self:
+        """Return the rows as known to a model behind a step; those of the step's own fit are not known."""
+        records = replace(self.records, complete=False)
+        return replace(self, records=records, steps=(step, *self.steps))
+
     def hashes(self, X: Table, scored: Scored) -> Hashes:
         """Return the hashes of given rows, which the outer model has scored, as this model reads them.
 
@@ -262,7 +267,7 @@ def answering(model: Model) -> Decided:
             decided,
             # A certificate is about the rows as the rule reads them.
             certificate=None,
-            known=known_behind(steps, decided.known),
+            known=known_within(model),
             score=read,
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
@@ -294,21 +299,22 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
     if isinstance(final, Answers):
         with suppress(NotFittedError):
             decided = final.__tailboost__()
-            known = [
-                replace(
-                    each,
-                    records=replace(each.records, complete=decided.known[0].records.complete),
-                    score=each.score or decided.score,
-                )
-                for each in decided.known
-            ]
+            complete = decided.known[0].records.complete
+            for each in decided.known:
+                records = replace(each.records, complete=complete)
+                score = each.score or decided.score
+                known.append(replace(each, records=records, score=score))
     elif not any(final is each for each in around):  # a model may hold itself
-        known = [Known(Records())] * _keeps_fit(model, final)
+        if _keeps_fit(model, final):
+            known.append(Known(Records()))
         is_part = hasattr(final, "transform") and not hasattr(final, "predict")
         for part in _parts(final):
             for each in known_within(part, inside):
                 known.append(replace(each, is_part=is_part or each.is_part))
-    return known_behind(steps, known, inside)
+    for step in reversed(steps):
+        known = [each.behind(step) for each in known]
+        known += known_within(step, inside)
+    return known
 
 
 def _keeps_fit(model: Model, final: Any) -> bool:
@@ -328,24 +334,6 @@ def _has_fit(parameter: Any) -> bool:
         return any(map(_has_fit, parameter))
     is_fit = hasattr(parameter, "predict") or hasattr(parameter, "transform")
     return is_fit and not hasattr(parameter, "get_params")
-
-
-def known_behind(
-    steps: Sequence[Model], known: Sequence[Known], around: Sequence[Model] = ()
-) -> Sequence[Known]:
-    """Return the rows that are known to a model behind steps, and to models inside each step."""
-    for step in reversed(steps):
-        # The rows that the step was fitted on are not known.
-        behind = [
-            replace(
-                each,
-                records=replace(each.records, complete=False),
-                steps=(step, *each.steps),
-            )
-            for each in known
-        ]
-        known = [*behind, *known_within(step, around)]
-    return known
 
 
 def _parts(model: Any) -> list[Any]:
