@@ -376,6 +376,22 @@ def test_numbers_and_names_of_numpy_are_plain_in_every_form(missing, tmp_path):
     assert "np." not in rule.rule_.to_sql()
 
 
+def test_whole_numbers_from_two_to_63_on_stay_whole_in_rules_and_files(tmp_path):
+    long, (s, u) = [3, 2**63 + 1, 2**63 + 3], np.random.default_rng(0).random((2, 900))
+    y, g = np.array(long[:2], np.uint64)[(s > u).astype(int)], np.array(long, np.uint64)[np.arange(900) % 3]
+    table, given = pd.DataFrame({"s": s}), {"groups": pd.DataFrame({"g": g}), "by_group": True}
+    rule = tb.tune(tb.Scores("s", long[1]), table, y, limits=[f"miss({long[1]}, by=g) <= 50%"], **given)
+    tb.save_rule(rule, tmp_path / "r.json")
+    loaded = tb.load_rule(tmp_path / "r.json")
+    for each in (rule, rule.rule_, loaded):
+        assert set(each.predict(table, groups=given["groups"]).tolist()) == {*long[:2]}
+    assert [group for _, group in loaded.groups_.tolist()] == long
+    assert (
+        tb.RobustMixtureClassifier.from_probabilities({"m": s}, y, classes=long[:2]).classes_.tolist()
+        == long[:2]
+    )
+
+
 def test_a_row_without_score_is_answered_as_its_stated_score(with_stated_score):
     new, rule = pd.DataFrame({"p": [np.nan, 0.0, 1.0]}), tb.load_rule(with_stated_score[1])
     assert rule.predict(new).tolist() == rule.predict(new["p"]).tolist() == ["ill", "well", "ill"]

@@ -28,6 +28,7 @@ from tailboost.core import (
     check_indexes,
     check_length,
     fitting_apart,
+    label_column,
     parameters,
     warn_user,
 )
@@ -425,7 +426,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
         problem = mix._problem(rows)
         if classes is None:
             classes = rows.classes
-        classes = np.asarray(classes)
+        classes = label_column(classes, "classes")
         if len(np.unique(classes)) < max(len(classes), 2):
             raise ValueError(
                 f"classes must be at least two different labels, got {classes.tolist()}"

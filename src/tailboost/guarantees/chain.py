@@ -9,18 +9,18 @@ have tests, and at least one limit is on errors. Without deferral the limits on 
 These are all on one answer, on rows of another label than those of the ranks. Clusters could have rows of
 both, so there are none.
 
-1. The selecting rows fix the free chain. Without deferral all thresholds rise together. With deferral all
-   rows are deferred at first. Step by step bins of the score get an answer, the surest first: from the lowest
-   scores upwards the first label, from the highest scores downwards the second, until each bin has got both.
-   A bin with both is counted with each of them, so the rows with each answer only grow along the chain. The
-   rules give it the first label.
-2. The other limits stop thresholds at ranks. A limit on rows of one threshold stops it as in
-   `tailboost.guarantees.ranks`. With deferral random fresh rows test, and the others have the ranks. There a
-   limit may be on rows of several thresholds. It stops them together: at the last step of the free chain
-   whose errors among the rows with the ranks pass the test of the limit.
-3. The rules are the free chain with all stops. Of those that pass the tests, and whose rates on all fresh
-   rows are about within all limits, the one of least loss is taken. The theorem holds for any choice among
-   the rules that pass, so also with the second condition.
+1. The selecting rows fix the free chain, a sequence of rules. Without deferral all thresholds rise from step
+   to step. With deferral the first rule defers all rows, and at each step the surest bins of the score get an
+   answer: the first label from the lowest scores upwards, the second from the highest scores downwards. This
+   goes on until each bin has got both. A rule gives such a bin the first label, but the bin is counted with
+   both answers: so the rows that are counted with an answer only grow along the chain.
+2. The limits with ranks stop thresholds of the chain. A limit on rows of one threshold stops it as in
+   `tailboost.guarantees.ranks`. A limit on rows of several thresholds, which rules that defer may have, stops
+   them together: at the last step of the free chain whose errors pass the test of the limit. With deferral
+   random fresh rows are kept for the tests of the other limits, and the rest have the ranks.
+3. The rules are the free chain with all stops. Of those that pass the tests of the other limits, and whose
+   rates on all fresh rows are about within all limits, the one of least loss is taken. The theorem holds for
+   any choice among the rules that pass, so the second condition costs nothing.
 
 *Theorem.* All rules that pass the tests keep all limits, except with a probability of at most the level.
 

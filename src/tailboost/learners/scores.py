@@ -28,6 +28,7 @@ from tailboost.core import (
     coded,
     finite,
     in_class_order,
+    label_column,
     parameters,
     plain,
     score_kind,
@@ -202,7 +203,7 @@ class Scores(OfProbabilities):
         """
         self.missing = plain(self.missing)
         classes = labels if len(self.column_list) == 1 else self.label_list
-        self.classes_ = np.asarray(classes)
+        self.classes_ = label_column(classes, "labels")
         self.positive_ = list(classes).index(self.label_list[0])
         return self
 
@@ -343,7 +344,7 @@ class GivenModel(OfProbabilities):
         labels = getattr(model, "classes_", getattr(model, "class_labels", None))
         if labels is None:
             labels, _ = coded(y, "y")
-        self.classes_ = np.asarray(labels)
+        self.classes_ = label_column(labels, "labels")
         return self
 
     def predict_proba(self, X: Table) -> Floats:

@@ -21,6 +21,7 @@ from tailboost.core import (
     Table,
     frozen_value,
     joined,
+    label_column,
 )
 from tailboost.rows import HUMAN_REVIEW, LEAST_PROBABILITY, logs_of, stacked
 from tailboost.selection.stored_rule import StoredRule, range_words, sql_column
@@ -124,7 +125,7 @@ class Rule(StoredRule):
         """
         if self.inferred:
             raise ValueError(NO_FORM)
-        P = stacked(probabilities, np.asarray(self.classes))
+        P = stacked(probabilities, label_column(self.classes, "classes"))
         missing = [name for name in self.weights if name not in probabilities]
         if missing:
             raise ValueError(

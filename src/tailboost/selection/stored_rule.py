@@ -21,6 +21,7 @@ from tailboost.core import (
     Name,
     Table,
     check_format,
+    label_column,
     reading,
 )
 from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP, group_columns, group_numbers, unit_name
@@ -75,7 +76,7 @@ class StoredRule(ABC):
         )
         numbers = self.numbers(values, of_rows)
         if default is ... and not self.defers:
-            return np.asarray(self.classes)[numbers]
+            return label_column(self.classes, "classes")[numbers]
         # The default has the number −1.
         return np.array([*self._actions, default], object)[numbers]
 

@@ -18,6 +18,7 @@ from tailboost.core import (
     Name,
     check_format,
     frozen_value,
+    label_column,
     plain,
     positions,
     reading,
@@ -111,7 +112,9 @@ class RuleFile:
         groups: dict[str, list[Name]] = {}
         for title, group in self.groups:
             groups.setdefault(title, []).append(group)
-        names = GroupNames(tuple(map(np.array, groups.values())), tuple(groups))
+        names = GroupNames(
+            tuple(label_column(each, "groups") for each in groups.values()), tuple(groups)
+        )
         selection = StoredSelection(
             rule,
             _models_of(rule, scores, names),
@@ -194,7 +197,7 @@ def _models_of(rule: ThresholdRule | Rule, scores: Any, names: GroupNames) -> An
         offsets = rule.offsets
     nothing = np.zeros((0, 0), int)
     known = scores.known(rule.classes)
-    classes = np.asarray(rule.classes)
+    classes = label_column(rule.classes, "labels")
     return Models(
         [*weights],
         [FrozenEstimator(known)],
