@@ -32,16 +32,18 @@ KEPT_BITS_ALONE = 20
 LONG = 2.0**24  # longer whole numbers are not exact in float32
 NO_HASHES = np.zeros(0, np.uint64)  # of no row
 
+# The factors of SplitMix64.
 _ODD = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
 
 # Texts that readers of files, such as pandas, take for a missing value.
 _NO_VALUE = re.compile(r"(#?N/?A|#N/A N/A|n/a|<NA>|NULL|null|None|-?NaN|-?nan|NaT)?")
-# Durations and times as files have them.
+# A duration as files have it, such as "1 days 02:03:04.5", "-1 day, 2:03:04" or "2:03:04"; a time of a day.
 _DURATION = re.compile(r"(?:(-?\d+) days?(?:,? \+?|\Z))?(?:(\d+):(\d\d):(\d\d(?:\.\d+)?))?")
-_DAY_BEFORE_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T")
-_FRACTION = re.compile(r"(?<=:\d\d:\d\d)\.(\d+)")
+# A date before a time: some files have a space in the place of T.
+_DATE_AND_T = re.compile(r"^(\d{4}-\d\d-\d\d)T")
+_DECIMALS_OF_SECOND = re.compile(r"(?<=:\d\d:\d\d)\.\d+")
 
 
 def _mix(x: Hashes) -> Hashes:
@@ -62,11 +64,11 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
     The hash is of the sum of the scrambled words of each row, one word for each column (`_words`). Zeros add
     nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
 
-    With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Numbers
-    become float32, and fractions are rounded to 16 significant bits, 20 of a single column. Numbers as text
-    are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all missing values are equal.
-    Durations and times of a day, also as text, are their seconds. Dates and other values are their text in a
-    file, with microseconds and without a time of midnight.
+    With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Fractions
+    are rounded to 16 significant bits, 20 of a single column, and numbers above 2²⁴ to float32, but for whole
+    ones below 2⁵³. Numbers as text are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all
+    missing values are equal. Durations and times of a day, also as text, are their seconds. Dates and other
+    values are their text in a file, with microseconds and without a time of midnight.
     """
     X = as_table(X)
     if X.ndim != 2:  # a column alone, such as texts, or images
@@ -109,19 +111,21 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
     numbers[np.isnan(numbers)] = np.nan  # NaN has many bit patterns
     if not kept_bits:
         return numbers.view(np.uint64)
+    # Of fractions the first bits of float32 are kept, of whole numbers all.
     with np.errstate(over="ignore"):  # float32 has a smaller range
         narrow = numbers.astype(np.float32)
     bits = narrow.view(np.uint32)
     n_dropped = 24 - kept_bits
     rounded = ((bits + (1 << (n_dropped - 1))) >> n_dropped) << n_dropped  # half upwards
     words = np.where(np.rint(narrow) == narrow, bits, rounded).astype(np.uint64)
+    # Long whole numbers, such as ids, have all bits of float64: float32 would join them. Other long numbers are
+    # as a file has those of float32.
     is_long = np.abs(numbers) > LONG
-    if is_long.any():  # float32 would join whole numbers such as ids, which float64 tells apart
+    if is_long.any():
         long = numbers[is_long]
         nearest = narrow[is_long]
-        is_exact = (np.rint(long) == long) & (np.abs(long) < 2.0**53) & (nearest != long)
-        # A file has the shortest decimals of float32.
-        words[is_long] = np.where(is_exact, long, shortest_decimals(nearest)).view(np.uint64)
+        is_id = (np.rint(long) == long) & (np.abs(long) < 2.0**53) & (nearest != long)
+        words[is_long] = np.where(is_id, long, shortest_decimals(nearest)).view(np.uint64)
     return words
 
 
@@ -140,7 +144,10 @@ def _words_of_objects(column: Column, kept_bits: int | None) -> Hashes:
 
 
 def _word(value: Any, kept_bits: int | None) -> int:
-    """Return any value as a 64-bit word: as `_of_file` if it is rounded; otherwise text is no number."""
+    """Return any value as a 64-bit word: that of a number if it is one, otherwise that of its text.
+
+    A missing value is NaN. With ``kept_bits`` the value is as `_of_file`, where text may be a number.
+    """
     if kept_bits:
         value = _of_file(value)
     elif isinstance(value, timedelta):
@@ -155,9 +162,12 @@ def _word(value: Any, kept_bits: int | None) -> int:
 
 
 def _of_file(value: Any) -> Any:
-    """Return a value as a file has it: None without one, seconds of a duration, otherwise text."""
-    printed = _DAY_BEFORE_TIME.sub(r"\1 ", str(value))
-    printed = _FRACTION.sub(lambda found: f".{found[1]:0<6.6}".removesuffix(".000000"), printed)
+    """Return a value as a file has it: None if it is missing, seconds of a duration, otherwise text."""
+    printed = _DATE_AND_T.sub(r"\1 ", str(value))
+    # Microseconds, or none if all six decimals are zeros.
+    printed = _DECIMALS_OF_SECOND.sub(
+        lambda found: f"{found[0]:0<7.7}".removesuffix(".000000"), printed
+    )
     if _NO_VALUE.fullmatch(printed):
         return None
     duration = _DURATION.fullmatch(printed)

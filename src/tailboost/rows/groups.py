@@ -91,7 +91,7 @@ def _named_columns(groups: Any, argument: str, X: Table) -> Any:
                 f"{listed(known) or 'no columns with names'}; give one, or the column itself"
             )
         groups = [groups]
-    # Different names of columns are these columns, of a single row, too; a list of groups repeats names.
+    # A list of different names of columns names these, also beside a single row. One of groups repeats some.
     if isinstance(groups, (list, tuple)):
         named = {title for title in groups if isinstance(title, str) and title in known}
         if len(named) == len(groups):
@@ -100,7 +100,7 @@ def _named_columns(groups: Any, argument: str, X: Table) -> Any:
 
 
 def with_titles(columns: Columns, titles: Collection[Name]) -> Columns:
-    """Return columns by title: a single one has the single title, if one of both is without a name."""
+    """Return columns by title; a single one has the single title if one of both names is None."""
     if len(columns) == len(titles) == 1 and None in (*columns, *titles):
         return dict(zip(titles, columns.values(), strict=True))
     return columns
@@ -217,8 +217,8 @@ class GroupNames:
     def extended_by(self, of_fit: Columns, numbers: Ints) -> tuple[Self, Ints]:
         """Return names with those of a fit, and the numbers of rows, shape (n, c), among these.
 
-        ``of_fit`` has the groups of the fit by column. All of a column are values if a row has one of them;
-        otherwise the column is another one, by the same name.
+        ``of_fit`` has the groups of the fit by column. They are added to a column of which a row has one of
+        them; another column has the same name by chance.
         """
         of_fit = with_titles(of_fit, self.titles)
         values = []
@@ -238,17 +238,15 @@ class GroupNames:
     ) -> tuple[Names, ...]:
         """Return the combinations of groups of a fit, which exist also without rows, in the order of columns.
 
-        There are none unless each column has all groups that it had in the fit, as after `extended_by`. Of a
-        single column they are its values.
+        Those of a single column are its values. There are none unless each column has all groups that it had
+        in the fit, as after `extended_by`.
         """
         of_fit = with_titles(of_fit, self.titles)
-        others = [
-            title
-            for j, title in enumerate(self.titles)
-            if not {*of_fit.get(title, [None])} <= {*self.values[j]}
-        ]
-        if others or not self.titles:
+        if not self.titles:
             return ()
+        for title, values in zip(self.titles, self.values, strict=True):
+            if title not in of_fit or not {*of_fit[title]} <= {*values}:
+                return ()
         if len(self.titles) == 1:
             return tuple(product(self.values[0]))
         places = map([*of_fit].index, self.titles)
@@ -327,7 +325,7 @@ def group_numbers(
     is_other = numbers < 0
     if is_other.any() and not others:
         fault = f"groups not seen in fit, in {is_other.sum():,} of {n:,} rows"
-        positions(names, rule_groups, words, fault)  # raises
+        positions(names, rule_groups, words, fault)  # raises, and names them
     if n > 1 and is_other.all():
         warn_user(
             f"{words}: no row has a group of the rule, {listed(rule_groups)}; check the column",
