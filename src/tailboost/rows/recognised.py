@@ -74,23 +74,25 @@ class Seen:
 
         ``has_column`` is given for scores, see `Rows.has_column`.
         """
-        of_scores = has_column is not None
         if has_column is not None:
             hashes = hashes_of_pairs(hashes, (~has_column).astype(np.uint64))
         digests = np.sort((hashes >> 32).astype(np.uint32))
-        counts = np.unique_counts(digests).counts
         limit = cls.limit
         if len(digests) > most:
             limit = int(digests[most - 1])
         whole = None
+        counts = np.unique_counts(digests).counts
         if not equal_by_chance(counts, in_order=True):
             if equal_by_chance(counts, in_order=False):
                 hashes = hashes_of_pairs(hashes, np.arange(len(hashes), dtype=np.uint64))
             whole = int(hashes.sum() >> 32)
-        return cls(digests[digests <= limit], limit, use, of_scores, whole)
+        return cls(digests[digests <= limit], limit, use, has_column is not None, whole)
 
     def recognises(self, n_rows: int) -> bool:
-        """Return whether so many rows of this table are enough to have digests here."""
+        """Return whether so many rows of this table are enough to have digests here.
+
+        Digests are uniform: a share limit / 2³² of the rows is expected to have one here.
+        """
         return self.limit == Seen.limit or n_rows * self.limit >= FEWEST_DIGESTS << 32
 
     def comparable(self, known: Seen) -> tuple[Digests, Digests]:

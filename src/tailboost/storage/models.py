@@ -107,8 +107,9 @@ def save_model(
             f"model must be a fitted model or pipeline (save_rule writes a rule): {model!r:.80}"
         )
     check_is_fitted(model)
-    noted = json.dumps(dict(notes or {}))
-    if json.dumps(json.loads(noted)) != noted:
+    text_of_notes = json.dumps(dict(notes or {}))
+    notes_read = json.loads(text_of_notes)
+    if json.dumps(notes_read) != text_of_notes:
         raise TypeError("notes: two entries have one name in JSON, as those of 1 and '1'")
     try:
         content = BytesIO(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED))
@@ -127,7 +128,7 @@ def save_model(
         record = {
             "format": FORMAT,
             "versions": versions(),
-            "notes": json.loads(noted),
+            "notes": notes_read,
         }
         record["digest"] = _digest_with(archive, record)
         archive.writestr(RECORD_FILE, json.dumps(record))

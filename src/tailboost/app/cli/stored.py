@@ -71,8 +71,9 @@ class Stored:
         columns = getattr(model, "_columns", None)
         if columns and not roles.features:
             names = model.feature_names_in_
-            text = np.delete(names, columns.numbers)
-            roles = roles.given(features=tuple(names), text=tuple(text))
+            roles = roles.given(
+                features=tuple(names), text=tuple(np.delete(names, columns.numbers))
+            )
         return cls(model, roles)
 
     def rows(
@@ -182,9 +183,10 @@ def recall_attempts(classifier: Any, rows: FileRows) -> None:
     from tailboost.selection.door import answering
 
     if isinstance(classifier, tb.TunedClassifier):
-        entries = _read_ledger(rows).values()
         digest = answering(classifier).rule.digest
-        used = [each.attempt.rows for each in entries if each.rule == digest]
+        used = [
+            each.attempt.rows for each in _read_ledger(rows).values() if each.rule == digest
+        ]
         classifier.ledger_.judge(*used)
 
 
