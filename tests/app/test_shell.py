@@ -468,6 +468,7 @@ def whole(tables, tmp_path_factory):
         ("certify tuned.json a.csv --confidence 2", "confidence"),
         ("certify tuned.json b.csv --limt 1", "--limt"),
         ("monitor tuned.json b.csv", "certificate= (in Python)"), ("predict a.csv a.csv", "a.csv"),
+        ("monitor tuned.json b.csv --id id --target typo", "'typo'"),
         ("predict tuned.json a.csv --id region --id region", "--id region region"),
         ("predict tuned.json a.csv --id prediction", "--id prediction"),
         ("predict tuned.json a.csv --thousands .", "--decimal"),

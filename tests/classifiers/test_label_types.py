@@ -5,6 +5,7 @@ import sqlite3
 
 import numpy as np
 import pytest
+from conftest import refused
 
 pd = pytest.importorskip("pandas")
 
@@ -63,6 +64,8 @@ def test_a_rule_on_scores_answers_with_the_labels_in_every_form(form, tmp_path):
     tb.save_rule(clf, tmp_path / "rule.json")
     stored = tb.load_rule(tmp_path / "rule.json")
     assert stored.score(TABLE, FORMS[form]) == clf.score(TABLE, FORMS[form]) > 0.6
+    other = HIGH if isinstance(high, str) else WORDS
+    refused(lambda: stored.score(TABLE, other), "text, or numbers")
     names = {}
     exec(clf.rule_.to_python(), names)
     base = sqlite3.connect(":memory:")

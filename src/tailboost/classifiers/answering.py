@@ -23,6 +23,7 @@ from tailboost.core import (
     Model,
     Table,
     columns_of,
+    label_column,
     listed,
     n_rows_of,
     one_row,
@@ -401,6 +402,7 @@ class AnsweringClassifier(OfAnyTable):
             From 0 to 1.
         """
         given = Rows.read(X, y, groups, sample_weight)
+        label_column([*given.classes.tolist(), *self.classes_.tolist()], "y")  # of one kind
         is_right = self.predict(given.X, groups=given.columns) == given.labels
         return float(np.average(is_right, weights=given.weight))
 

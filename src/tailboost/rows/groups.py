@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from numbers import Real
 from operator import itemgetter
 from typing import Any, Self
 
@@ -366,7 +367,11 @@ def warn_of_other_groups(named: Columns, table: Table, groups: Groups = None) ->
     for name in filter(columns.__contains__, named):
         is_other, words = other_groups(columns[name], named[name])
         # Groups may be made from numbers of the table, as age bands: without a named one nothing is said.
-        is_group = name in stated or np.asarray(columns[name]).dtype.kind in "OU"
+        is_group = (
+            name in stated
+            or isinstance(named[name][0], Real)
+            or np.asarray(columns[name]).dtype.kind in "OU"
+        )
         if is_other.any() and (is_group or not is_other.all()):
             column = "group" if name is None else name
             warn_user(

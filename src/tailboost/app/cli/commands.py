@@ -402,7 +402,7 @@ def monitor(
     stored = Stored.read(model)
     rows = stored.rows(reader, data, ids=[id], **vars(columns))
     given = rows.unlabelled
-    if not id or rows.roles.target in rows.table:
+    if not id or columns.target or rows.roles.target in rows.table:
         given = rows.given
     with held(state, 20):
         after = _monitor_of(stored.classifier, state).add(
