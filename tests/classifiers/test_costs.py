@@ -115,3 +115,6 @@ def test_costs_of_rows_are_certified_between_stated_ends():
     )
     assert cert.bounds[0].estimate == pytest.approx(met(answers, slice(300, None)))
     assert cert.bounds[0].upper > cert.bounds[0].estimate
+    with pytest.raises(ValueError, match=r"costs=.* predicted"):  # and no row is used up
+        tuned.tradeoff().predicted(X[300:], Y[300:])
+    assert tuned.ledger_.judged == ()

@@ -97,7 +97,7 @@ class Curve:
     measured_on: str
     bound: float | None
     # The classifier of the least objective within the limits on other rates.
-    _unlimited: TunedClassifier = field(repr=False)
+    _least: TunedClassifier = field(repr=False)
 
     @classmethod
     def of(cls, classifier: TunedClassifier, a: Stated, b: Stated, n_points: int) -> Curve:
@@ -120,10 +120,10 @@ class Curve:
         strata = engine.family.data.strata
         pool = first_pool(engine.family, Charges(strata, objective, others))
         least = engine.select(problem, pool)
-        unlimited = classifier._by(least)
-        unlimited.set_params(objective=objective, error_budget=problem.error_budget)
+        of_least = classifier._by(least)
+        of_least.set_params(objective=objective, error_budget=problem.error_budget)
 
-        # 2. Each selection adds the rules of its search to the pool, of which all are compared.
+        # 2. Each selection within a level adds the rules of its search to the pool.
         largest = limited.value(limited.rate.terms(strata).values(least.counts))
         if limited.compares:
             tightest = limited.value(np.ones(1))  # of equal rates: a gap of 0, a ratio of 1
@@ -134,7 +134,7 @@ class Curve:
             with suppress(InfeasibleLimitsError):
                 engine.select(problem.within((*others, limited.within(level))), pool)
 
-        # 3. The undominated rules, from the tightest limit to the least objective.
+        # 3. The undominated rules of the pool, from the tightest limit to the least objective.
         rates, values = rates_of([limited, objective], strata, pool.counts).round(12)
         keeps = [*map(least.charges.keeps, pool.counts)]
         kept = np.flatnonzero(~np.isnan(rates + values) & keeps)
@@ -144,21 +144,15 @@ class Curve:
             rate = float(rates[i])
             limits = (*others, limited.within(rate))
             rule = engine.selected(pool, i, problem.within(limits), limits)
-            points.append(Point(rate, float(values[i]), unlimited._by(rule)))
-        bounds = (
-            limit.bound
-            for limit in selection.problem.limits
-            if (limit.form, limit.rate) == (loosest.form, loosest.rate)
-            and not isinstance(limit.bound, tuple)  # bounds by subgroup are no point of a curve
-        )
-        return cls(
-            tuple(points),
-            limited,
-            objective,
-            ", within ".join(map(str, (engine.words, *others))),
-            next(bounds, None),
-            unlimited,
-        )
+            points.append(Point(rate, float(values[i]), of_least._by(rule)))
+
+        # 4. The place of the classifier's own limit; bounds by subgroup have none.
+        bounds = {(each.form, each.rate): each.bound for each in selection.problem.limits}
+        bound = bounds.get((loosest.form, loosest.rate))
+        if isinstance(bound, tuple):
+            bound = None
+        words = ", within ".join(map(str, (engine.words, *others)))
+        return cls(tuple(points), limited, objective, words, bound, of_least)
 
     def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
@@ -201,7 +195,7 @@ class Curve:
         in common by which rows could be recognised.
         """
         limit = self.limited.within(level)
-        least = self._unlimited.selection_
+        least = self._least.selection_
         limits = (*least.problem.limits, limit)
         for point in reversed(self):  # the least objective first
             if limit.keeps(point.limited, limit.bound):
@@ -209,7 +203,7 @@ class Curve:
                 return point.classifier._by(rule.stated_within(limits))
         selection = least.within(limits)
         selection.warn()
-        return self._unlimited._by(selection)
+        return self._least._by(selection)
 
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
@@ -234,26 +228,31 @@ class Curve:
         -------
         ndarray of shape (2, B)
             The limited and the minimised rate of each point. Deferred rows count as deferred.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described, or a rate needs groups, or costs of rows, which are not read.
         """
-        # The rows are read and scored once; then the rule of each point answers them.
         given = Rows.read(X, y, groups, sample_weight)
-        decided = self._unlimited.__tailboost__()
-        scored = decided.score(given.X, given.columns)
-        record = decided.seen(scored, given, SELECTED_ON)
-        classifiers = [point.classifier for point in self]
-        self._unlimited.ledger_.judge(record)
-        classes = self._unlimited.classes_
+        classes = self._least.classes_
         data = Counts.stratified(
             positions(given.classes, classes, "y")[given.y],
             given.groups.T,
             given.weight,
             classes,
             given.names,
-            defers=decided.rule.defers,
+            defers=self._least.selection_.defers,
         )
-        answered = [replace(scored, selected=each.selection_) for each in classifiers]
+        # The models score the rows once; then the rule of each point answers them.
+        decided = self._least.__tailboost__()
+        scored = decided.score(given.X, given.columns)
+        record = decided.seen(scored, given, SELECTED_ON)
+        answered = [replace(scored, selected=each.classifier.selection_) for each in self]
         counts = [data.counts(each.numbers(classes)) for each in answered]
-        return rates_of([self.limited, self.objective], data.strata, counts)
+        rates = rates_of([self.limited, self.objective], data.strata, counts)
+        self._least.ledger_.judge(record)
+        return rates
 
     def to_dict(self) -> Document:
         """Return the curve as plain types, for JSON."""
@@ -291,6 +290,7 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
     a, b : rate, largest, gap or ratio, optional
         The limited and the minimised rate, see `TunedClassifier.tradeoff`.
     """
+    # 1. Both rates, as they are stated or by default.
     limited, minimised = as_statistics([a, b])
     if isinstance(minimised, Statistic) and minimised.compares:  # a gap or ratio is limited
         limited, minimised = minimised, limited
@@ -312,7 +312,8 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
             f"a curve limits its rate from above, and {limited!r} should be large: give '1 - {limited!r}', "
             "at 5% in place of 95%"
         )
-    # Limits on the traded rates are left out, also by a budget: the trade-off varies these rates.
+
+    # 2. The other limits: none on the traded rates, which vary, also by a budget.
     varied = {limited.rate, replace(limited.rate, complement=False)}
     if objective.worst:
         varied.add(objective.rate)

@@ -319,8 +319,8 @@ class Rate(Limitable, Derived):
         elif by_row:
             if strata.mean_costs is None:
                 raise ValueError(
-                    f"{self!r} needs the costs of the rows: give costs= (costs_val=), which "
-                    "calibrate and the command line lack, or those of labels: cost([[0, 1], [3, 0]])"
+                    f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate, "
+                    "predicted and the command line lack, or those of labels: cost([[0, 1], [3, 0]])"
                 )
             low, high = strata.cost_range
         if strata.mean_costs is not None:  # the second half counts costs, as in `Counts.sums`
