@@ -7,10 +7,10 @@ import os
 import re
 import shlex
 import shutil
-import sqlite3
 
 import numpy as np
 import pytest
+from forms import in_sqlite
 
 pd = pytest.importorskip("pandas")
 testing = pytest.importorskip("typer.testing")
@@ -288,10 +288,7 @@ def test_sql_of_several_scores_names_their_columns(folder):
     scores = "--score p_mid --score p_low --score p_high --target y --by-group site"
     shell(f"tune t.csv {scores} --limit 'miss(high, by=site) <= 20%' --out r.json")
     shell("predict r.json t.csv --out answers.csv")
-    with sqlite3.connect(":memory:") as base:
-        table.to_sql("t", base, index=False)
-        answers = [each for (each,) in base.execute(f"SELECT {shell('rule r.json --sql')} FROM t")]
-    base.close()
+    answers = in_sqlite(shell("rule r.json --sql"), **table)
     assert answers == pd.read_csv("answers.csv")["prediction"].tolist()
 
 

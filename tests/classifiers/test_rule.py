@@ -2,12 +2,12 @@
 
 import json
 import re
-import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import refused
+from forms import in_sqlite
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -39,15 +39,8 @@ CASES = {
 
 def asked(expression, P, groups):
     """Return the results of SQLite."""
-    base = sqlite3.connect(":memory:")
-    base.create_function("power", 2, lambda x, power: float(x) ** power)
-    columns = [f'"{name}_{label}"'.replace('a "b"', 'a ""b""') for name in P for label in LABELS]
-    three = next(iter(P.values())).shape[1] == 3
-    columns = [c for c in columns if three or not c.endswith('_z"')]
-    base.execute(f"create table t (grouped text, {', '.join(f'{c} real' for c in columns)})")
-    rows = [(str(g), *map(float, row)) for g, row in zip(groups, np.hstack(list(P.values())), strict=True)]
-    base.executemany(f"insert into t values ({','.join('?' * len(rows[0]))})", rows)
-    return np.array([label for (label,) in base.execute(f"select {expression} from t order by rowid")])
+    columns = {f"{name}_{label}": p for name in P for label, p in zip(LABELS, P[name].T, strict=False)}
+    return in_sqlite(expression, grouped=groups, **columns)
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -71,7 +64,7 @@ def test_every_way_out_answers_alike(case, models, K):
     assert rule.predict(P, groups if told else None).tolist() == wanted
     column = "grouped" if told else None
     if len(rule.weights) == 1:
-        assert asked(rule.to_sql(group=column), P, groups).tolist() == wanted
+        assert asked(rule.to_sql(group=column), P, groups) == wanted
     else:
         refused(lambda: rule.to_sql(group=column), "predict_proba")
     assert set(rule.weights) == set(mix.used_models_)
@@ -136,15 +129,12 @@ def test_sql_answers_rows_that_predict_refuses_with_null():
     rule = tb.RobustMixtureClassifier.from_probabilities(
         {"m": P["forest"]}, y, groups=groups, limits=limits, by_group=True
     ).rule_
-    base = sqlite3.connect(":memory:")
-    base.create_function("power", 2, lambda x, power: None if x is None else abs(float(x)) ** power)
-    base.execute("create table scores (grouped text, p0 real, p1 real)")
     good = ("x", 0.9, 0.1)
     bad = [("x", None, 0.1), ("x", 0.9, None), ("x", None, None), ("x", 90, 10), ("x", -0.2, 1.2),
            ("x", 0.9, 0.3), ("unknown", 0.9, 0.1), (None, 0.9, 0.1), ("x", float("nan"), 0.1)]  # fmt: skip
-    base.executemany("insert into scores values (?, ?, ?)", [good, *bad])
-    sql = rule.to_sql(["p0", "p1"], group="grouped", label=rule.classes, table="s")
-    first, *rest = [one for (one,) in base.execute(f"select {sql} from scores as s order by s.rowid")]
+    g, p, q = zip(good, *bad, strict=True)
+    sql = rule.to_sql(["p0", "p1"], group="grouped", label=rule.classes, table="t")
+    first, *rest = in_sqlite(sql, grouped=g, p0=p, p1=q)
     assert first is not None
     assert rest == [None] * len(bad)
 
@@ -190,12 +180,8 @@ def test_only_differences_of_logarithms_decide(other, offset, wanted):
     rule = Rule.from_dict(json.loads(rule.to_json()))
     assert rule.predict({"m": P[::-1, :2], "n": P[:, :2]}).tolist() == [*wanted]
     alone = Rule(["a", "b", "z"], None, {"m": 80.0}, [offset, offset, offset + 9], [(1 - np.eye(3)).tolist()])
-    base = sqlite3.connect(":memory:")
-    base.create_function("power", 2, lambda x, power: x**power or 1 / 0)  # as PostgreSQL: none is 0
-    base.execute("create table t (m_a real, m_b real, m_z real)")
     P = np.vstack([P, [[0.5, 0.5, 0.0], [0.35, 0.33, 0.32], [0.5, 0.0, 0.5]]])
-    base.executemany("insert into t values (?, ?, ?)", P.tolist())
-    answers = [answer for (answer,) in base.execute(f"select {alone.to_sql()} from t order by rowid")]
+    answers = in_sqlite(alone.to_sql(), m_a=P[:, 0], m_b=P[:, 1], m_z=P[:, 2])
     assert answers == alone.predict({"m": P}).tolist() == ["a", "b", "a", "z", "z"]
 
 

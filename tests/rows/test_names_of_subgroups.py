@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from conftest import refused
+from forms import in_sqlite
 
 pd = pytest.importorskip("pandas")
 
@@ -108,8 +109,6 @@ def test_a_class_called_as_the_answer_to_deferred_rows_is_refused_where_rows_may
 
 
 def test_a_class_called_as_the_answer_to_deferred_rows_is_answered_where_none_are_deferred():
-    import sqlite3
-
     clf = tb.tune(tb.Scores("s", "human review"), TABLE, REVIEW, limits=DEFERRAL[:1])
     rule, answers = clf.rule_, clf.predict(TABLE)
     assert not rule.defers
@@ -117,9 +116,7 @@ def test_a_class_called_as_the_answer_to_deferred_rows_is_answered_where_none_ar
     np.testing.assert_array_equal(rule.predict(S), answers)
     again = tb.ThresholdRule.from_dict(rule.to_dict())
     np.testing.assert_array_equal(again.predict(S), answers)
-    base = sqlite3.connect(":memory:")
-    TABLE.to_sql("t", base, index=False)
-    assert [row[0] for row in base.execute(f"SELECT {rule.to_sql()} FROM t")] == answers.tolist()
+    assert in_sqlite(rule.to_sql(), **TABLE) == answers.tolist()
 
 
 def test_a_forged_rule_that_defers_has_no_class_of_this_name():

@@ -2,11 +2,11 @@
 
 import copy
 import re
-import sqlite3
 from decimal import Decimal
 
 import numpy as np
 import pytest
+from forms import FORMS, one_by_one
 
 pd = pytest.importorskip("pandas")
 
@@ -33,29 +33,19 @@ def made(seed, n, digits=None, kind="probability"):
 
 
 def answers(clf, X, groups):
-    """Return the answers of `predict`, of the rule, of its Python function, and of SQL."""
+    """Return the answers of the classifier, and of its rule in each form."""
     given = {"groups": groups} if clf.by_group else {}
     # A calibrated rule marks deferred rows by itself.
     mark = {"deferred": REVIEW} if answering(clf).rule.defers and not clf.certificate_ else {}
-    rule, scores = clf.rule_, X["s"].tolist()
-    group = [groups["g"].tolist()] if clf.by_group else []
-    names = {}
-    exec(rule.to_python(), names)
-    database = sqlite3.connect(":memory:")
-    X.assign(g=groups["g"]).to_sql("t", database, index=False)
-    sql = rule.to_sql(group="g" if clf.by_group else None)
-    return {
-        "predict": clf.predict(X, **given, **mark).tolist(),
-        "rule": rule.predict(scores, *group).tolist(),
-        "python": [names["decide"](*row) for row in zip(scores, *group, strict=True)],
-        "sql": [row[0] for row in database.execute(f"SELECT {sql} FROM t ORDER BY rowid")],
-    }
+    group = groups["g"] if clf.by_group else None
+    answers_of_rule = {name: form(clf.rule_, X["s"], group) for name, form in FORMS.items()}
+    return answers_of_rule | {"classifier": clf.predict(X, **given, **mark).tolist()}
 
 
 def assert_alike(clf, X, groups):
     given = answers(clf, X, groups)
     for form, found in given.items():
-        assert [str(a) for a in found] == [str(a) for a in given["predict"]], form
+        assert [str(a) for a in found] == [str(a) for a in given["classifier"]], form
 
 
 def edges(clf):
@@ -225,13 +215,6 @@ def test_a_rule_on_an_average_answers_at_its_thresholds_as_predict(limits, print
 def test_the_python_of_a_rule_reads_names_of_groups_as_the_rule(names, other):
     bands = [[(None, 0), (0.25, 1)], [(None, 0), (0.75, 1)]][: len(names or [0])]
     rule = tb.ThresholdRule("s", [0, 1], names, bands, "probability", label=1)
-    space = {}
-    exec(rule.to_python(), space)
-    for name in [*(names or []), *other]:
-        try:
-            expected = rule.predict([0.5], np.array([name], object))[0]
-        except ValueError:
-            with pytest.raises(ValueError, match="unknown"):
-                space["decide"](0.5, name)
-        else:
-            assert space["decide"](0.5, name) == expected, name
+    asked = [*(names or []), *other]
+    found = one_by_one("python", rule, [0.5] * len(asked), asked)
+    assert found == one_by_one("predict", rule, [0.5] * len(asked), asked)

@@ -1,11 +1,12 @@
 """The label of a score: a rule reads a column of P(label) for either label, and answers as `predict`."""
 
-import sqlite3
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import refused
+from forms import WITH_NULL, WRITTEN, in_sqlite
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -18,26 +19,6 @@ N = 1500
 X = RNG.normal(size=(N, 3)).round(2)
 ILL = RNG.random(N) < 1 / (1 + np.exp(-2 * X[:, 0]))
 TOLD = {"groups": RNG.choice(["a", "b"], N), "by_group": True}
-
-
-def in_sqlite(expression, **columns):
-    base = sqlite3.connect(":memory:")
-    pd.DataFrame(columns).to_sql("t", base, index=False)
-    return [answer for (answer,) in base.execute(f"SELECT {expression} FROM t")]
-
-
-def in_duckdb(expression, **columns):
-    duckdb = pytest.importorskip("duckdb")
-    base = duckdb.connect()
-    base.register("t", pd.DataFrame(columns))
-    return [answer for (answer,) in base.execute(f"SELECT {expression} FROM t").fetchall()]
-
-
-def in_python(source, scores, *groups):
-    names = {}
-    exec(source, names)
-    return [names["decide"](*row) for row in zip(scores, *groups, strict=True)]
-
 
 MODELS = [
     LogisticRegression(), GaussianNB(), RandomForestClassifier(7, random_state=0), KNeighborsClassifier(5),
@@ -55,9 +36,9 @@ def test_each_column_of_predict_proba_gives_the_answers_of_predict(model, labels
     rule, answers = clf.rule_, clf.predict(X).tolist()
     assert len(set(answers)) == 2
     for label, p in zip(clf.classes_.tolist(), model.predict_proba(X).T, strict=True):
-        sql = rule.to_sql("p", label=label)
-        assert in_sqlite(sql, p=p) == in_duckdb(sql, p=p) == answers
-        assert in_python(rule.to_python(label=label), p.tolist()) == answers
+        assert answers == in_sqlite(rule.to_sql("p", label=label), p=p)
+        for form in WRITTEN.values():
+            assert form(rule, p, label=label) == answers
 
 
 def test_rules_by_group_that_defer_are_turned_too():
@@ -69,11 +50,13 @@ def test_rules_by_group_that_defer_are_turned_too():
     g = TOLD["groups"]
     answers = clf.predict(X, groups=g, deferred="human review").tolist()
     assert len(set(answers)) == 3
-    p, rule = model.predict_proba(X)[:, 0], clf.rule_
-    sql = rule.to_sql("p", group="g", label="ill")
-    assert in_sqlite(sql, p=p, g=g) == in_duckdb(sql, p=p, g=g) == answers
-    assert in_python(rule.to_python(label="ill"), p.tolist(), g.tolist()) == answers
-    assert in_sqlite(sql, p=[None, 2.0, -1.0], g=["a", "a", "b"]) == [None] * 3
+    for name, form in WRITTEN.items():
+        assert form(clf.rule_, model.predict_proba(X)[:, 0], g, "ill") == answers
+        for p in (np.nan, 2.0, -1.0):
+            if name in WITH_NULL:
+                assert form(clf.rule_, [p], ["a"], "ill") == [None]
+            else:
+                refused(partial(form, clf.rule_, [p], ["a"], "ill"), "none of the probabilities")
 
 
 def by_threshold(t, **given):
@@ -94,12 +77,10 @@ def test_turned_ranges_agree_at_and_beside_each_threshold(t):
     below = t - max(np.spacing(t), 2.0**-52)  # below 1/2, 1 − p of the next float may be that of t
     p = np.array([t, np.nextafter(t, 2.0), below, t / 2, 0.0, 1.0]).clip(0.0, 1.0)
     other, expected = 1.0 - p, rule.predict(p).tolist()
-    sql = rule.to_sql("q", label="well")
-    assert in_sqlite(sql, q=other) == in_duckdb(sql, q=other) == expected
-    assert in_python(rule.to_python(label="well"), other.tolist()) == expected
     if t in TENTHS:  # of a hundred rows in a leaf
-        share = (100 - round(100 * t)) / 100
-        assert in_sqlite(sql, q=[share]) == ["ill"]
+        other, expected = [*other, (100 - round(100 * t)) / 100], [*expected, "ill"]
+    for form in WRITTEN.values():
+        assert form(rule, other, label="well") == expected
 
 
 @pytest.mark.parametrize("kind", ["percent", "logit"])
@@ -108,9 +89,8 @@ def test_percent_and_logits_are_turned(kind):
     rule = by_threshold(t, kind=kind, missing=t)
     s = np.array([t, np.nextafter(t, 100.0), t - 1e-9, t + 9, t - 9])
     q, expected = {"percent": 100.0 - s, "logit": -s}[kind], rule.predict(s).tolist()
-    sql = rule.to_sql("q", label="well")
-    assert in_sqlite(sql, q=[*q, None]) == [*expected, "ill"]
-    assert in_python(rule.to_python(label="well"), [*q.tolist(), None]) == [*expected, "ill"]
+    for form in WRITTEN.values():
+        assert form(rule, [*q, np.nan], label="well") == [*expected, "ill"]
 
 
 def test_a_column_that_a_user_names_needs_its_label():

@@ -4,13 +4,13 @@ SQLite belongs to Python. DuckDB runs if it is installed, PostgreSQL if psycopg 
 a server, as in ``PGCONN="host=127.0.0.1 dbname=postgres user=postgres"``.
 """
 
-import os
 import sqlite3
 from functools import cache
 
 import numpy as np
 import pytest
 from conftest import refused
+from forms import DATABASES
 
 pd = pytest.importorskip("pandas")
 
@@ -31,52 +31,6 @@ THREE = {
 }  # fmt: skip
 
 
-class Sqlite:
-    """SQLite, which has no booleans."""
-
-    def answers(self, table, expressions):
-        base = sqlite3.connect(":memory:")
-        table.to_sql("t", base, index_label="i")
-        return base.execute(f"SELECT {expressions} FROM t ORDER BY i").fetchall()
-
-
-class Duckdb:
-    """DuckDB."""
-
-    def answers(self, table, expressions):
-        duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
-        base = duckdb.connect()
-        base.execute(f"CREATE TABLE t (i int, {types_of(table)})")
-        rows = table.astype(object).where(table.notna(), None).reset_index(names="i")
-        base.register("rows_given", rows.astype({name: table[name].dtype for name in table}))
-        base.execute("INSERT INTO t SELECT * FROM rows_given")
-        return base.execute(f"SELECT {expressions} FROM t ORDER BY i").fetchall()
-
-
-class Postgres:
-    """PostgreSQL, at the address in PGCONN."""
-
-    def answers(self, table, expressions):
-        psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-        if "PGCONN" not in os.environ:
-            pytest.skip("PGCONN names no PostgreSQL server")
-        with psycopg.connect(os.environ["PGCONN"]) as base:
-            base.execute(f"CREATE TEMPORARY TABLE t (i int, {types_of(table)})")
-            with base.cursor().copy("COPY t FROM STDIN") as copied:
-                for row in table.itertuples():
-                    copied.write_row([None if value != value else value for value in row])
-            return base.execute(f"SELECT {expressions} FROM t ORDER BY i").fetchall()
-
-
-DATABASES = {"sqlite": Sqlite(), "duckdb": Duckdb(), "postgresql": Postgres()}
-
-
-def types_of(table):
-    """Return the names and types of the columns in SQL."""
-    kinds = {name: "double precision" if table[name].dtype.kind == "f" else "text" for name in table}
-    return ", ".join('"{}" {}'.format(name.replace('"', '""'), kind) for name, kind in kinds.items())
-
-
 def same(found, expected):
     """Whether answers and their types agree; SQLite has 0 and 1 as booleans, others have exact decimals."""
     return found == expected and (type(found) is type(expected) or isinstance(expected, (bool, float)))
@@ -84,9 +38,8 @@ def same(found, expected):
 
 def check(database, rule, table, expected, **options):
     """Compare the answers in a database with the expected ones."""
-    rows = DATABASES[database].answers(table, rule.to_sql(**options))
-    pairs = [(found, wanted) for (found,), wanted in zip(rows, expected, strict=True)]
-    assert not [pair for pair in pairs if not same(*pair)]
+    answers = DATABASES[database](rule.to_sql(**options), **table)
+    assert not [pair for pair in zip(answers, expected, strict=True) if not same(*pair)]
 
 
 def written(answers, defers):

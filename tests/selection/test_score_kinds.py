@@ -1,13 +1,13 @@
 """Scores have a kind and a range: every form of a rule accepts and refuses the same numbers."""
 
 import json
-import sqlite3
 from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pytest
 from conftest import refused
+from forms import FORMS, WITH_NULL, decide, in_sqlite, one_by_one
 
 pd = pytest.importorskip("pandas")
 
@@ -46,19 +46,6 @@ def answer_of(function, *given):
         return None
 
 
-def decide(rule):
-    names = {}
-    exec(rule.to_python(), names)
-    return names["decide"]
-
-
-def in_sql(rule, values, declared="", **options):
-    base = sqlite3.connect(":memory:")
-    base.execute(f"create table t (s {declared})")
-    base.executemany("insert into t values (?)", [(value,) for value in values])
-    return [row[0] for row in base.execute(f"select {rule.to_sql(**options)} from t order by rowid")]
-
-
 def independent(rule, score):
     """Return the action by the documented rules, without code of the package."""
     low, high = {"probability": (-0.01, 1.01), "percent": (-1.0, 101.0)}.get(rule.kind, (-1e200, 1e200))
@@ -77,16 +64,12 @@ def test_each_form_accepts_the_same_numbers(rule):
     near = [np.nextafter(end, side) for end in thresholds for side in (-INF, INF)]
     values = [float(v) for v in (*ENDS, *FAR, *thresholds, *near, *np.linspace(-2, 2, 41))] + [None]
     expected = [independent(rule, value) for value in values]
-    again = ThresholdRule.from_dict(json.loads(json.dumps(rule.to_dict())))
-    assert again == rule
-    for each in (rule, again):
-        assert [answer and answer[0] for answer in (answer_of(each.predict, [v]) for v in values)] == expected
+    for form in FORMS:
+        assert one_by_one(form, rule, values) == expected
     accepted = [value for value, answer in zip(values, expected, strict=True) if answer is not None]
     together = rule.predict(np.array(accepted, dtype=float)).tolist()
     assert together == [answer for answer in expected if answer is not None]
-    assert [answer_of(decide(rule), value) for value in values] == expected
-    assert in_sql(rule, values) == expected
-    assert in_sql(rule, values, "real") == expected
+    assert in_sqlite(rule.to_sql(), "real", s=values) == expected
 
 
 @pytest.mark.parametrize("rule", CASES)
@@ -95,8 +78,8 @@ def test_each_form_accepts_the_same_numbers(rule):
 def test_text_is_no_score(rule, text, declared):
     refused(lambda: rule.predict([text]), "numbers")
     with pytest.raises(TypeError):
-        decide(rule)(text)
-    assert in_sql(rule, [text], declared) == [None]
+        decide(rule.to_python())(text)
+    assert in_sqlite(rule.to_sql(), declared, s=[text]) == [None]
 
 
 @pytest.mark.parametrize("kind", SCORE_KINDS)
@@ -200,22 +183,18 @@ def test_a_document_outside_the_range_of_its_kind_is_refused(change):
 def test_names_are_data_in_every_export(name):
     band = [(None, "ok"), (0.5, name)]
     made = ThresholdRule(name, ["ok", name], [name, "other"], [band, band], "probability", None)
-    names = {}
-    exec(made.to_python(), names)
-    assert "HIT" not in names
-    assert [names["decide"](p, name) for p in (0.4, 0.6)] == ["ok", name]
-    assert "HIT" not in names
-    assert name in names["decide"].__doc__
+    function = decide(made.to_python())
+    assert [function(p, name) for p in (0.4, 0.6)] == ["ok", name]
+    assert "HIT" not in function.__globals__
+    assert name in function.__doc__
     assert ThresholdRule.from_dict(json.loads(json.dumps(made.to_dict()))) == made
     if name in BACKSLASHES:  # no spelling is right in all databases
         for where in ({}, {"column": "s"}, {"column": "s", "group": "g"}):
             refused(lambda: made.to_sql(**{"group": name, **where}), "backslash")
         return
-    base, column = sqlite3.connect(":memory:"), '"' + name.replace('"', '""') + '"'
-    base.execute(f"create table t ({column} real, grp text)")
-    base.executemany("insert into t values (?, ?)", [(0.4, name), (0.6, name), (0.6, "new"), (60, name)])
-    answers = [row[0] for row in base.execute(f"select {made.to_sql(group='grp')} from t order by rowid")]
-    assert answers == ["ok", name, None, None]
+    rows = [0.4, 0.6, 0.6, 60], [name, name, "new", name]
+    for form in {*WITH_NULL} & {*FORMS}:
+        assert FORMS[form](made, *rows) == ["ok", name, None, None]
 
 
 @pytest.mark.parametrize(
@@ -238,11 +217,8 @@ def test_a_rule_on_probabilities_has_names_as_data(name):
     if name in BACKSLASHES:
         refused(lambda: mix.rule_.to_sql(**given), "backslash")
         return
-    base = sqlite3.connect(":memory:")
-    base.execute("create table t (first real, second real)")
-    base.executemany("insert into t values (?, ?)", P.tolist())
-    answers = [row[0] for row in base.execute(f"select {mix.rule_.to_sql(**given)} from t order by rowid")]
-    assert answers == mix.predict({"m": P}).tolist()
+    columns = dict(zip(given["columns"], P.T, strict=True))
+    assert in_sqlite(mix.rule_.to_sql(**given), **columns) == mix.predict({"m": P}).tolist()
 
 
 @pytest.mark.slow
@@ -291,8 +267,6 @@ def test_a_score_of_a_threshold_gets_one_answer_in_each_type():
         assert at_threshold.predict(scores).tolist() == [0, 1, 1]
     for beside in ("a", single):  # a row of both types
         assert at_threshold.predict(pd.DataFrame({"s": single, "t": beside}).iloc[1]) == 1
-    space = {}
-    exec(at_threshold.to_python(), space)
-    assert [space["decide"](score) for score in (*single, *half)] == [0, 1, 1, 0, 1, 1]
+    assert FORMS["python"](at_threshold, [*single, *half]) == [0, 1, 1, 0, 1, 1]
     score = tb.Scores("s", label=1).fit(pd.DataFrame({"s": [0.1, 0.9]}), [0, 1])
     assert score.values(pd.DataFrame({"s": single})).ravel().tolist() == [0.414, 0.415, 0.416]

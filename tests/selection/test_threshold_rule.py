@@ -1,7 +1,6 @@
 """Rules on one score: equal decisions by the classifier, as thresholds, in SQL and in Python."""
 
 import json
-import sqlite3
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -10,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from conftest import refused
+from forms import FORMS, WITH_NULL, decide, in_sqlite
 
 pd = pytest.importorskip("pandas")
 
@@ -42,15 +42,9 @@ PROBLEMS = {
 }
 
 
-def decide(rule):
-    """Return the function that the rule writes in Python."""
-    exec(rule.to_python(), names := {})
-    return names["decide"]
-
-
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("kind", [*SCORES, "two columns"])
-def test_all_forms_of_a_rule_decide_alike(kind, problem, tmp_path):
+def test_all_forms_of_a_rule_decide_alike(kind, problem):
     """Also on rows with a probability of 0, below it by rounding, or smaller than the least of a rule."""
     params, score = PROBLEMS[problem], SCORES.get(kind, tb.Scores(["q", "p"], ["ok", "toxic"]))
     by_group = "by_group" in params
@@ -63,20 +57,16 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem, tmp_path):
     expected = clf.predict(
         fresh[columns], **({"groups": fresh[["lang"]]} if by_group else {}), **mark
     ).tolist()
-    groups = (fresh["lang"],) if by_group else ()
-    scores = fresh[columns].to_numpy() if len(columns) > 1 else fresh[columns[0]]
-    read = {"Scores": scores} if len(columns) > 1 else scores
-    (tmp_path / "rule.json").write_text(rule.to_json(), encoding="utf-8")
-    for each in (rule, type(rule).from_dict(rule.to_dict()), tb.load_rule(tmp_path / "rule.json")):
-        assert each == rule
-        assert each.predict(read, *groups).tolist() == expected
-    named = {"columns": columns, "label": score.label_list} if len(columns) > 1 else {}
-    database = sqlite3.connect(":memory:")
-    fresh.to_sql("t", database, index=False)
-    sql = rule.to_sql(group="lang" if by_group else None, **named)
-    assert [row[0] for row in database.execute(f"SELECT {sql} FROM t")] == expected
+    groups = fresh["lang"] if by_group else None
+    assert rule == type(rule).from_dict(rule.to_dict())
     if len(columns) == 1:
-        assert [decide(rule)(*row) for row in zip(scores, *groups, strict=True)] == expected
+        for form in FORMS.values():
+            assert form(rule, fresh[columns[0]], groups) == expected
+        return
+    for form in ("predict", "json", "file"):
+        assert FORMS[form](rule, {"Scores": fresh[columns].to_numpy()}, groups) == expected
+    group = "lang" if by_group else None
+    assert in_sqlite(rule.to_sql(columns, group, label=score.label_list), **fresh) == expected
 
 
 @pytest.mark.parametrize("groups", [["en", "de"], [1, 2], [False, True]])
@@ -97,11 +87,11 @@ def test_a_missing_group_takes_the_default_in_every_form(groups):
 def test_an_unknown_group_raises_or_takes_the_default():
     bands = [[(None, False), (0.5, True)]] * 2
     rule = ThresholdRule("p", [False, True], ["en", "pt-BR"], bands, "probability")
-    assert decide(rule)(0.7, "en") is True
-    refused(lambda: decide(rule)(0.7, "fr"), "unknown")
+    assert decide(rule.to_python())(0.7, "en") is True
+    refused(lambda: decide(rule.to_python())(0.7, "fr"), "unknown")
     for default in ("human review", False):
         assert rule.predict([0.7], groups=["fr"], default=default).tolist() == [default]
-    refused(lambda: decide(rule)("0.7", "en"), "number", TypeError)
+    refused(lambda: decide(rule.to_python())("0.7", "en"), "number", TypeError)
 
 
 def test_rows_without_a_group_are_the_group_missing_if_the_rule_has_it():
@@ -113,11 +103,11 @@ def test_rows_without_a_group_are_the_group_missing_if_the_rule_has_it():
         table = rows if groups is None else rows["p"]
         assert rule.predict(table, groups=groups).tolist() == expected
         assert rule.predict(table, groups=groups, default="bad").tolist() == expected
-    assert [decide(rule)(p, lang) for p, lang in zip(rows["p"], rows["lang"], strict=True)] == expected
+    assert FORMS["python"](rule, rows["p"], rows["lang"]) == expected
 
     other = replace(rule, groups=["en", "de"])
     refused(lambda: other.predict(rows), "missing")
-    refused(lambda: decide(other)(0.4, pd.NA), "unknown")
+    refused(lambda: decide(other.to_python())(0.4, pd.NA), "unknown")
 
 
 def test_a_rule_finds_the_column_of_groups_that_it_reads():
@@ -309,40 +299,18 @@ BANDS = [
     [(None, "yes"), (LAST, "no")],
 ]  # fmt: skip
 BY_HAND = ThresholdRule("p", ["no", "yes"], ["a", "b", "c"], BANDS, "probability")
-FORMS = ["predict", "json", "file", "python", "sql"]
-#: Forms in which a row without score has None, not NaN.
-WITH_NONE = ["python", "sql"]
-#: Forms in which a refused row has None: an expression raises no error.
-WITH_NULL = ["sql"]
-
-
-def answers_in(form, rule, scores, groups, tmp_path):
-    """Return the answers to rows by one form of a rule; None for refused rows of a form in `WITH_NULL`."""
-    if form == "python":
-        return [decide(rule)(score, group) for score, group in zip(scores, groups, strict=True)]
-    if form == "sql":
-        database = sqlite3.connect(":memory:")
-        database.execute("create table t (p real, g text)")
-        database.executemany("insert into t values (?, ?)", zip(scores, groups, strict=True))
-        return [row[0] for row in database.execute(f"select {rule.to_sql(group='g')} from t")]
-    if form == "json":
-        rule = ThresholdRule.from_dict(json.loads(rule.to_json()))
-    if form == "file":
-        (tmp_path / "rule.json").write_text(rule.to_json(), encoding="utf-8")
-        rule = tb.load_rule(tmp_path / "rule.json")
-    return rule.predict(scores, groups).tolist()
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_score_at_a_threshold_is_in_the_range_above_it(form, tmp_path):
+def test_a_score_at_a_threshold_is_in_the_range_above_it(form):
     ends = [("a", THIRD, "no", "yes"), ("b", TENTHS, "no", "human review")]
     for group, end, *answers in [*ends, ("b", LAST, "human review", "yes"), ("c", LAST, "yes", "no")]:
         scores = [float(np.nextafter(end, 0)), end]
-        assert answers_in(form, BY_HAND, scores, [group] * 2, tmp_path) == answers
+        assert FORMS[form](BY_HAND, scores, [group] * 2) == answers
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_group_has_its_own_ranges(form, tmp_path):
+def test_each_group_has_its_own_ranges(form):
     """The same scores in the first, the middle and the last group, in mixed order."""
     above, middle = ("yes", "yes", "no"), ("human review", "yes")
     expected = {
@@ -353,12 +321,11 @@ def test_each_group_has_its_own_ranges(form, tmp_path):
     ]
     rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
     scores, groups, answers = map(list, zip(*rows, strict=True))
-    assert answers_in(form, BY_HAND, scores, groups, tmp_path) == answers
+    assert FORMS[form](BY_HAND, scores, groups) == answers
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_stated_score_may_be_in_any_range(form, tmp_path):
-    lacking = None if form in WITH_NONE else np.nan
+def test_the_stated_score_may_be_in_any_range(form):
     middle, above = (
         ["yes", "human review", "yes"],
         ["yes", "yes", "no"],
@@ -366,7 +333,7 @@ def test_the_stated_score_may_be_in_any_range(form, tmp_path):
     cases = [(0.0, ["no", "no", "yes"]), (THIRD, middle), (0.7, middle), (LAST, above), (1.0, above)]
     for missing, expected in cases:
         rule = replace(BY_HAND, missing=missing)
-        assert answers_in(form, rule, [lacking] * 3, ["a", "b", "c"], tmp_path) == expected
+        assert FORMS[form](rule, [np.nan] * 3, ["a", "b", "c"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -380,22 +347,20 @@ def test_the_stated_score_may_be_in_any_range(form, tmp_path):
 def test_python_reads_any_number_as_predict_does(end, score):
     """At the threshold, which is the float next to the number, and the score of rows without one."""
     rule = ThresholdRule("p", ["no", "yes"], None, [[(None, "no"), (end, "yes")]], "number", missing=end)
-    assert decide(rule)(score) == rule.predict(np.array([score], object))[0] == "yes"
+    assert decide(rule.to_python())(score) == rule.predict(np.array([score], object))[0] == "yes"
     for text in ("1", b"1", np.str_("1"), True):
         refused(partial(rule.predict, np.array([text], object)), "numbers")
-        refused(partial(decide(rule), text), "number", TypeError)
+        refused(partial(decide(rule.to_python()), text), "number", TypeError)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_rows_without_a_score_or_outside_the_range_and_of_no_known_group_are_refused(form, tmp_path):
-    lacking = None if form in WITH_NONE else np.nan
-    rows = [(lacking, "a", "score"), (-0.1, "b", "probab"), (1.1, "c", "probab"), (0.9, "x", "group")]
+def test_rows_without_a_score_or_outside_the_range_and_of_no_known_group_are_refused(form):
+    rows = [(np.nan, "a", "score"), (-0.1, "b", "probab"), (1.1, "c", "probab"), (0.9, "x", "group")]
     for score, group, fault in rows:
-        given = form, BY_HAND, [score], [group], tmp_path
         if form in WITH_NULL:
-            assert answers_in(*given) == [None]
+            assert FORMS[form](BY_HAND, [score], [group]) == [None]
         else:
-            refused(partial(answers_in, *given), fault)
+            refused(partial(FORMS[form], BY_HAND, [score], [group]), fault)
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "b"]])
@@ -416,11 +381,9 @@ def test_a_row_without_a_score_takes_the_default_in_every_form(groups, default):
     found = stated.predict(table["p"], **by_group, default=default)
     assert found.tolist() == ["no", "yes", "human review", "yes", "yes"]
 
-    database = sqlite3.connect(":memory:")
-    table.to_sql("t", database, index=False)
     if default is not None:
-        sql = f"SELECT COALESCE({rule.to_sql(group=groups and 'g')}, '{default}') FROM t"
-        assert [answer for (answer,) in database.execute(sql)] == expected
+        sql = f"COALESCE({rule.to_sql(group=groups and 'g')}, '{default}')"
+        assert in_sqlite(sql, **table) == expected
 
 
 def test_a_default_keeps_what_a_group_blind_rule_says_of_groups():

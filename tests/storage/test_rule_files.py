@@ -2,7 +2,6 @@
 
 import json
 import re
-import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refused
+from forms import FORMS, in_sqlite
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
 
@@ -298,10 +298,7 @@ def test_sql_of_several_scores_reads_their_columns(kind, tmp_path):
     if kind == "percent":
         refused(lambda: rule.rule_.to_sql(**columns), "percentages")
         return
-    base = sqlite3.connect(":memory:")
-    table.assign(**site).to_sql("t", base, index=False)
-    sql = rule.rule_.to_sql(**columns, table="t")
-    answers = [row[0] for row in base.execute(f"SELECT {sql} FROM t")]
+    answers = in_sqlite(rule.rule_.to_sql(**columns, table="t"), **table, **site)
     assert answers == rule.predict(table, groups=site).tolist()
 
 
@@ -367,12 +364,10 @@ def test_numbers_and_names_of_numpy_are_plain_in_every_form(missing, tmp_path):
     options = {"groups": {group: table.sex}, "by_group": group, "limits": ["miss(1) <= .3"]}
     rule = tb.calibrate(tb.Scores(column, 1, missing=missing), table, (p > 0.5).astype(int), **options)
     tb.save_rule(rule, tmp_path / "r.json")
-    space = {}
-    exec(rule.rule_.to_python(), space)
     new = table[:9].assign(p=[*p[:8], None])
     answers = rule.predict(new.assign(p=new.p.fillna(float(missing)))).tolist()
     assert rule.predict(new).tolist() == tb.load_rule(tmp_path / "r.json").predict(new).tolist() == answers
-    assert [*map(space["decide"], [*p[:8], None], new.sex)] == answers
+    assert all(form(rule.rule_, new.p, new.sex) == answers for form in FORMS.values())
     assert "np." not in rule.rule_.to_sql()
 
 
