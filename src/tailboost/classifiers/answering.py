@@ -39,7 +39,6 @@ from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,
     MISSING_GROUP,
-    GroupNames,
     Ledger,
     Records,
     Rows,
@@ -108,11 +107,6 @@ class AnsweringClassifier(OfAnyTable):
         return self.evidence_
 
     @property
-    def _group_names(self) -> GroupNames:
-        """The groups of the selection data by column."""
-        return self._evidence.models.rows.names
-
-    @property
     def classes_(self) -> Array:
         """The labels."""
         return self._evidence.models.rows.classes
@@ -158,7 +152,7 @@ class AnsweringClassifier(OfAnyTable):
     @property
     def groups_(self) -> Array:
         """Names of the groups of the fit; empty without groups."""
-        return self._group_names.names
+        return self._evidence.models.rows.names.names
 
     @property
     def scores_(self) -> Scores | None:
@@ -485,13 +479,15 @@ class AnsweringClassifier(OfAnyTable):
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
         """Return the columns of groups; of scores by default those of the table."""
         columns = group_columns(groups, "groups", X)
-        if not self._evidence.models.columns_read:
+        models = self._evidence.models
+        if not models.columns_read:
             return columns
+        names = models.rows.names
         if not columns:
             named = columns_of(X)
-            own = {title: X[title] for title in self._group_names.titles if title in named}
+            own = {title: X[title] for title in names.titles if title in named}
             columns = group_columns(own, "groups")
-        known = [name for values in self._group_names.values for name in values]
+        known = [name for values in names.values for name in values]
         if MISSING_GROUP not in known:
             return columns
         return {title: known_groups(column, known)[0] for title, column in columns.items()}
@@ -553,11 +549,11 @@ class AnsweringClassifier(OfAnyTable):
         evidence = self.evidence_
         evidence.refuse_changed()
         models = selection.models
-        names = self._group_names
+        names = models.rows.names
         groups_read, title = selection.groups_read
         own = Known(evidence.records, score_labels=models.score_labels)
         return Decided(
-            classes=self.classes_,
+            classes=models.rows.classes,
             rule=Decision(
                 selection,
                 defers=selection.defers,
@@ -583,7 +579,7 @@ class AnsweringClassifier(OfAnyTable):
         selected = self._selected
         groups_of_rule = None if selected.groups_read[0] is None else groups
         outputs = cache(lambda: models.outputs(table, self._group_numbers(X, groups_of_rule)))
-        possible_answers = np.append(self.classes_.astype(object), HUMAN_REVIEW)
+        possible_answers = np.append(models.rows.classes.astype(object), HUMAN_REVIEW)
         content = cache(partial(models.row_hashes, table))
         # Whether these or the selecting rows are probabilities in place of features.
         is_stacked = models.read_stacked or selected.models.read_stacked

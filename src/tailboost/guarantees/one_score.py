@@ -101,7 +101,7 @@ class CountTable:
         """Number V of bins, which is the cut above all of them."""
         return self.rows.shape[1]
 
-    @property
+    @cached_property
     def excess(self) -> Floats:
         """The loss of the first label less that of the second, by stratum, shape (S,)."""
         return self.losses[:, FIRST] - self.losses[:, SECOND]

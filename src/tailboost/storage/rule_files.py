@@ -255,7 +255,7 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
             "calibrate. save_model keeps another one with its models, rule_.to_json() the rule"
         )
     selected = classifier.evidence_.selection
-    names = classifier._group_names
+    names = classifier.evidence_.models.rows.names
     for name in (*scores.column_list, *names.titles):
         if not isinstance(name, str):
             raise ValueError(
