@@ -219,9 +219,9 @@ def calibrate(
     # 4. Certify a rule, by the first procedure that serves the limits.
     result = first_result(selection, case, fresh, level)
     answered = fresh.by(result.rule)
-    reasons = reasons_against(result, answered, falls)
-    if reasons:
-        raise no_rule("; ".join(reasons), attempts)
+    reasons = [FELL * falls, reason_against(result, answered)]
+    if any(reasons):
+        raise no_rule("; ".join(filter(None, reasons)), attempts)
     if isinstance(result, Refused):
         raise missed_limits(answered, limits, attempts, parts.all_chose)
 
@@ -251,7 +251,9 @@ def calibrate(
         certificate, attempts=attempts, price=priced, notes=tuple(filter(None, notes))
     )
     records = parts.classifier.records_.using(*(attempt.rows for attempt in attempts))
-    return parts.classifier._by(result.rule.stated_within(limits), certificate, records)
+    return parts.classifier._answering_by(
+        result.rule.stated_within(limits), certificate, records
+    )
 
 
 # -- 3. the attempt --------------------------------------------------------------------------------------
@@ -334,23 +336,19 @@ def first_result(
         return Refused(selection, f"the selecting rows contradict the limits: {failure}")
 
 
-def reasons_against(
-    result: Certified | Refused, fresh: Fresh, falls: bool = False
-) -> list[str]:
-    """Return the reasons to certify nothing beside missed limits.
+def reason_against(result: Certified | Refused, fresh: Fresh) -> str:
+    """Return the reason to certify nothing beside missed limits; empty without one.
 
-    ``fresh`` are the rows with the answers of the found rule, whose score ``falls`` with its label or not.
+    ``fresh`` are the rows with the answers of the found rule.
     """
-    reasons = [FELL] if falls else []
     if isinstance(result, Refused):
-        # A rule without words misses a limit, for whatever other reason.
-        return [*reasons, result.words] if result.words else []
-    if len(np.unique(fresh.answered.actions)) == 1:
-        reasons.append(
-            "the rule with the least loss within the limits gives each row the same answer; bring more rows, "
-            "check that the scores belong to these rows and labels, or state a limit that this answer breaks"
-        )
-    return reasons
+        return result.words
+    if len(np.unique(fresh.answered.actions)) > 1:
+        return ""
+    return (
+        "the rule with the least loss within the limits gives each row the same answer; bring more rows, "
+        "check that the scores belong to these rows and labels, or state a limit that this answer breaks"
+    )
 
 
 def no_rule(words: str, attempts: Attempts) -> NotCertifiedError:
@@ -399,7 +397,7 @@ def prices(
                 loosened = selection.within([each for each in limits if each is not limit])
                 looser = first_result(loosened, OneScore.of(loosened, fresh), fresh, level)
                 by_looser = fresh.by(looser.rule)
-                if isinstance(looser, Certified) and not reasons_against(looser, by_looser):
+                if isinstance(looser, Certified) and not reason_against(looser, by_looser):
                     actions = by_looser.answered.actions
                     priced.append(
                         price_beside(actions, fresh, str(limit), result.chose or looser.chose)

@@ -120,7 +120,7 @@ class Curve:
         strata = engine.family.data.strata
         pool = first_pool(engine.family, Charges(strata, objective, others))
         least = engine.select(problem, pool)
-        of_least = classifier._by(least)
+        of_least = classifier._answering_by(least)
         of_least.set_params(objective=objective, error_budget=problem.error_budget)
 
         # 2. Each selection within a level adds the rules of its search to the pool.
@@ -144,7 +144,7 @@ class Curve:
             rate = float(rates[i])
             limits = (*others, limited.within(rate))
             rule = engine.selected(pool, i, problem.within(limits), limits)
-            points.append(Point(rate, float(values[i]), of_least._by(rule)))
+            points.append(Point(rate, float(values[i]), of_least._answering_by(rule)))
 
         # 4. The place of the classifier's own limit; bounds by subgroup have none.
         bounds = {(each.form, each.rate): each.bound for each in selection.problem.limits}
@@ -200,10 +200,10 @@ class Curve:
         for point in reversed(self):  # the least objective first
             if limit.keeps(point.limited, limit.bound):
                 rule = point.classifier.selection_
-                return point.classifier._by(rule.stated_within(limits))
+                return point.classifier._answering_by(rule.stated_within(limits))
         selection = least.within(limits)
         selection.warn()
-        return self._least._by(selection)
+        return self._least._answering_by(selection)
 
     def predicted(
         self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None

@@ -163,7 +163,7 @@ class Batch:
         known = np.unique(np.concatenate(selection.models.columns))
         refuse_unknown(self.rows, selecting.classes[known].tolist())
         records = replace(classifier.records_, used=())
-        return classifier._by(selection.stated_within(limits), records=records)
+        return classifier._answering_by(selection.stated_within(limits), records=records)
 
     @property
     def may_have_unknown_labels(self) -> bool:

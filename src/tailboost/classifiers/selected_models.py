@@ -47,7 +47,6 @@ from tailboost.rows import (
     NO_HASHES,
     SELECTED_ON,
     TRAINED_ON,
-    Attempts,
     Ledger,
     Records,
     Rows,
@@ -232,11 +231,7 @@ class TunedClassifier(AnsweringClassifier):
         earlier = NO_HASHES if training_rows is None else models.row_hashes(training_rows)
         trained = np.concatenate([earlier, fits.rows])
         inner = [each.records for each in known_within(fits.estimators)]
-        known: list[Seen] = []
-        attempts: Attempts = ()
-        for each in inner:
-            known += each.tables
-            attempts += each.ledger.attempts
+        known = [table for each in inner for table in each.tables]
         # Held-out rows are rows of these fits by intention.
         not_held_out = earlier if split.parts else trained
         if len(not_held_out):
@@ -249,7 +244,7 @@ class TunedClassifier(AnsweringClassifier):
             all(each.complete for each in inner)
             or len(earlier) >= FEWEST_TRAINED * len(split.selecting),
             (selecting_rows(models),),
-            Ledger(attempts),
+            Ledger(tuple(attempt for each in inner for attempt in each.ledger.attempts)),
         )
 
         # 5. Select the rule among all on the average of the models.
@@ -487,7 +482,7 @@ class TunedClassifier(AnsweringClassifier):
         """
         return Curve.of(self, a, b, n_points)
 
-    def _by(
+    def _answering_by(
         self,
         selection: Selection,
         certificate: Certificate | None = None,
