@@ -91,15 +91,14 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
             for each in given
         ]
         distinct = dict.fromkeys(given)
-    missing = np.fromiter((_is_no_label(entry, target) for entry in distinct), bool)
+    missing = np.array(
+        [
+            is_missing(each) or each in (np.inf, -np.inf) or (target and not str(each).strip())
+            for each in distinct
+        ],
+        bool,
+    )
     return np.fromiter(distinct, object), _positions(given, distinct), missing
-
-
-def _is_no_label(entry: Any, target: bool) -> bool:
-    """Return whether an entry is missing or infinite, or of a target blank text."""
-    if isinstance(entry, str):
-        return target and not entry.strip()
-    return is_missing(entry) or entry in (np.inf, -np.inf)
 
 
 def _positions(entries: list[Any], known: Iterable[Any]) -> Ints:

@@ -61,20 +61,25 @@ class ScoreKind:
         """Return the largest score of the other label in rows whose score is at least this one.
 
         Of a logit s it is −s. Other scores s and q of two labels sum to the upper end u, and one of them was
-        computed from the other: q by rounding u − s, q as a decimal, or s by rounding u − q. The result is
-        the largest q of the three. For s below u/2, the rounded u − s has fewer digits than s: scores s that
-        differ by less than 2⁻⁵³ u may have the same q.
+        computed from the other, in one of three ways:
+
+        - q was rounded from u − s,
+        - q is the decimal u − s, as in a text,
+        - s was rounded from u − q. Of such q, the largest has a rounded u − q of at least s.
+
+        The result is the largest q of all. For s below u/2, the rounded u − s has fewer digits than s: scores
+        s that differ by less than 2⁻⁵³ u may have the same q.
         """
         score = float(score)  # a number of NumPy is printed with its type
         if self.name == "logit":
             return -score
-        difference = self.upper - score
+        rounded = self.upper - score
         in_decimals = Decimal(repr(self.upper)) - Decimal(repr(score))
-        # The largest q whose rounded u − q is at least s: from half a step of s above u − s downwards.
-        largest = difference + (score - np.nextafter(score, 0.0)) / 2
-        while self.upper - largest < score:
-            largest = np.nextafter(largest, 0.0)
-        return float(max(difference, in_decimals, largest))
+        # From half a step of s above u − s downwards.
+        before_rounding = rounded + (score - np.nextafter(score, 0.0)) / 2
+        while self.upper - before_rounding < score:
+            before_rounding = np.nextafter(before_rounding, 0.0)
+        return float(max(rounded, in_decimals, before_rounding))
 
     def checked(self, scores: Column, owner: object, missing: float | None) -> Floats:
         """Return a column of scores as float64 within the range, shape (n,).

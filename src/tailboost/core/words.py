@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
+# Numbers of rows from which on the standard error of a rate is at most .01 and .001, whatever the rate.
 _ROWS_OF_DIGITS = (2_500, 250_000)
 _MOST_DIGITS = 6
 # Larger than the rounding error of confusion counts and printed digits.
@@ -101,9 +101,9 @@ def rate_words(
     """Return an estimate, or a bound, from rows as text; a dash for None or NaN.
 
     A rate has as many digits as its rows support, and more where fewer would print it at or beyond a limit
-    that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. An estimate above 1 that
-    is not in percent, such as a cost, has four digits. A bound is rounded away from the estimate and
-    therefore true.
+    that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. An estimate above 1 or
+    below −1 that is not in percent, such as a cost, has four significant digits. A bound is rounded away from
+    the estimate and therefore true.
 
     Parameters
     ----------
