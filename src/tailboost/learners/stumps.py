@@ -79,18 +79,6 @@ class Coded(NamedTuple):
 CONSTANT = Coded(-1, np.zeros(2), np.zeros(0, np.intp), np.zeros(0, np.intp), 1)
 
 
-def blocks_of(table: Floats) -> list[list[Coded]]:
-    """Return the columns of a table (n, d) in blocks; a column of equal values has no threshold."""
-    blocks = defaultdict(list)
-    n_before = 0
-    for j, values in enumerate(table.T):
-        column = Coded.of(j, values)
-        if column.n_thresholds:
-            blocks[n_before // BLOCK].append(column)
-            n_before += column.n_thresholds
-    return [*blocks.values()]
-
-
 @frozen_object
 class FittedStump(FittedModel):
     """A stump, with the attributes of `StumpClassifier`."""
@@ -149,7 +137,15 @@ class StumpSession(OpenSession):
         self.X = self.reader.transform(self.X)
         self.sign = 2.0 * self.y - 1.0
         self.p = self.sample_weight / self.sample_weight.sum()
-        self.blocks = [*blocks_of(self.X), [CONSTANT]]
+        # Columns whose thresholds are compared together; one of equal values has none.
+        blocks = defaultdict(list)
+        n_before = 0
+        for j, values in enumerate(self.X.T):
+            column = Coded.of(j, values)
+            if column.n_thresholds:
+                blocks[n_before // BLOCK].append(column)
+                n_before += column.n_thresholds
+        self.blocks = [*blocks.values(), [CONSTANT]]
 
     def fit(self, weight: Floats, seed: int) -> FittedStump:
         """Return the stump of least cost among all stumps and constants; ``seed`` has no effect.

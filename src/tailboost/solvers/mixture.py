@@ -13,6 +13,7 @@ Of several optima the one of least mean loss is taken: each candidate's loss get
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from tailboost.core import (
     one_blas_thread,
 )
 from tailboost.core.ranges import POSITIVE, check_alpha, check_number
-from tailboost.solvers.newton import BestWeights, Entropic, Quadratic, newton
+from tailboost.solvers.newton import BestWeights, entropic, newton, quadratic
 from tailboost.solvers.tail import (
     DUALITY_GAP,
     as_losses,
@@ -378,12 +379,12 @@ def entropic_weights(
     scaled = 0.0
     while scaled < beta * game.scale:  # the solution for a smaller β is a good start
         scaled = min(beta * game.scale, max(5.0 * scaled, FIRST_BETA))
-        best_weights = Entropic(game.p, game.alpha, scaled)
-        lam, best = newton(game.losses, best_weights, lam, REGULARISED_GAP)
+        respond = partial(entropic, p=game.p, alpha=game.alpha, beta=scaled)
+        lam, best = newton(game.losses, respond, lam, REGULARISED_GAP)
     mixture, w = game.expand(lam, best.w)
     value = 1.0 - float(expectations(game.full, w).min()) + game.scale * best.penalty
     combined = combine(game.losses, lam)
-    F = best_weights(combined).value(combined)
+    F = respond(combined).value(combined)
     dual_value = 1.0 - game.offset - game.scale * F
     gap = value - dual_value
     check_gap(gap, value, 1e-13 * (game.scale + abs(game.offset)))
@@ -408,10 +409,7 @@ def _of_least_mean(game: TailGame, start: Floats | None) -> Optimum:
     expected = game.expected(best.w)
     possible = np.flatnonzero(expected <= expected.min() + TIED)
     if not _is_determined(game, possible, best.w):
-        means = game.expected(game.p)[possible]
-        part = replace(game, losses=game.losses[possible], shift=TIE * means)
-        lam = np.zeros(len(expected))
-        lam[possible] = solve(part).lam
+        lam = solve_among(game, possible, TIE * game.expected(game.p))
         tied = game.optimum(lam, best.w)
         if tied.gap <= CLOSED:
             return tied._replace(is_closest=best.is_closest)
@@ -471,6 +469,13 @@ def solve(game: TailGame, start: Floats | None = None) -> Optimum:
     return best
 
 
+def solve_among(game: TailGame, some: Ints, shift: Floats) -> Floats:
+    """Return the best mixture λ of some candidates, with a shift of each candidate, shape (T,)."""
+    lam = np.zeros(len(shift))
+    lam[some] = solve(replace(game, losses=game.losses[some], shift=shift[some])).lam
+    return lam
+
+
 class _FreeUnits(NamedTuple):
     """The free units of a problem; the weights of all other units are fixed at 0 or at their cap."""
 
@@ -506,7 +511,9 @@ def _regularised(
     game: TailGame, free: _FreeUnits, epsilon: float, lam: Floats, **options: Any
 ) -> tuple[Floats, BestWeights]:
     """Return the λ and the weights of the free units at ε, from another λ on."""
-    respond = Quadratic(game.p[free.units], game.alpha, epsilon, free.mass)
+    respond = partial(
+        quadratic, p=game.p[free.units], alpha=game.alpha, epsilon=epsilon, mass=free.mass
+    )
     return newton(free.losses, respond, lam, 1e-14, fixed=free.fixed, **options)
 
 

@@ -2,7 +2,7 @@
 
     min_{λ ∈ Δ_T} F(λ),   F(λ) = ⟨fixed, λ⟩ + max { ⟨w, Σ_t λ_t ℓ^t⟩ − R(w) : w ∈ Δ, w ≤ p/α }
 
-R is KL(w ‖ p)/β (`Entropic`) or (ε/2) Σ (w_i − p_i)²/p_i (`Quadratic`). F is convex with gradient Lw + fixed.
+R is KL(w ‖ p)/β (`entropic`) or (ε/2) Σ (w_i − p_i)²/p_i (`quadratic`). F is convex with gradient Lw + fixed.
 Weights strictly between their bounds move with the loss, which gives the generalised Hessian: a covariance of
 the losses. The maximiser w is feasible for the dual, so λ·(Lw + fixed) − min_t (Lw + fixed)_t is a gap.
 """
@@ -15,7 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 from scipy.special import xlog1py
 
-from tailboost.core import Array, Floats, Mask, frozen_value
+from tailboost.core import Array, Floats, Mask
 from tailboost.solvers.tail import combine, covariance, expectations, tail
 
 # A slope of F below this value is rounding, and the full Newton step is taken.
@@ -45,73 +45,58 @@ def divergence(excess: Floats, p: Floats) -> float:
     return float(p @ (xlog1py(1.0 + excess, excess) - excess))
 
 
-@frozen_value
-class Entropic:
-    """Best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
-
-    p: Floats
-    alpha: float
-    beta: float
-
-    def __call__(self, combined: Floats) -> BestWeights:
-        """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
-        p = self.p
-        beta = self.beta
-        cap = p / self.alpha
-        # Relative to the boundary of the tail, exponents neither overflow nor all underflow. Units up to
-        # there get at least their weight in the tail, which gives a κ to the left of the solution.
-        worst, reference = tail(combined, self.alpha, p)
-        exponent = np.clip(beta * (combined - reference), -700.0, 600.0)
-        w = p * np.exp(exponent)
-        below = combined <= reference
-        kappa = max(worst[below].sum(), 1e-300) / w[below].sum()
-        capped = np.zeros(w.size, bool)
-        n_capped = -1
-        while kappa > 0:
-            # Σ min(c, κ w) is concave in κ, so Newton's method from below only adds capped units. Where one
-            # unit has all the weight, κ may fall by rounding.
-            capped |= exponent >= -np.log(self.alpha * kappa)
-            if capped.sum() == n_capped:
-                break
-            n_capped = capped.sum()
-            free_sum = w @ ~capped
-            kappa = max(1.0 - float(cap @ capped), 0.0) / free_sum if free_sum > 0 else 0.0
-        free_w = kappa * np.where(capped, 0.0, w)
-        w = np.where(capped, cap, np.minimum(free_w, cap))
-        w /= w.sum()  # removes rounding errors
-        return BestWeights(w, divergence(w / p - 1.0, p) / beta, beta * free_w)
+def entropic(combined: Floats, p: Floats, alpha: float, beta: float) -> BestWeights:
+    """Return the best weights for R = KL(w ‖ p)/β: w_i = min(p_i/α, κ p_i e^{β ℓ_i})."""
+    cap = p / alpha
+    # Relative to the boundary of the tail, exponents neither overflow nor all underflow. Units up to
+    # there get at least their weight in the tail, which gives a κ to the left of the solution.
+    worst, reference = tail(combined, alpha, p)
+    exponent = np.clip(beta * (combined - reference), -700.0, 600.0)
+    w = p * np.exp(exponent)
+    below = combined <= reference
+    kappa = max(worst[below].sum(), 1e-300) / w[below].sum()
+    capped = np.zeros(w.size, bool)
+    n_capped = -1
+    while kappa > 0:
+        # Σ min(c, κ w) is concave in κ, so Newton's method from below only adds capped units. Where one
+        # unit has all the weight, κ may fall by rounding.
+        capped |= exponent >= -np.log(alpha * kappa)
+        if capped.sum() == n_capped:
+            break
+        n_capped = capped.sum()
+        free_sum = w @ ~capped
+        kappa = max(1.0 - float(cap @ capped), 0.0) / free_sum if free_sum > 0 else 0.0
+    free_w = kappa * np.where(capped, 0.0, w)
+    w = np.where(capped, cap, np.minimum(free_w, cap))
+    w /= w.sum()  # removes rounding errors
+    return BestWeights(w, divergence(w / p - 1.0, p) / beta, beta * free_w)
 
 
-@frozen_value
-class Quadratic:
-    """Best weights for R = (ε/2) Σ (w_i − p_i)²/p_i: w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α), Σ w = mass."""
+def quadratic(
+    combined: Floats, p: Floats, alpha: float, epsilon: float, mass: float
+) -> BestWeights:
+    """Return the best weights of sum ``mass`` for R = (ε/2) Σ (w_i − p_i)²/p_i.
 
-    p: Floats
-    alpha: float
-    epsilon: float
-    mass: float
+    They are w_i = p_i clip(1 + (ℓ_i − θ)/ε, 0, 1/α).
+    """
+    top = 1.0 / alpha
+    scaled = combined / epsilon
 
-    def __call__(self, combined: Floats) -> BestWeights:
-        """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
-        p = self.p
-        top = 1.0 / self.alpha
-        scaled = combined / self.epsilon
+    def excess(bottom: float) -> float:
+        return float(p @ np.clip(scaled - bottom, 0.0, top)) - mass
 
-        def excess(bottom: float) -> float:
-            return float(p @ np.clip(scaled - bottom, 0.0, top)) - self.mass
-
-        bottom = scaled.min() - top  # θ/ε − 1, at which all weights are at their cap
-        if excess(bottom) > 0:
-            bottom = brentq(excess, bottom, scaled.max(), xtol=1e-15, maxiter=500)
-        q = np.clip(scaled - bottom, 0.0, top)  # w/p
-        free = (q > 0) & (q < top)
-        penalty = 0.5 * self.epsilon * (p @ (q - 1.0) ** 2)
-        w = p * q
-        if not w.any():  # ε is below the rounding: only the largest losses have weight
-            w = np.where(scaled == scaled.max(), p, 0.0)
-        w *= self.mass / w.sum()
-        bounds = self.epsilon * bottom, self.epsilon * (bottom + top)
-        return BestWeights(w, penalty, p * free / self.epsilon, bounds)
+    bottom = scaled.min() - top  # θ/ε − 1, at which all weights are at their cap
+    if excess(bottom) > 0:
+        bottom = brentq(excess, bottom, scaled.max(), xtol=1e-15, maxiter=500)
+    q = np.clip(scaled - bottom, 0.0, top)  # w/p
+    free = (q > 0) & (q < top)
+    penalty = 0.5 * epsilon * (p @ (q - 1.0) ** 2)
+    w = p * q
+    if not w.any():  # ε is below the rounding: only the largest losses have weight
+        w = np.where(scaled == scaled.max(), p, 0.0)
+    w *= mass / w.sum()
+    bounds = epsilon * bottom, epsilon * (bottom + top)
+    return BestWeights(w, penalty, p * free / epsilon, bounds)
 
 
 def newton(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tailboost.core import Column, Floats, Ints, Table, finite, frozen_value, one_blas_thread
-from tailboost.solvers.mixture import Optimum, TailGame, solve
+from tailboost.solvers.mixture import Optimum, TailGame, solve, solve_among
 from tailboost.solvers.tail import as_losses, measure
 
 # A point at most this far below the chord between its neighbours lies on the chord.
@@ -85,11 +85,8 @@ class _Frontier:
     def start(self) -> _Point:
         """Return the best mixture of the candidates with the smallest mean loss."""
         cheapest = np.flatnonzero(self.means <= self.means.min())
-        lam = np.zeros(self.means.size)
-        game = self.game
-        part = replace(game, losses=game.losses[cheapest], shift=game.shift[cheapest])
-        lam[cheapest] = solve(part).lam
-        return self.point(game.optimum(lam))
+        lam = solve_among(self.game, cheapest, self.game.shift)
+        return self.point(self.game.optimum(lam))
 
 
 @one_blas_thread()
