@@ -32,7 +32,7 @@ from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
 from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
-from tailboost.rates import AbsentError, Limit, Statistic, checked_limits
+from tailboost.rates import AbsentError, Limit, Statistic, limits_to_keep
 from tailboost.rows import (
     HUMAN_REVIEW,
     NO_HASHES,
@@ -164,7 +164,7 @@ def calibrate(
         )
     if limits is None:
         limits = model.selection_.problem.limits if is_selected else ()
-    limits = checked_limits(limits, to_keep=True)
+    limits = limits_to_keep(limits)
     if not limits:
         raise ValueError("limits is needed, for example limits=['miss(1) <= 40%']")
     if given.X is None or given.classes is None:

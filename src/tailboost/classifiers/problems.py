@@ -1,7 +1,7 @@
 """The problem that parameters state."""
 
 from tailboost.core import Stated
-from tailboost.rates import as_objective, checked_limits
+from tailboost.rates import as_objective, limits_to_keep
 from tailboost.rows import GroupNames
 from tailboost.selection.search import NAMED, Problem
 
@@ -20,7 +20,7 @@ def problem_of(
     Raise TypeError or ValueError if a parameter is none of its kind, if parameters exclude each other, or if
     they need groups and there are none.
     """
-    limits = checked_limits(limits, to_keep=True)
+    limits = limits_to_keep(limits)
     if objective is None:
         objective = "error" if limits else "worst_class"
     if isinstance(objective, str) and "(" not in objective:

@@ -143,7 +143,7 @@ def pair_p_value(
     -------
     float
         At most α with a probability of at most α under the hypothesis, for each α up to ``level`` or .15, the
-        larger of them; 1 without rows. 0 for a hypothesis of no rates: no difference is above 1.
+        larger of them; 1 without rows, and else 0 if a ≤ c, for then no rates satisfy the hypothesis.
 
     References
     ----------
@@ -288,7 +288,7 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
         """Return the logarithm of wealth · δ, which is at least 0 if the mean is rejected."""
         return _log_wealth(mean, values, counts, delta) + math.log(delta)
 
-    # At the mean of the losses no wealth is gained; at 1 it is infinite.
+    # No wealth is gained at the mean of the losses. Near 1 it exceeds 1/δ, unless all losses are almost 1.
     right = np.nextafter(1.0, 0.0)
     if not len(values) or excess(right) < 0.0:
         return 1.0
@@ -311,7 +311,7 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     Returns
     -------
     float
-        In (0, 1].
+        In [0, 1]; 0 stands for one below the least positive float.
     """
     if not np.size(losses) or target >= 1.0:
         return 1.0

@@ -338,7 +338,10 @@ class Limit(Expression):
     # -- of counts and violations ------------------------------------------------------------------
 
     def allowed(self, names: list[Name]) -> Floats:
-        """Return the largest share that may count against the limit in each subgroup, NaN for a free one."""
+        """Return the largest share that may count against the limit in each subgroup, NaN for a free one.
+
+        A gap or ratio limits no share: then the numbers mean nothing, but none is NaN.
+        """
         levels = self.levels(names)
         if self.sense == "≤":
             return levels

@@ -317,7 +317,7 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     """
     from tailboost.core.ranges import POSITIVE, check_number  # which loads scikit-learn
 
-    check_number(beta, "beta", POSITIVE)
+    beta = check_number(beta, "beta", POSITIVE)
     return replace(_about(label, "f_score", by), beta=beta)
 
 
@@ -497,8 +497,7 @@ def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:
     """
     from tailboost.core.ranges import check_alpha
 
-    check_alpha(alpha)
-    return _worst_mean("tail", loss, alpha, by)
+    return _worst_mean("tail", loss, check_alpha(alpha), by)
 
 
 def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
@@ -527,8 +526,7 @@ def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
     """
     from tailboost.core.ranges import POSITIVE, check_number
 
-    check_number(kl, "kl", POSITIVE)
-    return _worst_mean("shift", loss, kl, by)
+    return _worst_mean("shift", loss, check_number(kl, "kl", POSITIVE), by)
 
 
 def _worst_mean(kind: str, loss: Rate, level: float, by: None) -> Rate:

@@ -31,10 +31,11 @@ from tailboost.rows import HUMAN_REVIEW
 Pair = tuple[Name, Name]
 Pairs = tuple[Pair, ...]
 # Parts of the pairs in `TABLE`. LABEL is the label that the rate is about; a rate about none takes that of
-# each row. OTHER is each other label. They are tuples, which no label of a user is.
+# each row. OTHER is each other label, REVIEW is deferral. They are tuples, which no label of a user is.
 LABEL = ("label",)
 OTHER = ("other",)
-PARTS = {"L": LABEL, "O": OTHER, "R": HUMAN_REVIEW, "*": None}
+REVIEW = ("review",)
+PARTS = {"L": LABEL, "O": OTHER, "R": REVIEW, "*": None}
 
 
 def _pairs(text: str) -> Pairs:
@@ -44,8 +45,8 @@ def _pairs(text: str) -> Pairs:
 
 # By the function that makes a rate: the sign of a limit that asks for better answers, the pairs (true label,
 # answer) that are counted, those among which, and the printed words. A dot stands for no sign and no pairs. L
-# is the label of the rate, or of the row, O another label, R human review and * each of them. The last two
-# rates are means of the losses of rows in the worst population.
+# is the label of the rate, or of the row, O another label, R deferral and * each of them. The last two rates
+# are means of the losses of rows in the worst population.
 TABLE = """
 error          ≤ LO    **    error
 miss           ≤ LO    L*    miss rate of {rate.label!r}
@@ -77,9 +78,9 @@ class Definition:
     better : str
         Sign of a limit that asks for better answers: "≤" or "≥", empty if neither does.
     counted, among : tuple of pairs (true label, answer)
-        Pairs that count in the numerator, each inside a pair that counts in the denominator. None stands for
-        each label or each answer, the answer "human review" for deferral, or in `measure` for a class called
-        so.
+        Pairs that count in the numerator, each inside a pair that counts in the denominator. Of a `custom`
+        rate they are labels, None for each of them, and the answer "human review", which is deferral unless
+        a class is called so.
     words : str
         The printed name: of a `custom` rate it is text, of others a format of the rate.
     """
@@ -179,18 +180,19 @@ class Rate(Limitable, Derived):
         - "mask": which rows are deferred. Two answers by name or more in the denominator are taken to leave
           out deferred rows.
         """
-        counted = [answer for _, answer in self.definition.counted]
+        counted = {answer for _, answer in self.definition.counted}
         among = {answer for _, answer in self.definition.among} - {None}
+        deferral = {REVIEW, HUMAN_REVIEW}
         matrix = self.row_rate.matrix
         if matrix:
             defers = len(matrix[0]) > len(matrix)  # the last column is the cost of deferral
         else:
-            defers = HUMAN_REVIEW in counted and self.definition.better != "≥"
+            defers = bool(counted & deferral) and self.definition.better != "≥"
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
             "deferral": defers,
-            "mask": defers or HUMAN_REVIEW in among or len(among) > 1,
+            "mask": defers or among & deferral or len(among) > 1,
         }
         return tuple(filter(is_needed.get, is_needed))
 
@@ -219,7 +221,7 @@ class Rate(Limitable, Derived):
         if self.label is not None:
             return {self.label}
         parts = {*chain(*self.definition.counted, *self.definition.among)}
-        return parts.difference(PARTS.values())
+        return parts.difference(PARTS.values(), [HUMAN_REVIEW])
 
     @property
     def words_of_rows(self) -> str:
@@ -263,22 +265,21 @@ class Rate(Limitable, Derived):
     def _in_pairs(self, pairs: Pairs, strata: Strata) -> Floats:
         """Return 1 for the classes and actions in each of p pairs, and 0 for others, shape (p, K, A)."""
         K = strata.n_classes
-        classes, actions = np.indices((K, strata.n_actions))
-        own = classes if self.label is None else number_of(self.label, strata)
-        # Of a custom rate the words may name a class, else they are deferral.
-        names_class = self.kind == "custom" and HUMAN_REVIEW in strata.classes
+        numbers = np.indices((K, strata.n_actions))
+        names = strata.classes, (*strata.classes, HUMAN_REVIEW)
+        own = numbers[0] if self.label is None else number_of(self.label, strata.classes)
         masks = []
-        for label, answer in pairs:
-            mask = classes >= 0
-            for numbers, part in ((classes, label), (actions, answer)):
+        for pair in pairs:
+            mask = np.ones(numbers.shape[1:], bool)
+            for part, number, known in zip(pair, numbers, names, strict=True):
                 if part == LABEL:
-                    mask &= numbers == own
+                    mask &= number == own
                 elif part == OTHER:
-                    mask &= (numbers != own) & (numbers < K)
-                elif part == HUMAN_REVIEW and numbers is actions and not names_class:
-                    mask &= actions == K
+                    mask &= (number != own) & (number < K)
+                elif part == REVIEW:
+                    mask &= number == K
                 elif part is not None:
-                    mask &= numbers == number_of(part, strata)
+                    mask &= number == number_of(part, known)
             masks.append(mask)
         return np.array(masks, float)
 
@@ -291,7 +292,7 @@ class Rate(Limitable, Derived):
                 f"cost: the matrix has shape {costs.shape}, and there are {K} classes"
             )
         if self.labels:
-            order = np.argsort([number_of(label, strata) for label in self.labels])
+            order = np.argsort([number_of(label, strata.classes) for label in self.labels])
             costs = costs[order]
             costs[:, :K] = costs[:, order]
         return costs
@@ -313,21 +314,22 @@ class Rate(Limitable, Derived):
         low = 0.0
         high = 1.0
         by_row = "costs" in self.needs
-        if self.matrix:
-            low = float(numerator.min())
-            high = float(numerator.max())
-        elif by_row:
+        if by_row:
             if strata.mean_costs is None:
                 raise ValueError(
                     f"{self!r} needs the costs of the rows: give costs= (costs_val=), which calibrate, "
                     "predicted and the command line lack, or those of labels: cost([[0, 1], [3, 0]])"
                 )
             low, high = strata.cost_range
+        elif self.matrix:
+            low = float(numerator.min())
+            high = float(numerator.max())
         if strata.mean_costs is not None:  # the second half counts costs, as in `Counts.sums`
-            top = np.hstack([top * (not by_row), top * by_row])
-            bottom = np.hstack([bottom, np.zeros_like(bottom)])
-        # The scale is a divisor, also if all costs are 0.
-        return Terms([*subgroups], top, bottom, mass, low, high, max(TINY, -low, high))
+            nothing = np.zeros_like(top)
+            top = np.hstack([nothing, top] if by_row else [top, nothing])
+            bottom = np.hstack([bottom, nothing])
+        scale = max(TINY, -low, high)  # a divisor, also if all costs are 0
+        return Terms([*subgroups], top, bottom, mass, low, high, scale)
 
     def samples(self, answered: Counts, shares: Floats | None = None) -> list[Sample]:
         """Return the rows behind the rate of each subgroup, with their values.
@@ -361,29 +363,28 @@ class Rate(Limitable, Derived):
         return f"{'1 − ' * self.complement}{words}"
 
     def __repr__(self) -> str:
-        is_stated = {
-            f"{self.definition.words!r}, counted={[*map(list, self.definition.counted)]}, "
-            f"among={[*map(list, self.definition.among)]}": self.kind == "custom",
-            f"{float(self.level)!r}": self.level,
-            f"{self.loss!r}": self.loss and self.loss.kind != "error",
-            f"{self.label!r}": self.label is not None,
-            f"{[*map(list, self.matrix or ())]}": self.matrix,
-            f"labels={[*(self.labels or ())]}": self.labels,
-            f"beta={float(self.beta)!r}": self.beta != 1.0,
-            f"by={self.by!r}": self.by is not None,
-        }
-        arguments = ", ".join(filter(is_stated.get, is_stated))
-        return f"{'1 - ' * self.complement}{self.kind}({arguments})"
+        definition = self.definition
+        arguments = [
+            self.kind == "custom"
+            and f"{definition.words!r}, counted={[*map(list, definition.counted)]}, "
+            f"among={[*map(list, definition.among)]}",
+            self.level > 0 and f"{self.level!r}",
+            self.loss is not None and self.loss.kind != "error" and f"{self.loss!r}",
+            self.label is not None and f"{self.label!r}",
+            self.matrix is not None and f"{[*map(list, self.matrix)]}",
+            self.labels is not None and f"labels={[*self.labels]}",
+            self.beta != 1.0 and f"beta={self.beta!r}",
+            self.by is not None and f"by={self.by!r}",
+        ]
+        stated = ", ".join(each for each in arguments if each)
+        return f"{'1 - ' * self.complement}{self.kind}({stated})"
 
 
 def checked_label(label: object) -> Any:
     """Return a label, or a name in `by`, as text or a number, or None; raise TypeError for another type."""
     label = plain(label)
-    if not isinstance(label, str | int | float | None) or f"{label!r}" in (
-        "inf",
-        "-inf",
-        "nan",
-    ):
+    is_text_or_number = isinstance(label, str | int | float | None)
+    if not is_text_or_number or label != label or label in (np.inf, -np.inf):
         raise TypeError(f"a label, and a name in by=, must be text or a number, got {label!r}")
     return label
 
@@ -397,12 +398,12 @@ def checked_by(by: object) -> Any:
     return tuple(map(checked_label, by))
 
 
-def number_of(label: Name, strata: Strata) -> int:
-    """Return the number of a class; raise ValueError if none is called so.
+def number_of(label: Name, known: Names) -> int:
+    """Return the number of a label among the known ones; raise ValueError if none is called so.
 
     Text and numbers are different labels. The label 1 is also the class True, but True is no class 1.
     """
-    for number, name in enumerate(strata.classes):
+    for number, name in enumerate(known):
         if name == label and isinstance(name, bool) >= isinstance(label, bool):
             return number
-    raise ValueError(f"no class is called {label!r}: there are {shown(strata.classes)}")
+    raise ValueError(f"nothing is called {label!r}: there are {shown(known)}")

@@ -18,27 +18,29 @@ from tailboost.rates.strata import Counts
 # Objectives whose denominator depends on the answers. By other such ratios a rule is best that counts hardly
 # any row, as by the precision of a label that it rarely answers.
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
-# A rate alone, which is a call in Python, a text in quotes, a keyword of Python, a word whose letters Python
-# would change to other ones, as the micro sign, or a piece that Python writes in another way.
-_PIECE = re.compile(
-    rf"""^(?P<alone>\w+|human\ review)\s*(?=[<>≤≥]|$)
-      | '(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*"
-      | \b(?P<word>\w*[^\W\x00-\x7f]\w*|{"|".join(filter(str.islower, keyword.kwlist))})(?![\w(])
-      | [%≤≥] | \bhuman\ review\b""",
-    re.VERBOSE,
+# A text in quotes, which stays as it is.
+_QUOTED = re.compile(r"""('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")""")
+# What else Python would not read as it is meant, and what is written for it, one after the other.
+_REPLACED = (
+    (r"\bhuman review\b", "'human review'"),
+    # Words whose letters Python would change to other ones, as the micro sign, and Python's keywords but the
+    # first three, which are values.
+    (rf"\b(\w*[^\W\x00-\x7f]\w*|{'|'.join(keyword.kwlist[3:])})(?![\w(])", r"('\1')"),
+    ("%", "* percent "),
+    *IN_PYTHON.items(),
 )
-_IN_PYTHON = {**IN_PYTHON, "%": "* percent ", "human review": "'human review'"}
 _EXAMPLE = (
     "write for example 'miss(1, by=sex) <= 30%' or 'recall(1) >= .8'; other signs need quotes"
 )
 
 
 def _cost(matrix: Any = None, by: Any = None, labels: Names | None = None) -> Rate:
-    """Return the mean cost: of a matrix, a text may name the labels."""
+    """Return the mean cost; in a text the labels of a matrix stand beside it, as no text is a data frame."""
     rate = make.cost(matrix, by)
     if labels is None:
         return rate
-    if labels != tuple(dict.fromkeys(labels)) or len(labels) != len(rate.matrix or ()):
+    n_rows = len(rate.matrix or ())
+    if not isinstance(labels, tuple) or not n_rows == len(labels) == len({*labels}):
         raise ValueError(f"cost: labels must name each row of a matrix once, got {labels!r}")
     return replace(rate, labels=labels)
 
@@ -80,7 +82,7 @@ def parse(text: str) -> Rate | Statistic | Limit:
     if not isinstance(text, str):
         raise TypeError(f"a rate must be given as text, got {text!r}")
     try:
-        in_python = _PIECE.sub(_as_python, text.strip())
+        in_python = _in_python(text.strip())
         compile(in_python, "the text", "eval")  # refuses repeated arguments, and runs nothing
         stated = _value(ast.parse(in_python, mode="eval").body)
     except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as failure:
@@ -90,13 +92,15 @@ def parse(text: str) -> Rate | Statistic | Limit:
     return stated
 
 
-def _as_python(piece: re.Match[str]) -> str:
-    """Return a piece of text in Python's syntax."""
-    if piece["alone"]:
-        return f"{piece['alone'].replace('human review', 'deferred')}()"
-    if piece["word"]:
-        return f"({piece[0]!r})"
-    return _IN_PYTHON.get(piece[0], piece[0])
+def _in_python(text: str) -> str:
+    """Return a text in Python's syntax."""
+    # A rate alone is a call. That of human review is called otherwise than its answer.
+    text = re.sub(r"^human review(?=\s*[<>≤≥]|$)", "deferred", text)
+    text = re.sub(r"^\w+(?=\s*[<>≤≥]|$)", r"\g<0>()", text)
+    pieces = _QUOTED.split(text)  # each second one is in quotes
+    for pattern, in_python in _REPLACED:
+        pieces[::2] = [re.sub(pattern, in_python, piece) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def _value(node: Any) -> Any:
@@ -106,9 +110,9 @@ def _value(node: Any) -> Any:
             return node.id
         case ast.List() | ast.Tuple():
             return tuple(map(_value, node.elts))
-        case ast.Dict() if None not in node.keys:
-            bound_of = dict(zip(map(_value, node.keys), map(_value, node.values), strict=True))
-            if len(bound_of) < len(node.keys):
+        case ast.Dict(names, bounds) if None not in names:
+            bound_of = dict(zip(map(_value, names), map(_value, bounds), strict=True))
+            if len(bound_of) < len(names):
                 raise ValueError(f"{ast.unparse(node)} has two bounds of one subgroup")
             return bound_of
         case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
@@ -119,7 +123,7 @@ def _value(node: Any) -> Any:
             named = {each.arg or "**": _value(each.value) for each in keywords}
             return FUNCTIONS[name](*map(_value, given), **named)
         case ast.BinOp(ast.Constant(1 as one), ast.Sub(), ast.Call() as call) if (
-            one is not True
+            one is not True  # which is equal to 1
         ):
             gain = _value(call)
             if isinstance(gain, Rate):
@@ -161,50 +165,41 @@ def as_statistics(stated: Stated, example: str = "rates=['miss(1)']") -> list[An
         stated = [stated]
     if not isinstance(stated, (list, tuple)):  # others have no order, or are read once
         raise TypeError(f"{stated!r:.120} is no list; write for example {example}")
-    return [*map(_statistic, stated)]
+    read = [parse(each) if isinstance(each, str) else each for each in stated]
+    return [Statistic(EACH, each) if isinstance(each, Rate) else each for each in read]
 
 
-def _statistic(stated: Stated) -> Any:
-    """Return a rate or a text as a statistic or a limit; other entries stay."""
-    if isinstance(stated, str):
-        stated = parse(stated)
-    if isinstance(stated, Rate):
-        stated = Statistic(EACH, stated)
-    return stated
-
-
-def checked_limits(limits: Stated, *, to_keep: bool = False) -> tuple[Limit, ...]:
+def checked_limits(limits: Stated) -> tuple[Limit, ...]:
     """Return limits as a tuple, those on shares in percent if one is; texts are read by `parse`.
 
-    Parameters
-    ----------
-    limits : list of Limit or str
-        The limits.
-    to_keep : bool, default=False
-        Whether a rule is to be selected within the limits. Two kinds are then refused: limits that a rule
-        keeps by more errors or by more deferred rows, and limits on tails and shifts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an entry is not a limit, or asks for more errors or for more deferred rows.
+    Raise TypeError or ValueError if an entry is no limit.
     """
     example = "limits=['miss(1) <= 10%']"
     checked = as_statistics(limits, example)
     for limit in checked:
         if not isinstance(limit, Limit):
             raise TypeError(f"{limit!r:.120} is no limit; write for example {example}")
-        if to_keep:
-            limit.rate.refuse_uncounted()
-            if limit.rate.better not in ("", limit.sense) and not limit.compares:
-                raise ValueError(
-                    f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
-                )
     in_percent = any(limit.in_percent for limit in checked)
     return tuple(
         replace(limit, in_percent=in_percent) if limit.rate.quantity == "share" else limit
         for limit in checked
     )
+
+
+def limits_to_keep(limits: Stated) -> tuple[Limit, ...]:
+    """Return `checked_limits` within which a rule can be selected.
+
+    Raise ValueError for a limit that a rule keeps by more errors or by more deferred rows, and for one on a
+    tail or shift.
+    """
+    checked = checked_limits(limits)
+    for limit in checked:
+        limit.rate.refuse_uncounted()
+        if limit.rate.better not in ("", limit.sense) and not limit.compares:
+            raise ValueError(
+                f"limit {limit!r} asks for more errors or deferred rows: turn its sign"
+            )
+    return checked
 
 
 def as_objective(objective: Stated) -> Statistic:
@@ -217,7 +212,7 @@ def as_objective(objective: Stated) -> Statistic:
     TypeError, ValueError
         If ``objective`` cannot be an objective.
     """
-    objective = _statistic(objective)
+    (objective,) = as_statistics([objective])
     if not isinstance(objective, Statistic) or objective.compares:
         raise TypeError(
             f"{objective!r} is no objective, which must be a rate or the largest of a family; "

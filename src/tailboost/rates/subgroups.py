@@ -63,9 +63,9 @@ def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
     if not isinstance(by, tuple):
         return members[by]
     known = set()
-    for groups_known, label in product(strata.known, strata.classes):
-        of_groups = zip(strata.columns, groups_known, strict=True)
-        value_of = {**dict(of_groups), CLASS: label, EVERYTHING: EVERYTHING}
+    titles = (*strata.columns, CLASS, EVERYTHING)
+    for values, label in product(strata.known, strata.classes):
+        value_of = dict(zip(titles, (*values, label, EVERYTHING), strict=True))
         known.add(tuple(map(value_of.get, by)))
     return {
         values: mask
