@@ -91,13 +91,11 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
             for each in given
         ]
         distinct = dict.fromkeys(given)
-    missing = np.array(
-        [
-            is_missing(each) or each in (np.inf, -np.inf) or (target and not str(each).strip())
-            for each in distinct
-        ],
-        bool,
-    )
+    are_missing = [
+        is_missing(each) or each in (np.inf, -np.inf) or (target and not str(each).strip())
+        for each in distinct
+    ]
+    missing = np.array(are_missing, bool)
     return np.fromiter(distinct, object), _positions(given, distinct), missing
 
 

@@ -180,14 +180,14 @@ class Rate(Limitable, Derived):
         - "mask": which rows are deferred. Two answers by name or more in the denominator are taken to leave
           out deferred rows.
         """
-        counted = {answer for _, answer in self.definition.counted}
         among = {answer for _, answer in self.definition.among} - {None}
         deferral = {REVIEW, HUMAN_REVIEW}
         matrix = self.row_rate.matrix
         if matrix:
             defers = len(matrix[0]) > len(matrix)  # the last column is the cost of deferral
         else:
-            defers = bool(counted & deferral) and self.definition.better != "≥"
+            counted = [answer in deferral for _, answer in self.definition.counted]
+            defers = any(counted) and self.definition.better != "≥"
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
@@ -383,8 +383,8 @@ class Rate(Limitable, Derived):
 def checked_label(label: object) -> Any:
     """Return a label, or a name in `by`, as text or a number, or None; raise TypeError for another type."""
     label = plain(label)
-    is_text_or_number = isinstance(label, str | int | float | None)
-    if not is_text_or_number or label != label or label in (np.inf, -np.inf):
+    is_label = isinstance(label, str | int | float | None)
+    if not is_label or label in (np.inf, -np.inf) or label != label:
         raise TypeError(f"a label, and a name in by=, must be text or a number, got {label!r}")
     return label
 

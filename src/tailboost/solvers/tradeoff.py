@@ -144,10 +144,11 @@ def worst_mean_curve(
     # Of candidates with equal losses the game keeps the first: the one of least mean.
     order = np.argsort(of_each, kind="stable")
     game = TailGame.build(matrix[order], alpha, base)
-    chain, gap = _chain(_Frontier(game, of_each[order][game.candidates]), tolerance, max_points)
+    distinct = order[game.candidates]
+    chain, gap = _chain(_Frontier(game, of_each[distinct]), tolerance, max_points)
     points = _corners(chain)
     mixture = np.zeros((len(points), of_each.size))
-    mixture[:, order] = [game.expand(point.mixture, game.p)[0] for point in points]
+    mixture[:, distinct] = [point.mixture for point in points]
     mean, worst = np.array([point[:2] for point in points]).T
     return MixtureCurve(mean, worst, mixture, gap)
 
