@@ -77,7 +77,7 @@ def test_certified_bounds_hold_for_most_samples(rate):
     true, above = rates.measure(rate, y, answers)[None], 0
     for seed in range(20):
         rows = np.random.default_rng(seed).integers(0, len(y), 150)
-        given = {"rates": [rate >= 0.1], "confidence": 0.9, "equal_rows": "natural"}
+        given = {"rates": [rate >= 0.1], "confidence": 0.9}
         above += tb.certify(answers[rows], None, y[rows], **given).bounds[0].lower > true
     assert above <= 7
 
