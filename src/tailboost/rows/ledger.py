@@ -170,8 +170,8 @@ class Records:
     complete : bool
         Whether all training rows are known; those of a frozen estimator may be missing.
     used : tuple of Seen
-        Rows of selections, of calibrations with all attempts before, and of the fits of frozen classifiers
-        within.
+        Rows of selections, and of calibrations with all attempts before them. Classifiers within have records
+        of their own.
     ledger : Ledger
         The attempts. All copies of the records share the ledger, the only part with changes.
     """
