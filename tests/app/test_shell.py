@@ -152,7 +152,9 @@ def test_other_ways_to_write_a_table(folder, tables):
 def test_codes_of_text_keep_their_zeros(folder, tables):
     fraud = tables["a"]["fraud"][:200].replace("no", "human review")
     codes = np.where(fraud == "yes", "007", "7")
-    coded = pd.DataFrame({"fraud": fraud, "code": codes, "row": range(200), "sex": np.arange(200) % 2})
+    coded = pd.DataFrame(
+        {"fraud": fraud, "code": codes, "row": [None, *range(199)], "sex": np.arange(200) % 2}
+    )
     coded.to_csv("codes.csv", index=False)
     shell("fit codes.csv --target fraud --text code --group sex --out m.model")
     shell("predict m.model codes.csv --out answers.tsv")

@@ -124,15 +124,18 @@ class RuleFile:
         )
         ledger = Ledger(tuple(map(Attempt.from_dict, self.ledger)))
         attempts = ledger.attempts[: self.attempts]
-        in_attempts = [each.rows for each in attempts]
-        records = Records(used=(*map(Seen.from_dict, self.used), *in_attempts), ledger=ledger)
+        used = (*map(Seen.from_dict, self.used), *(each.rows for each in attempts))
         certificate = None
         if self.certificate:
             certificate = replace(
                 Certificate.from_dict(self.certificate), attempts=attempts, columns=names.titles
             )
         return TunedClassifier.of_stored(
-            selection, self.by_group, records, certificate, tuple(map(tuple, self.combinations))
+            selection,
+            self.by_group,
+            Records(used=used, ledger=ledger),
+            certificate,
+            tuple(map(tuple, self.combinations)),
         )
 
 

@@ -11,16 +11,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 import tailboost as tb
+from tailboost.app.cli.attempts import held
 from tailboost.app.cli.frame import ALARM, Printed, command, file_argument, say_aside
-from tailboost.app.cli.stored import (
-    MODEL,
-    RULE,
-    Stored,
-    calibrated,
-    held,
-    recall_attempts,
-    write,
-)
+from tailboost.app.cli.stored import MODEL, RULE, Stored, write
 from tailboost.app.cli.tables import (
     TABLES,
     FileRows,
@@ -268,7 +261,7 @@ def calibrate(
         stored = Stored.read(model)
         check_output(out, [RULE if model.suffix == RULE else MODEL], model, data)
         rows = stored.rows(reader, data, **roles)
-    rule = calibrated(stored, rows, confidence=confidence, **aims.settings())
+    rule = stored.calibrated(rows, confidence=confidence, **aims.settings())
     write(rule, out, rows.roles.given(about=[("certified on", f"{rows}"), *about]))
     yield rule.certificate_
     say_aside(f"Written: {out}. These rows are used up: other limits need other rows.")
@@ -290,7 +283,7 @@ def certify(
     """Compute confidence bounds on the rates of a rule from fresh rows."""
     stored = Stored.read(model)
     rows = stored.rows(reader, data, groups=group, **vars(columns))
-    recall_attempts(stored.classifier, rows)
+    stored.recall_attempts(data)
     certificate = tb.certify(
         stored.classifier, **rows.given, limits=limit or None, confidence=confidence
     )
@@ -432,7 +425,7 @@ def card(
     check_output(out, [".html", ".htm"], model, data, monitor)
     stored = Stored.read(model)
     rows = stored.rows(reader, data, **vars(columns))
-    recall_attempts(stored.classifier, rows)
+    stored.recall_attempts(data)
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     tb.ModelCard.of(
         stored.classifier,

@@ -119,7 +119,7 @@ def _check_header(cells: Any) -> None:
 
 def _are_codes(words: Any, numbers: Any) -> bool:
     """Return whether two words of a column are one number, such as 7 and 007."""
-    different = words.drop_duplicates()
+    different = words.dropna().drop_duplicates()
     different = different[different.str.fullmatch(_CODE)]
     return numbers[different.index].duplicated().any()
 
@@ -166,7 +166,14 @@ class Reader(Form):
                 else:
                     cells = self._of_csv(path, roles, ids)
         except Exception as error:  # pandas raises what a damaged file meets
-            fault = self._fault(error)
+            fault = str(error)
+            if isinstance(error, Warning):
+                fault = (
+                    "its rows have more cells than its first line, the header; give the "
+                    "separator by --sep, or delete lines above the header"
+                )
+            elif isinstance(error, UnicodeError):
+                fault += f"; it is not in {self.encoding}: name its --encoding"
             raise ValueError(f"{str(path)!r} cannot be read: {fault}") from None
         if not len(cells.table):
             raise ValueError(f"{str(path)!r} has no rows")
@@ -175,17 +182,6 @@ class Reader(Form):
         rows = FileRows(path, table, cells.as_written, replace(roles, text=text))
         rows.columns(self.text)  # raises for a name of none
         return rows
-
-    def _fault(self, error: Exception) -> str:
-        """Return what a file has that pandas does not read, in words of its options."""
-        if isinstance(error, Warning):
-            return (
-                "its rows have more cells than its first line, the header; give the "
-                "separator by --sep, or delete lines above the header"
-            )
-        if isinstance(error, UnicodeError):
-            return f"{error}; it is not in {self.encoding}: name its --encoding"
-        return str(error)
 
     def _of_parquet(self, path: Path, roles: Roles) -> _Cells:
         """Return the cells of a file; an index with a name is a column."""
