@@ -219,11 +219,11 @@ def calibrate(
     # 4. Certify a rule, by the first procedure that serves the limits.
     result = first_result(selection, case, fresh, level)
     answered = fresh.by(result.rule)
-    reasons = [FELL * falls, reason_against(result, answered)]
-    if any(reasons):
-        raise no_rule("; ".join(filter(None, reasons)), attempts)
-    if isinstance(result, Refused):
+    if isinstance(result, Refused) and not result.words:
         raise missed_limits(answered, limits, attempts, parts.all_chose)
+    reasons = [FELL * falls, reason_against(result, answered)]
+    if isinstance(result, Refused) or any(reasons):
+        raise no_rule("; ".join(filter(None, reasons)), attempts)
 
     # 5. Measure what the limits cost.
     priced = prices(selection, answered, result, level)

@@ -98,22 +98,14 @@ class Batch:
         limits = self.unfitted._problem(self.rows).limits
         one_group = dict.fromkeys(self.rows.names.titles, ("",))  # no number of groups matters
         kept_by = Division.planned(limits, (*classes.tolist(),), one_group).kept_by
-        parts = None
         if selection_share is None and kept_by == "ranks" and len(self.unfitted.models) == 1:
-            parts = self.all_certifying()
-        return parts or self.divided(selection_share or SELECTING[kept_by])
-
-    def all_certifying(self) -> Parts | None:
-        """Return all rows as those that certify; None unless ranks of one score serve all limits.
-
-        Then thresholds on the score are all that the rows select, see `tailboost.guarantees.ranks`.
-        """
-        classifier = self.selected(self.rows)
-        table = CountTable.of(classifier.selection_)
-        if not table or Division.of(table.tests, defers=table.defers).kept_by != "ranks":
-            return None
-        note = "All rows of the batch certify: they only place thresholds on the score."
-        return Parts(classifier, self.rows, note, all_chose=True)
+            # Thresholds on the score are all that the rows select, see `tailboost.guarantees.ranks`.
+            classifier = self.selected(self.rows)
+            table = CountTable.of(classifier.selection_)
+            if table and Division.of(table.tests, defers=table.defers).kept_by == "ranks":
+                note = "All rows of the batch certify: they only place thresholds on the score."
+                return Parts(classifier, self.rows, note, all_chose=True)
+        return self.divided(selection_share or SELECTING[kept_by])
 
     def divided(self, share: float) -> Parts:
         """Return a rule selected on a part of the rows, at least this share; the others certify."""

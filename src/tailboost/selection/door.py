@@ -279,10 +279,10 @@ def answering(model: Model) -> Decided:
     return Decided(
         classes,
         NO_RULE,
-        (),
-        (own, *known_within(model)),
-        partial(read_answers, model),
-        partial(identity_of, model),
+        limits=(),
+        known=(own, *known_within(model)),
+        score=partial(read_answers, model),
+        identity=partial(identity_of, model),
     )
 
 
@@ -388,11 +388,11 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
     content = cache(partial(hashes_of_table, model, X))
     return Scored(
         groups,
-        content,
-        content,
-        content,
-        lambda: np.zeros(n_rows_of(X), bool),
-        answers,
+        content=content,
+        given=content,
+        voting=content,
+        lacking=lambda: np.zeros(n_rows_of(X), bool),
+        answers=answers,
         shares=shares,
     )
 
