@@ -114,29 +114,32 @@ class ModelCard:
         >>> list(card.sections)
         ['Model', 'Certificate', 'Rule', 'Further rows', 'Assumptions', 'Not tested', 'If rows change']
         """
+        # 1. The certificate, and monitors of it: of these rows, unless they certify, and of later batches.
         rows = {"groups": groups, "clusters": clusters}
         stated = dict(about or {})
         certificate = getattr(model, "certificate_", None)
-        tests = {}
+        monitors = {}
         if certificate is None or rates is not None:
             certificate = certify(model, X, y, rates=rates, **rows)
             stated.pop("certified on", None)  # of a certificate that the model no longer has
         else:
             heading = f"Further rows ({rows_are})" if rows_are else "Further rows"
-            tests[heading] = Monitor(model).add(X, y, name=heading, **rows)
+            monitors[heading] = Monitor(model).add(X, y, name=heading, **rows)
         if monitor:
             Monitor(model, monitor.certificate)  # raises ValueError if it is about another rule
-            tests["Monitor"] = monitor
-        if purpose:
-            stated["purpose"] = purpose
-        name = stated.pop("name", type(model).__name__)
+            monitors["Monitor"] = monitor
+        # 2. Their verdicts, texts and tables.
         verdicts = [certificate.title]
         tables = {"Certificate": html_table(*certificate.cells())}
         texts = {}
-        for heading, tested in tests.items():
-            verdict, _, texts[heading] = str(tested).partition("\n\n")
+        for heading, each in monitors.items():
+            verdict, _, texts[heading] = str(each).partition("\n\n")
             verdicts.append(f"{heading}: {verdict}")
-            tables[heading] = html_table(*tested.cells())
+            tables[heading] = html_table(*each.cells())
+        # 3. What is stated, and what nobody has tested.
+        if purpose:
+            stated["purpose"] = purpose
+        name = stated.pop("name", type(model).__name__)
         not_tested = [
             "Whether the recorded rows and labels are correct.",
             "Rows unlike the measured ones.",

@@ -119,8 +119,8 @@ class RuleFile:
             rule,
             _models_of(rule, scores, names),
             problem_of(self.objective, self.limits, names, self.by_group or False),
-            (rule.groups, self.by_group),
-            self.notes,
+            groups_read=(rule.groups, self.by_group),
+            notes=self.notes,
         )
         ledger = Ledger(tuple(map(Attempt.from_dict, self.ledger)))
         attempts = ledger.attempts[: self.attempts]
@@ -206,8 +206,8 @@ def _models_of(rule: ThresholdRule | Rule, scores: Any, names: GroupNames) -> An
         [FrozenEstimator(known)],
         [positions(known.classes_, classes, "labels")],
         Rows(nothing, nothing, nothing, "no rows", classes=classes, names=names),
-        np.array([*weights.values()]),
-        np.array(offsets),
+        weights=np.array([*weights.values()]),
+        offset=np.array(offsets),
     )
 
 

@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 
 def ledger_beside(table: Path) -> Path:
-    """Return the file of the attempts on the tables in the folder of one."""
+    """Return the file of the attempts on all tables of a folder, beside one of them."""
     return table.resolve().with_name("tailboost-attempts.json")
 
 

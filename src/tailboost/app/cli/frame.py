@@ -99,7 +99,7 @@ def _in_words_of_shell(options: Collection[str]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
-        warnings.simplefilter("error", FitInterruptedWarning)  # a file has the whole fit
+        warnings.simplefilter("error", FitInterruptedWarning)  # no file has such a fit
         try:
             yield
         except (ValueError, TypeError, LookupError, OSError, ImportError) as error:
@@ -107,7 +107,7 @@ def _in_words_of_shell(options: Collection[str]) -> Iterator[None]:
             code = NOT_CERTIFIED
             if not isinstance(error, NotCertifiedError):
                 code = MISTAKE
-                caught.clear()  # the mistake comes first
+                caught.clear()  # a mistake is one line
             if isinstance(error, OSError) and error.filename:
                 message = f"{error.filename}: {error.strerror}"
             say_aside(f"tailboost: {message}")
