@@ -12,8 +12,8 @@ from conftest import refused
 import tailboost as tb
 from tailboost import core
 from tailboost.core import ranges
+from tailboost.core.checks import check_probabilities
 from tailboost.core.words import points_words, rounded_away
-from tailboost.learners.table import check_classes
 from tailboost.rows import Rows
 from tailboost.rows.groups import GroupNames
 from tailboost.selection.outputs import check_answers
@@ -70,6 +70,7 @@ def test_columns_of_classes_are_matched_by_name_and_relative_weights_have_the_me
     assert core.check_costs(costs, 2, np.array(["a", "b"])).tolist() == [[3.0, 1.0], [4.0, 2.0]]
     for names, words in (("ab", "of the class a: give that of b"), ("abc", "must have the shape")):
         refused(partial(core.check_costs, costs["a"], 2, np.array([*names])), words)
+    refused(lambda: check_probabilities([[0.4, 0.6], [0.5, 0.6]]), "sum to 1 in each row; row 1")
     np.testing.assert_allclose(core.row_weights([0.0, 2e-9, 4e-9], 3), [0.0, 2 / 3, 4 / 3])
 
 
@@ -99,11 +100,9 @@ def test_label_columns():
         names, position_of_row = core.coded(column, "y")
         assert (names.tolist(), position_of_row.tolist()) == (sorted(numbers), [2, 0, 1, 3])
     refused(lambda: core.coded([2**63 + 5, -1], "y"), "number")
-    # Labels of most rows are no classes.
-    for n_classes, n_rows in ((20, 20), (21, 42), (300, 600)):
-        check_classes(np.arange(n_classes), n_rows)
-    for n_classes, n_rows in ((21, 41), (600, 600)):
-        refused(partial(check_classes, np.arange(n_classes), n_rows), "different values")
+    # A label is the known one of the same text, but not of two.
+    assert core.as_known([1, "TRUE", "b", None], ["1", "a"]) == ["1", "1", "b", None]
+    assert core.as_known([1, "a"], ["1", "1.0", "a"]) == [1, "a"]
 
 
 WHOLE = [np.array(each, np.uint64) for each in ([2**64 - 1, 2**64 - 3, 2**64 - 1], [0, 2**63], [])]

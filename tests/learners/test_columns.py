@@ -3,6 +3,7 @@
 import decimal
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder
 import tailboost as tb
 from tailboost.exceptions import TableChangedWarning
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.table import TableNumbers, TableReader
+from tailboost.learners.table import TableNumbers, TableReader, check_classes
 
 RNG = np.random.default_rng(0)
 N = 600
@@ -223,3 +224,10 @@ def test_categories_have_their_numbers_of_the_fit_in_a_table_of_another_order():
 def test_a_missing_category_is_no_category():
     frame = pd.DataFrame({"c": ["a", None, "b", "a"], "d": pd.Categorical(["x", "y", None, "x"])})
     assert np.isnan(TableReader().fit(frame).transform(frame)).tolist() == frame.isna().to_numpy().tolist()
+
+
+def test_labels_of_most_rows_are_no_classes_nor_are_amounts():
+    for n_classes, n_rows, step in ((20, 20, 1), (21, 42, 1), (300, 600, 1), (21, 210, 5)):
+        check_classes(step * np.arange(n_classes), n_rows)
+    for n_classes, n_rows, step in ((21, 41, 1), (600, 600, 1), (21, 209, 5)):
+        refused(partial(check_classes, step * np.arange(n_classes), n_rows), "different values")

@@ -131,7 +131,7 @@ def test_a_rate_is_the_mean_of_its_samples():
     w = rng.random(50)
     rows = Counts.stratified(y, [g], w, NAMES, GroupNames((("f", "m"),), ("sex",)), defers=True)
     strata, stratum = rows.strata, rows.stratum
-    matrix = rng.random((3, 4))
+    matrix = rng.random((3, 4)) - np.eye(3, 4)
     of_groups = rates.precision("yes", by="sex"), rates.cost(matrix, by="sex")
     for rate in (*of_groups, rates.answered_error(by="class"), rates.miss("no", by="cell")):
         tally = np.zeros((6, 4))
@@ -142,6 +142,8 @@ def test_a_rate_is_the_mean_of_its_samples():
             assert ((sample.values >= sample.low) & (sample.values <= sample.high)).all()
             mean = np.average(sample.values, weights=w[sample.rows]) if len(sample.rows) else np.nan
             assert mean == pytest.approx(value, nan_ok=True)
+            if len(sample.rows):
+                assert sample.mirrored.mean == pytest.approx(sample.low + sample.high - sample.mean)
 
 
 @pytest.mark.parametrize("rate", EVERY, ids=repr)

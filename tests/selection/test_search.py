@@ -212,6 +212,15 @@ def test_rules_are_charged_by_the_rates_of_their_counts(name, objective):
                 assert charge == pytest.approx(expected, abs=1e-10)
 
 
+def test_of_equal_charges_the_least_error_is_best_and_without_rows_no_charge_is_less():
+    rows = Counts.answered([0, 0, 1, 1], [0, 0, 1, 1])
+    charges = Charges(rows.strata, as_objective("miss(1)"), ())
+    answers = [1, 1, 1, 1], [0, 0, 1, 1], [0, 1, 1, 1]  # none misses
+    counts = [rows.counts(np.array(each)) for each in answers]
+    assert charges.best(counts) == 1
+    assert charges.of(0 * counts[1]) < charges.of(counts[1])
+
+
 def reachable(family, x, rule):
     """Whether prices give this rule of x: a linear program."""
     first = np.array([np.flatnonzero(x == i)[0] for i in range(int(x.max()) + 1)])

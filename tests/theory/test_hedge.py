@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from conftest import make, noisy
-from games import play
+from games import kl, opponent, play, random_base
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.boosting.cvar import Hedge
@@ -13,29 +13,6 @@ from tailboost.boosting.game import Units
 from tailboost.solvers import cvar
 
 ETAS = (1e-3, 0.03, 0.3, 1.0, 3.0, 30.0)
-
-
-def random_base(rng, n):
-    """Return sample weights: uniform, whole numbers, or spread over many orders of magnitude."""
-    kind = rng.integers(3)
-    return np.ones(n) if kind == 0 else rng.integers(1, 9, n) if kind == 1 else 10 ** rng.uniform(-6, 0, n)
-
-
-def opponent(kind, rng, n):
-    """Return the learner as a function from the density u to a loss vector in [0, 1]."""
-    if kind == "random":
-        return lambda u: rng.random(n)
-    if kind == "bits":
-        share = rng.random()
-        return lambda u: (rng.random(n) < share).astype(float)
-    if kind == "fixed":  # the same row is wrong for ever: the regret grows until the weight is all there
-        loss = (np.arange(n) == rng.integers(n)).astype(float)
-        return lambda u: loss
-    if kind == "spiteful":  # hits rows without weight: the worst case for a follower
-        return lambda u: (u <= np.median(u)).astype(float)
-    # "alternating": each loss is followed by a win
-    turn = iter(range(10**9))
-    return lambda u: (np.arange(n) % 2 == next(turn) % 2).astype(float)
 
 
 def played(kind, eta, rounds, seed):
@@ -47,11 +24,6 @@ def played(kind, eta, rounds, seed):
     game = play(Hedge(eta), units, answer, rounds)
     assert len(game.weighted_loss) == rounds
     return units.p, float(game.weighted_loss.mean()), game.state.total / rounds
-
-
-def kl(v, p):
-    used = v > 0
-    return float(np.sum(v[used] * np.log(v[used] / p[used])))
 
 
 @pytest.mark.parametrize("eta", ETAS)
