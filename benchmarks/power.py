@@ -36,7 +36,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.exact_tests import most_reached
+from tailboost.guarantees.exact_tests import most_errors
 from tailboost.rates.bounds import pair_p_value
 
 RECORD = Path(__file__).with_suffix(".json")
@@ -263,7 +263,7 @@ class World:
         constant = {"miss": q.min(axis=1) == 1.0, "precisions": q.max(axis=1) == 0.0}.get(self.kind)
         for g, (rate, rows) in enumerate(parts):
             if constant is None or not constant[g]:
-                most = most_reached(rows, self.level, 0.05) if rows else -1
+                most = most_errors(rows, self.level, 0.05) if rows else -1
                 power *= float(binom.cdf(most, rows, rate))
         return power
 

@@ -93,7 +93,7 @@ def test_tests_are_those_of_scipy(limit):
         answered, counts = Counts.answered(y, a, groups={"g": g}), np.zeros((1, len(strata.y), 3))
         np.add.at(counts[0], (answered.stratum, answered.actions), 1.0)
         test = LimitTests.of(limit, strata, Places(strata.place(None)))
-        wrong, rows = test.counts(counts)
+        counted = test.counted(counts, np.ones((1, 1, 3)))
         if limit.compares:
             pairs = [(int((a[g == k] == 1).sum()), int((g == k).sum())) for k in ("f", "m")]
             expected = all(
@@ -105,7 +105,7 @@ def test_tests_are_those_of_scipy(limit):
         else:
             of_groups = [(y == 1) & (g == k) for k in ("f", "m")]
             expected = all(binom.cdf((a[i] == 0).sum(), i.sum(), 0.3) <= 0.05 for i in of_groups)
-        assert test.passes(wrong, rows, np.ones((1, 1, 3)), 0.05)[0] == expected
+        assert test.passes(counted, 0.05)[0] == expected
 
 
 @pytest.mark.parametrize("digits", [16, 2])
@@ -236,7 +236,7 @@ def test_rows_that_test_deferral_are_drawn_whatever_they_hold(watched):
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_a_sequence_ends_at_its_first_failure(n_labels, kind, most, watched):
     """Of rules on one score, and within tightened limits: binomial tests of all tried rules by hand."""
-    counted, bounded = watched(LimitTests, "counts_of_votes"), watched(sequence, "all_pass")
+    counted, bounded = watched(LimitTests, "counted_votes"), watched(sequence, "all_pass")
     failed = 0
     for seed in range(2):
         rng = np.random.default_rng(seed)

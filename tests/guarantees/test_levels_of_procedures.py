@@ -66,7 +66,7 @@ def test_equal_scores_that_leave_no_threshold_within_the_ranks_of_a_gap_certify_
 @pytest.mark.parametrize("groups_of_rows", ["ab", "abcde"])
 def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows, watched):
     """Of all rules tried: binomial tests by hand, of each group at half of the level, up to a failure."""
-    counted, passed = watched(LimitTests, "counts_of_votes"), watched(LimitTests, "passes")
+    counted, passed = watched(LimitTests, "counted_votes"), watched(LimitTests, "passes")
     sequences = watched(sequence, "sequence_of")
     limits = {label: f"precision({label}, by=g) >= {{a: {b}, b: {b}}}" for label, b in ((1, 0.5), (0, 0.7))}
     n_between = n_ends = n_without = 0
@@ -81,7 +81,7 @@ def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows
                 n_wrong = round((1 - bound.estimate) * bound.n)
                 assert binom.cdf(n_wrong, bound.n, 1 - bound.target) <= LEVEL / 2
         verdicts = {}  # of each rule of a group
-        for ((test, fresh), _), (_, (has_passed,)) in zip(counted, passed, strict=True):
+        for ((test, fresh, _), _), (_, (has_passed,)) in zip(counted, passed, strict=True):
             strata, stratum = fresh.answered.strata, fresh.answered.stratum
             (group,) = np.unique(strata.place(0)[test.among[0].any(axis=1)])
             label = test.limit.rate.label

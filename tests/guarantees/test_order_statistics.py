@@ -5,13 +5,13 @@ import pytest
 from scipy.stats import beta, binom
 
 import tailboost as tb
-from tailboost.guarantees.exact_tests import most_reached
+from tailboost.guarantees.exact_tests import most_errors
 from tailboost.guarantees.gaps import QUADRATURE_ERROR, probability_within
 
 
 def test_a_bound_of_one_is_kept_by_all_rows_and_a_bound_of_zero_by_none():
-    assert most_reached(10, 1.0, 0.05) == 10
-    assert most_reached(10, 0.0, 0.05) == -1
+    assert most_errors(10, 1.0, 0.05) == 10
+    assert most_errors(10, 0.0, 0.05) == -1
 
 
 def test_the_counts_of_many_sizes_are_the_largest_in_the_binomial_tail():
@@ -21,8 +21,8 @@ def test_the_counts_of_many_sizes_are_the_largest_in_the_binomial_tail():
         bound = float(rng.choice([rng.random(), 10 ** rng.uniform(-4, 0), 1 - 10 ** rng.uniform(-4, 0)]))
         level = float(10 ** rng.uniform(-9, -0.01))
         expected = [int((binom.cdf(np.arange(n), n, bound) <= level).sum()) - 1 for n in sizes]
-        assert most_reached(sizes, bound, level).tolist() == expected
-        assert most_reached(1.0 * sizes, bound, level).tolist() == expected
+        assert most_errors(sizes, bound, level).tolist() == expected
+        assert most_errors(1.0 * sizes, bound, level).tolist() == expected
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 4])

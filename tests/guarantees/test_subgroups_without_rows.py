@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.exact_tests import most_reached
+from tailboost.guarantees.exact_tests import most_errors
 from tailboost.rates.bounds import betting_upper, clopper_pearson_interval, clopper_pearson_upper
 
 CROSSED = rates.error(by=("g", "s"))
@@ -98,7 +98,7 @@ def test_a_group_without_positives_in_the_selection_gets_a_rank_of_the_fresh_row
 def test_bounds_without_rows_are_those_that_hold_for_every_rate():
     assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1.0
     assert [float(end) for end in clopper_pearson_interval(0.0, 0.0)] == [0.0, 1.0]
-    assert {int(most_reached(0, bound, 0.05)) for bound in (0.01, 0.5, 0.99)} == {-1}
+    assert {int(most_errors(0, bound, 0.05)) for bound in (0.01, 0.5, 0.99)} == {-1}
     X, y = np.random.default_rng(0).random((230, 1)), np.arange(230) % 2
     rule = tb.tune(tb.Scores(0, 1), X[:200], y[:200], groups=["a", "b"] * 100)
     given = {"groups": ["a"] * 30, "rates": [rates.error(by=(None, "class"))]}  # a column without a name

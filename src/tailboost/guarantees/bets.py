@@ -76,7 +76,7 @@ class Bets:
     """The bets against one bound after some batches, and sums over the rows of each of its m subgroups.
 
     ``sums`` has the shape (m, 3): rows, weight in the denominator, and counted weight. Before the first batch
-    it is a single row of zeros, and there are no ``wealths``: the rows of a batch have the range of the rate.
+    it is a single row of zeros, and there are no ``wealths``: a batch tells the range of the rate.
     """
 
     bound: CertifiedBound
@@ -125,7 +125,7 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
     of the smaller one is paired with a block of rows of the other, and the mean difference of the pairs is
     the difference of the rates. Rows without a pair are not kept for later batches: their values are known
     by then, and may have chosen these batches. ``samples`` are in random order. There are no bets against a
-    bound on a rate that no row can break, or on rates with one possible value.
+    bound on a single rate that no row can break, or on rates with one possible value.
     """
     if samples[0].high <= samples[0].low:
         return []

@@ -100,7 +100,7 @@ class Certificate:
     equal_rows : {"copies", "natural"}
         Reason for equal rows, as in `tailboost.certify`.
     copies : float
-        Share of the rows that equal another one, if most contents are distinct. `title` names more than 1 %.
+        Share of the rows that equal another one, 0 with over two rows to a content. `title` names over 1 %.
     date : str
         Day on which it was made, in UTC.
     model : object
@@ -108,7 +108,8 @@ class Certificate:
     used : Seen or None
         The fresh rows, to recognise them later; None after reading from a file.
     identity : str
-        Digest of a model of another library; empty for a rule, an array, and after reading from a file.
+        Digest of a model of another library, or of the steps of a pipeline before a rule; empty for a rule
+        alone, an array, and after reading from a file.
     columns : tuple
         The columns of groups that the rule knows.
     """

@@ -21,10 +21,10 @@ from tailboost.rows import unit_name
 ERROR = error()
 CONSTANT = "one answer"  # method of a limit without a test
 ESTIMATE = "an estimate on the rows that chose the rule"  # these rows do not bound the rate
-# Room for noise with which a test passes with a probability of .8: on the scale arcsin √share Φ⁻¹(.8) / 2
-# over √n; otherwise as a part of the margin of a test at 5 %, Φ⁻¹(.8) / Φ⁻¹(.95).
-OF_SHARE = 0.421
-OF_MARGIN = 0.512
+# Φ⁻¹(.8) and Φ⁻¹(.95). A test at 5 % leaves a margin of `MARGIN` standard errors, and passes with a
+# probability of .8 if there is room for `POWER` more.
+POWER = 0.842
+MARGIN = 1.645
 CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
 
 
@@ -45,7 +45,8 @@ class CertifiedBound:
     estimate : float or None
         The rate on the given rows; None without rows to count among.
     lower, upper : float
-        The bounds; the smallest and the largest possible value on a side without one.
+        The bounds; the smallest and the largest possible value on a side without one. Those of a gap or ratio
+        follow from both bounds of its rates.
     n : int
         Number of rows, or of clusters; for a gap or ratio rows of the smallest subgroup.
     method : str
@@ -110,7 +111,7 @@ class CertifiedBound:
             numbers = np.arcsin(np.sqrt(numbers))
         estimate, bound, target = numbers
         to_bound = abs(bound - estimate)
-        noise = OF_SHARE / math.sqrt(self.n) if is_share else OF_MARGIN * to_bound
+        noise = POWER / (2.0 * math.sqrt(self.n)) if is_share else POWER / MARGIN * to_bound
         return math.ceil(self.n * ((to_bound + noise) / (target - estimate)) ** 2)
 
     def at_target(self, method: str) -> Self:
@@ -173,7 +174,7 @@ class CertifiedBound:
         upper = self.in_words(self.upper, self.n, above=True)
         if self.sense == "≥":
             return f"≥ {lower}"
-        # Of all lower bounds only the least possible value is exactly 0, and says nothing.
+        # A share is at least 0 anyway.
         if self.sense == "≤" or self.lower == 0.0:
             return f"≤ {upper}"
         return f"{lower.removesuffix(' %')} to {upper}"

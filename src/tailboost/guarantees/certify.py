@@ -100,7 +100,8 @@ def certify(
     rates : list of Rate or str, optional
         Further rates, bounded on both sides in each subgroup; a `rates.tail` or `rates.shift` from
         above. Without rates and limits errors are bounded from above: of all rows, and by class, group and
-        cell. These kinds divide the error probability evenly, and then the bounds of each kind.
+        cell. Each kind has an even part of the error probability,
+        and each bound an even part of that of its kind.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Group of each row, or several columns of groups.
     clusters : array-like of shape (n,), optional
@@ -199,13 +200,8 @@ def certify(
             kinds += ["group", "cell"]
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
-    bounds = []
-    for part in parts:
-        bounds += joint_bounds(part, fresh, level)
-    certificate = certificate_of(fresh, bounds, confidence)
-    if decided is None:
-        return certificate
-    return replace(certificate, model=model)
+    bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
+    return replace(certificate_of(fresh, bounds, confidence), model=decided and model)
 
 
 def _decided(model: Model, X: Table) -> Decided | None:
@@ -272,7 +268,7 @@ def certificate_of(
 
 
 def freshness_of(fresh: Fresh) -> str:
-    """Return in words with which rows fresh ones were compared; empty without known rows."""
+    """Return in words with which rows fresh ones were compared; empty if the model has read none."""
     compared = fresh.compared
     if fresh.scored is None:
         return ONLY_ANSWERS

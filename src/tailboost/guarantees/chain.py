@@ -6,8 +6,8 @@ one of two thresholds, the deferred rows on both.
 
 *Needs.* Each limit is on the share of a fixed number of rows with one answer. With deferral the limits on it
 have tests, and at least one limit is on errors. Without deferral the limits on several places have tests.
-These are all on one answer, on rows of another label than those of the ranks. Clusters could have rows of
-both, so there are none.
+These are all on one answer, and on rows of other strata (labels within groups) than those of the ranks. There
+rows have no clusters, which could have rows of both.
 
 1. The selecting rows fix the free chain, a sequence of rules. Without deferral all thresholds rise from step
    to step. With deferral the first rule defers all rows, and at each step the surest bins of the score get an
@@ -28,16 +28,17 @@ both, so there are none.
 
 (a) For each limit with a stop let k be the first step of the free chain that breaks it. The selecting rows
 alone fix k, so its test passes with a probability of at most its level. Where it fails, the limit stops all
-its thresholds before step k, because errors can only grow along the chain. There the limit is kept, and other
-stops, or another answer to a bin that has got both, only take errors away. The argument for one threshold is
-the same, with the values of the threshold as steps. The union bound adds the levels of all stops.
+its thresholds before step k, because errors can only grow along the chain. Before step k the rules of the
+free chain keep the limit, and other stops, or a single answer to a bin that has got both, only take errors
+away: so the rules of the stopped chain keep it, too. The argument for one threshold is the same, with the
+values of the threshold as steps. The union bound adds the levels of all stops.
 
-(b) Given labels and groups, the rows of the tests are independent of those with the ranks: they have another
-label, or are drawn at random. So for them the chain with its stops is fixed. Along it the rows that count in
-the tests can only become more, or only fewer. Order it so that they become more, and let r be the first rule
-that breaks a tested limit. Take any rule that breaks one and passes all tests. It is r or follows r, so all
-rows that count against r count against it, too. Hence r passes the test of the limit that r breaks: with a
-probability of at most the level of one test. ∎
+(b) Given labels and groups, the rows of the tests are independent of those with the ranks: they are of other
+strata, or are drawn at random. So for them the chain with its stops is fixed. All tests are on one answer, so
+along the chain the rows that count in them can only become more, or only fewer. Order it so that they become
+more, and let r be the first rule that breaks a tested limit. Take any rule that breaks one and passes all
+tests. It is r or follows r, so all rows that count against r count against it, too. Hence r passes the test
+of the limit that r breaks: with a probability of at most the level of one test. ∎
 
 If each limit is on rows with one threshold for each answer, as by group, then each group chooses its step
 alone: (b) holds for each of m groups with a test, at the level divided by m (union bound).
@@ -51,9 +52,10 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Ints
-from tailboost.guarantees.exact_tests import LimitedShare, most_reached
+from tailboost.guarantees.exact_tests import LimitedShare, most_errors
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused
-from tailboost.guarantees.ranks import AT_RANKS, refused, stops_of
+from tailboost.guarantees.ranks import AT_RANKS, stops_of
+from tailboost.guarantees.sequence import refused
 
 METHOD = "ranks and a test"
 ALONG = "The other limits were tested along a chain of rules fixed before these rows were used."
@@ -100,7 +102,7 @@ def chain_of(selecting: CountTable) -> Ints:
 def stopped(
     free: Ints, table: CountTable, shares: Sequence[LimitedShare], level: float
 ) -> Ints:
-    """Return the free chain with stops at ranks of the rows of a table, (K, m, 2); ``level`` is of each.
+    """Return the free chain with stops at ranks of the rows of a table, each at the level, (K, m, 2).
 
     Without deferral there may be no rule within the stops.
     """
@@ -110,8 +112,9 @@ def stopped(
     for share in shares:
         if len(share.places) > 1:
             rows = answered[:, share.strata].sum(axis=1)  # by step and answer
-            most = most_reached(rows[0].sum(), share.allowed, level)
-            # Errors grow along the chain from none at its first step: the first steps pass.
+            most = most_errors(rows[0].sum(), share.allowed, level)
+            # Errors grow along the chain from none at its first step: the first steps pass. Each answer is
+            # also the number of the cut at which its bins end.
             n_passing = (rows[:, share.answer] <= most).sum()
             last = max(n_passing - 1, 0)
             chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]

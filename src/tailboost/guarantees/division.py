@@ -6,7 +6,7 @@ One of three cases holds, and each has its procedure, a file with the theorem.
   defers. The limit stops the threshold of its place where too many of the fresh rows would get this answer
   (`ranks`).
 * *Ranks and tests.* Some limits have such stops, and the others have tests along a chain of rules (`chain`).
-  The others are on several places together, and on rows of another label. With deferral they are the limits
+  The others are on several places together, and on rows of other strata. With deferral they are the limits
   on it, if there are any, and those with stops may be on several places, too.
 * *Tests.* All limits are tested, in any other case (`sequence`, or `gaps` for a lone gap or ratio).
 """
@@ -75,7 +75,7 @@ class Division:
             ]
         shares = [share for each in limits if each not in tests for share in each.shares]
         have_ranks = all(each.shares and not each.limit.compares for each in limits)
-        if have_ranks and (defers or are_apart(tests, shares, has_clusters)):
+        if have_ranks and (defers or may_test_beside(tests, shares, has_clusters)):
             return cls(shares, tests, together, defers)
         return cls((), limits, together, defers)
 
@@ -91,7 +91,7 @@ class Division:
         """The fractions for stops and for tests."""
         if self.shares and self.tests:
             return BESIDE_STOPS[self.defers]
-        return Fractions(float(not self.shares))
+        return Fractions(0.0 if self.shares else 1.0)
 
     @property
     def level_of_test(self) -> float:
@@ -106,11 +106,9 @@ class Division:
     def level_of_stop(self) -> float:
         """The fraction of the level of each stop."""
         # Shares of one place and answer have one stop; one of several places has its own.
-        stops = {
-            (share.places, share.answer) if len(share.places) == 1 else share
-            for share in self.shares
-        }
-        return (1.0 - self.fractions.level_of_tests) / len(stops)
+        alone = {(each.places, each.answer) for each in self.shares if len(each.places) == 1}
+        n_together = sum(len(each.places) > 1 for each in self.shares)
+        return (1.0 - self.fractions.level_of_tests) / (len(alone) + n_together)
 
     @classmethod
     def planned(
@@ -143,7 +141,7 @@ class Division:
         return cls.of(tests, defers=defers)
 
 
-def are_apart(
+def may_test_beside(
     tests: Sequence[LimitTests], shares: Sequence[LimitedShare], has_clusters: bool
 ) -> bool:
     """Return whether tests, if there are any, are on one answer, and on other rows than ranks.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import permutations
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +38,7 @@ QUANTILES = ndtri(np.arange(0.1, 1.0, 0.2))[:, None, None]
 # -- the two tests -----------------------------------------------------------------------------------------
 
 
-def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
+def most_errors(n: ArrayLike, bound: float, level: float) -> Ints:
     """Return the largest number of wrong rows among n with which the exact test of a share passes.
 
     Parameters
@@ -53,14 +53,13 @@ def most_reached(n: ArrayLike, bound: float, level: float) -> Ints:
     Returns
     -------
     ndarray of int
-        By number of rows, the largest k with P(Bin(n, bound) ≤ k) ≤ level. Of the scores of n rows, a
-        threshold that at most k reach has a rate of at most ``bound``, except with a probability of at most
-        ``level``. −1 if no k has this property; n for a bound of 1.
+        By number n of rows, the largest k with P(Bin(n, bound) ≤ k) ≤ level; −1 without one, n for a bound
+        of 1.
 
     Examples
     --------
-    >>> from tailboost.guarantees.exact_tests import most_reached
-    >>> most_reached([59, 58], 0.05, 0.05).tolist(), int(most_reached(500, 0.25, 0.05))
+    >>> from tailboost.guarantees.exact_tests import most_errors
+    >>> most_errors([59, 58], 0.05, 0.05).tolist(), int(most_errors(500, 0.25, 0.05))
     ([0, -1], 108)
     """
     n_rows = np.asarray(n, np.intp)
@@ -110,6 +109,22 @@ class LimitedShare:
     allowed: float
 
 
+class Counted(NamedTuple):
+    """What the tests of a limit read of K rules: numbers of rows in its T subgroups, and possible answers.
+
+    Attributes
+    ----------
+    n_wrong, n_rows : ndarray of shape (K, T)
+        Wrong rows and all rows.
+    possible : ndarray of shape (K, m, 3)
+        1 for the answers that a rule can give in each place, whatever the scores.
+    """
+
+    n_wrong: Floats
+    n_rows: Floats
+    possible: Floats
+
+
 @frozen_object
 class LimitTests:
     """The tests of a limit: one for each limited subgroup. Those of a gap or ratio are `PairTests`.
@@ -148,8 +163,9 @@ class LimitTests:
         wrong = np.pad(wrong, padding)
         among = np.pad(among, padding, mode="edge")
         strata_of = among.max(axis=2) > 0  # of each subgroup, (T, S)
-        # A subgroup that names a group with a threshold of its own has the places of its rows, another one
-        # all. So has a representation, which names a group, and counts among the rows of all.
+        # The places that answer a subgroup: that of its group, if it names a group with thresholds of its own
+        # (no unknown group comes here); all places for any other subgroup, and for a representation, which
+        # counts among the rows of all groups.
         answering = strata_of @ np.eye(places.n, dtype=bool)[places.of_strata]  # (T, m)
         for number, name in enumerate(terms.names):
             columns = dict(groups_in(name, limit.rate.by, strata.columns))
@@ -197,10 +213,7 @@ class LimitTests:
     # -- by construction -------------------------------------------------------------------------------
 
     def kept(self, possible: Floats) -> Mask:
-        """Return which tests rules pass by construction, (K, T).
-
-        ``possible`` is 1 for the answers that a rule can give in each place, shape (K, m, 3).
-        """
+        """Return which tests rules with these possible answers pass by construction, (K, T)."""
         return self.none_counts(self.wrong > 0.0, possible)
 
     def none_counts(self, counted: Mask, possible: Floats) -> Mask:
@@ -209,33 +222,32 @@ class LimitTests:
 
     # -- by numbers of rows ----------------------------------------------------------------------------
 
-    def counts(self, answered: Floats) -> tuple[Floats, Floats]:
-        """Return wrong rows and all rows by rule and subgroup, (K, T) each, of rows by stratum and answer."""
-        return _sums(answered, self.wrong), _sums(answered, self.among)
+    def counted(self, answered: Floats, possible: Floats) -> Counted:
+        """Return what the tests read of rows by stratum and answer, (K, S, 3)."""
+        return Counted(_sums(answered, self.wrong), _sums(answered, self.among), possible)
 
-    def passes(self, n_wrong: Floats, n_rows: Floats, possible: Floats, level: float) -> Mask:
+    def passes(self, counted: Counted, level: float) -> Mask:
         """Return which rules pass all tests at a level, shape (K,): by construction, or by numbers of rows.
-
-        The numbers have the shape (K, T), and are those of `counts` or `counts_of_votes`.
 
         A claim about several subgroups needs no correction: if it is false, one of them breaks its limit, and
         this test alone errs with a probability of at most the level (intersection–union, Berger 1982).
         """
-        is_passed = self.kept(possible) | self.by_numbers(n_wrong, n_rows, level)
+        is_passed = self.kept(counted.possible) | self.by_numbers(counted, level)
         return np.asarray(is_passed.all(axis=1))
 
-    def counts_of_votes(self, fresh: Fresh) -> tuple[Floats, Floats]:
-        """Return wrong and all fresh rows by subgroup, (1, T) each; a cluster has one vote in each."""
+    def counted_votes(self, fresh: Fresh, possible: Floats) -> Counted:
+        """Return what the tests read of fresh rows, in each of whose subgroups a cluster has one vote."""
         answered = fresh.answered.stratum, fresh.answered.actions
         n_wrong, n_rows = np.zeros((2, 1, len(self.among)))
         for number, (wrong, among) in enumerate(zip(self.wrong, self.among, strict=True)):
             rows = fresh.votes.among(np.flatnonzero(among[answered]))
             n_wrong[0, number] = wrong[answered][rows].sum()
             n_rows[0, number] = len(rows)
-        return n_wrong, n_rows
+        return Counted(n_wrong, n_rows, possible)
 
-    def by_numbers(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
+    def by_numbers(self, counted: Counted, level: float) -> Mask:
         """Return which tests rules pass by their numbers of rows, (K, T)."""
+        n_wrong, n_rows, _ = counted
         return (n_rows > 0) & (n_wrong <= self.most_wrong(n_rows, level))
 
     def most_wrong(self, n_rows: Floats, level: float) -> Floats:
@@ -243,24 +255,23 @@ class LimitTests:
         most = np.zeros_like(n_rows)
         for share in np.unique(self.allowed).tolist():  # many subgroups have the same
             alike = self.allowed == share
-            most[..., alike] = most_reached(n_rows[..., alike], share, level)
+            most[..., alike] = most_errors(n_rows[..., alike], share, level)
         return most
 
     # -- predicted power -------------------------------------------------------------------------------
 
-    def log_power(
-        self, n_wrong: Floats, n_rows: Floats, possible: Floats, ratio: float, level: float
-    ) -> Floats:
+    def log_power(self, counted: Counted, ratio: float, level: float) -> Floats:
         """Return the log of the predicted probability of passing all tests, shape (K,).
 
         ``ratio`` times as many fresh rows will be tested. The noise of both tables counts.
         """
-        z = self.predicted(n_wrong, n_rows, ratio, level)
-        is_sure = self.kept(possible) | (z >= SURE)
+        z = self.predicted(counted, ratio, level)
+        is_sure = self.kept(counted.possible) | (z >= SURE)
         return np.where(is_sure, 0.0, np.where(z > -SURE, log_ndtr(z), -np.inf)).sum(axis=1)
 
-    def predicted(self, n_wrong: Floats, n_rows: Floats, ratio: float, level: float) -> Floats:
+    def predicted(self, counted: Counted, ratio: float, level: float) -> Floats:
         """Return the probit of the probability of each test, (K, T): the mean over some numbers of rows."""
+        n_wrong, n_rows, _ = counted
         shares = ((n_wrong.sum(axis=1) + 0.5) / (n_rows.sum(axis=1) + 1.0))[:, None]
         if n_rows.shape[1] > 1:
             shares = (n_wrong + PRIOR * shares) / (n_rows + PRIOR)
@@ -287,16 +298,17 @@ class PairTests(LimitTests):
         ]
         return np.any(are_equal, axis=0)[:, None]
 
-    def by_numbers(self, n_wrong: Floats, n_rows: Floats, level: float) -> Mask:
+    def by_numbers(self, counted: Counted, level: float) -> Mask:
         """Return which rules pass the exact tests of all pairs, (K, 1)."""
-        counts = np.stack([n_wrong, n_rows], axis=2).astype(np.intp).tolist()
+        counts = np.stack(counted[:2], axis=2).astype(np.intp).tolist()
         return np.array([[all_pairs_pass(rule, self.limit, level)] for rule in counts])
 
-    def predicted(self, n_wrong: Floats, n_rows: Floats, ratio: float, level: float) -> Floats:
+    def predicted(self, counted: Counted, ratio: float, level: float) -> Floats:
         """Return the probit of the probability of the pair with the least room, (K, 1), by normal deviations.
 
         A pair passes if its room on the fresh rows is at least −Φ⁻¹(level) of their deviations.
         """
+        n_wrong, n_rows, _ = counted
         shares = (n_wrong + 0.5) / (n_rows + 1.0)
         noise = self.limit.deviations(shares * (1.0 - shares) / np.maximum(n_rows, 1.0))
         of_fresh = noise / np.sqrt(ratio)

@@ -1,7 +1,7 @@
 """Fresh rows with an answer to each: all that certificates read of given rows.
 
 `Fresh` is made once for each call: by `Fresh.of_model`, or by `Fresh.of_answers` for an array of answers.
-There rows are compared with all that are known to the model (`Compared`).
+Rows that a model answers are compared with all rows that it knows (`Compared`).
 """
 
 from collections.abc import Callable, Sequence
@@ -63,15 +63,10 @@ class Compared:
 
     Attributes
     ----------
-    equal_rows : {"copies", "natural"}
-        As in `tailboost.certify`.
-    complete : bool
-        Whether they were compared with all rows that trained the model.
-    shared : float or None
-        The largest share of the rows that equal rows of a known table; None if no rows are known, or known
-        ones have another form.
-    copies : float
-        Share of the rows that equal another one, if most contents are distinct and nobody says why.
+    equal_rows : {"copies", "natural"} As in `tailboost.certify`. complete : bool Whether they were compared
+        with all rows that trained the model. shared : float or None The largest share of the rows that equal
+        rows of a known table; None without one, or if known rows have another form. copies : float Share of
+        the rows that equal another one, if nobody says why; 0 with over two rows to a content.
     """
 
     equal_rows: EqualRows = "copies"
@@ -311,11 +306,11 @@ class Fresh:
         return cls(
             replace(counts, actions=scored.numbers(classes)),
             Votes(rows.clusters, draws, same_everywhere=rule.defers),
-            decided.seen(table, whole, CALIBRATED_ON),
-            compared,
-            rule,
-            scored,
-            before.after_answers(decided.identity(), "the model"),
+            used=decided.seen(table, whole, CALIBRATED_ON),
+            compared=compared,
+            decision=rule,
+            scored=scored,
+            identity=before.after_answers(decided.identity(), "the model"),
         )
 
     @classmethod

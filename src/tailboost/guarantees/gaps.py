@@ -7,15 +7,18 @@ rows. No rule defers, and rows have no clusters.
    a probability of at least 1 − level.
 2. The fresh rows only place each threshold at its rank.
 
-*Theorem.* Let S₁, …, Sₙ be independent scores of one population, and U₍ⱼ₎ the probability that a new score is
-at least the j-th largest of them. U₍ⱼ₎ ~ Beta(j, n + 1 − j), whichever continuous population it is
-([1]_, [2]_). A threshold between the k-th and the (k + 1)-th largest score therefore has a
-share between U₍ₖ₎ and U₍ₖ₊₁₎. The selecting rows alone choose the ranks, so `probability_within` bounds the
-probability that all shares are close. Let ties be broken by independent uniform numbers: exactly k scores
-then are above the threshold, and a tie at this rank counts as a failure.
-
 Equal scores leave no threshold at some ranks. So an interval of ranks is chosen for each group, as wide as
 half the longest run of equal scores among its selecting rows near there, and all these ranks must be close.
+
+*Theorem.* The rule breaks the limit with a probability of at most the level.
+
+*Proof.* For the n fresh scores of a group let U₍ⱼ₎ be the probability that a new score is at least the j-th
+largest of them, U₍₀₎ = 0 and U₍ₙ₊₁₎ = 1. Given labels and groups, U₍ⱼ₎ ~ Beta(j, n + 1 − j) in any continuous
+population ([1]_, [2]_), and groups are independent. A threshold with k scores above it has a share between
+U₍ₖ₎ and U₍ₖ₊₁₎. So one with ranks from ``least`` to ``most`` has a share between U of ``least`` and of
+``most`` + 1, whichever of these ranks it is; of the first label the same holds from below. The selecting rows
+alone choose the ranks, so the shares of all groups are close with at least `probability_within`. Independent
+uniform numbers break ties: a threshold between different scores has the same share with them as without. ∎
 
 References
 ----------
@@ -36,13 +39,14 @@ from scipy.stats import beta, binom, norm
 from tailboost.core import Floats, Ints, frozen_object
 from tailboost.guarantees.exact_tests import LimitedShare
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused
-from tailboost.guarantees.ranks import at_thresholds, n_below, refused, thresholds_between
+from tailboost.guarantees.ranks import at_thresholds, n_below, thresholds_between
+from tailboost.guarantees.sequence import refused
 from tailboost.rates import Limit
 from tailboost.selection.thresholds import FIRST
 
-# Tried smallest shares of a gap or ratio, and parts of its bound by which the shares differ.
+# Tried smallest shares of a gap or ratio, and parts of the allowed spread by which the shares differ.
 SMALLEST = np.linspace(0.004, 0.996, 125)
-ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
+SPREADS = (0.0, 0.2, 0.4, 0.6, 0.8)
 # Shares of each group tried between the smallest and the largest one.
 TRIED = 21
 # Least room beside the ranks, in standard deviations.
@@ -99,7 +103,7 @@ def counted_at(scores: Floats, answer: int) -> tuple[Floats, Ints]:
 
 @frozen_object
 class Curve:
-    """Shares and losses of one place at the thresholds between its selecting rows, by ascending share.
+    """Shares and losses of a place at thresholds between its selecting rows that count, by ascending share.
 
     Attributes
     ----------
@@ -170,10 +174,10 @@ def priced_ranks(
 ) -> set[tuple[float, tuple[int, ...]]]:
     """Return the loss and the ranks at which each place has its least loss, for shares in some ranges."""
     priced = set()
-    for smallest, room in product(SMALLEST, ROOM):
+    for smallest, spread in product(SMALLEST, SPREADS):
         # The largest share that is allowed beside the smallest one is (smallest + gap) / factor.
         allowed = ((1.0 - factor) * smallest + gap) / max(factor, 1e-9)
-        tried = np.linspace(smallest, min(1.0, smallest + room * allowed), TRIED)
+        tried = np.linspace(smallest, min(1.0, smallest + spread * allowed), TRIED)
         losses = np.array([np.interp(tried, each.shares, each.losses) for each in curves])
         ranks = np.rint(tried[losses.argmin(axis=1)] * (sizes + 1)).clip(max=sizes)
         priced.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))

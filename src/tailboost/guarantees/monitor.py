@@ -157,7 +157,7 @@ class Monitor:
     Parameters
     ----------
     rule : fitted classifier or rule
-        From `tailboost.calibrate` or `tailboost.load_rule`.
+        From `tailboost.calibrate` or `tailboost.load_rule`; with a certificate any model of `certify`.
     certificate : Certificate, optional
         From `tailboost.certify`; by default that of the rule.
 

@@ -41,13 +41,13 @@ class CountTable:
     losses : ndarray of shape (S, 3)
         The loss of each answer by stratum.
     chances : ndarray of shape (m, V)
-        Probability of the second label in each place and bin, on the selecting rows.
+        Probability of the second label in each place and bin, on the selecting rows; ascending by bin.
     tests : list of LimitTests
         The tests of each limit.
     defers : bool
         Whether rules may defer: otherwise both cuts of a place are equal.
     ratio : float
-        How many times as many rows the predicted tests have.
+        Rows of the predicted tests, as a multiple of these rows.
     """
 
     rows: Floats
@@ -151,7 +151,7 @@ class CountTable:
         possible = self.possible(cuts)
         passes = np.ones(len(cuts), bool)
         for test in self.tests:
-            passes &= test.passes(*test.counts(answered), possible, level)
+            passes &= test.passes(test.counted(answered, possible), level)
         return passes
 
     def log_power(self, cuts: Ints, level: float) -> Floats:
@@ -160,7 +160,7 @@ class CountTable:
         possible = self.possible(cuts)
         log_power = np.zeros(len(cuts))
         for test in self.tests:
-            log_power += test.log_power(*test.counts(answered), possible, self.ratio, level)
+            log_power += test.log_power(test.counted(answered, possible), self.ratio, level)
         return log_power
 
 
@@ -179,7 +179,7 @@ class OneScore:
     fresh : Fresh
         The fresh rows.
     scores, bin : ndarray of shape (n,)
-        Rising score of each fresh row, and its bin, on the side of each cut on which rules answer it.
+        Rising score of each fresh row, and the bin in which written thresholds put it.
     """
 
     selection: Selection

@@ -13,20 +13,20 @@ from scipy.stats import binom
 from tailboost.core import Document, Floats, Ints, Name, Stated, frozen_value
 from tailboost.core.ranges import SHARE, TO_ONE, UNIT, check_number
 from tailboost.guarantees.division import Division
-from tailboost.guarantees.exact_tests import all_pairs_pass, most_reached
+from tailboost.guarantees.exact_tests import all_pairs_pass, most_errors
 from tailboost.guarantees.few_rows import of_subgroup
 from tailboost.rates import SIGNS, Limit, checked_limits, groups_in
 from tailboost.rows import SPENT_EACH
 
 # A larger number of rows is not named.
 MOST_ROWS = 10**9
+# The same for pairs: the power of their tests on so many rows takes minutes.
+MOST_SIMULATED = 500_000
 # Numbers of counted rows tried after the first sufficient one.
 AHEAD = 4096
 # Draws for the power of pairs, and the growth of a table from one try to the next.
 DRAWS = 100
 GROWTH = 1.1
-# The same for pairs: the power of their tests on so many rows takes minutes.
-MOST_SIMULATED = 500_000
 
 
 @frozen_value
@@ -158,13 +158,13 @@ def rows_needed(
     for expected in expected_by_limit:
         limit = expected.limit
         level = division.level_of_test
-        rows = division.fractions.rows_of_tests
+        share_of_rows = division.fractions.rows_of_tests
         if division.shares and limit.rate not in [test.limit.rate for test in division.tests]:
             level = division.level_of_stop
-            rows = division.fractions.rows_of_stops
+            share_of_rows = division.fractions.rows_of_stops
         rows_for = rows_for_pairs if limit.compares else rows_for_shares
         total = rows_for(
-            expected._replace(shares=rows * expected.shares),
+            expected._replace(shares=share_of_rows * expected.shares),
             level * SPENT_EACH * (1.0 - confidence),
             # All certificates together have the power, as if those of the limits were independent.
             power ** (1.0 / len(stated)),
@@ -247,9 +247,7 @@ def rows_for_shares(expected: Expected, level: float, power: float) -> int:
     def power_on(sizes: Ints | int) -> Any:
         """Return the probability that all tests pass on tables of some sizes, or on a single one."""
         of_subgroups = zip(expected.counted(sizes).T, allowed, errors, strict=True)
-        passes = [
-            binom.cdf(most_reached(n, bound, level), n, p) for n, bound, p in of_subgroups
-        ]
+        passes = [binom.cdf(most_errors(n, bound, level), n, p) for n, bound, p in of_subgroups]
         return np.prod(passes, axis=0)
 
     enough = 1 + bisect_left(range(1, MOST_ROWS + 1), power, key=power_on)

@@ -26,9 +26,9 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Floats, Ints
-from tailboost.guarantees.exact_tests import LimitedShare, most_reached
+from tailboost.guarantees.exact_tests import LimitedShare, most_errors
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
-from tailboost.guarantees.sequence import sequence_of
+from tailboost.guarantees.sequence import refused
 from tailboost.selection.thresholds import FIRST
 
 METHOD = "ranks"
@@ -101,7 +101,7 @@ def stops_of(
     for share, counted in zip(shares, below, strict=True):
         (place,) = share.places
         n = counted[-1]
-        most = most_reached(n, share.allowed, level)
+        most = most_errors(n, share.allowed, level)
         # The cuts within the rank of a share are the first ones, or the last ones.
         if share.answer == FIRST:
             largest[place] = min(largest[place], (counted[1:] <= most).sum())
@@ -127,9 +127,3 @@ def at_thresholds(case: OneScore, thresholds: Floats) -> Certified:
     """Return the rule of thresholds between fresh scores, shape (m,), written as decimals."""
     decimals = case.family.decimals(thresholds[:, None], case.scores, case.fresh.outputs.groups)
     return Certified(case.selection.at(decimals), METHOD, AT_RANKS)
-
-
-def refused(case: OneScore, level: float) -> Refused:
-    """Return the likeliest rule, which the selecting rows alone choose."""
-    sequence, _ = sequence_of(case.selecting, level)
-    return Refused(case.rule(sequence[0]))

@@ -58,7 +58,7 @@ LAST = (
 )
 UNSURE = np.log(0.99)  # below it likelier rules are searched for
 MOVED_TO = 31  # cuts of each group in this search
-PASSES = 3  # over all cuts, in the search for a better rule
+ROUNDS = 3  # over all cuts, in the search for a better rule
 
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
@@ -100,7 +100,7 @@ def passes(case: OneScore, places: Ints, level: float, cuts: Ints) -> bool:
     fresh = case.fresh.by(case.rule(everywhere))
     possible = table.possible(cuts[None])
     return all(
-        test.passes(*test.counts_of_votes(fresh), possible, level)[0] for test in table.tests
+        test.passes(test.counted_votes(fresh, possible), level)[0] for test in table.tests
     )
 
 
@@ -110,8 +110,8 @@ def passes(case: OneScore, places: Ints, level: float, cuts: Ints) -> bool:
 def sequence_of(table: CountTable, level: float) -> tuple[Ints, float]:
     """Return rules in the order of their tests, (K, m, 2), and the log of the largest predicted power.
 
-    Step by step the least predicted power of a rule falls. At each step the sequence has the rule of least
-    loss with so much power; at every second one it is improved cut by cut.
+    Step by step the least predicted power of a rule falls. Each step adds the rule of least loss with so much
+    power, if it has less loss than those before; at every second step it is improved cut by cut.
     """
     candidates = starts(table)
     log_powers = table.log_power(candidates, level)
@@ -134,6 +134,12 @@ def sequence_of(table: CountTable, level: float) -> tuple[Ints, float]:
     return np.stack(ordered), float(largest)
 
 
+def refused(case: OneScore, level: float) -> Refused:
+    """Return the likeliest rule, which the selecting rows alone choose."""
+    sequence, _ = sequence_of(case.selecting, level)
+    return Refused(case.rule(sequence[0]))
+
+
 def starts(table: CountTable) -> Ints:
     """Return rules with equal cuts, common prices, and equal rates of compared groups, (K, m, 2)."""
     equal = np.tile(np.arange(table.n_bins + 1)[:, None], table.n_places)
@@ -141,7 +147,8 @@ def starts(table: CountTable) -> Ints:
     cuts = [equal, at_prices]
     for test in table.tests:
         if test.limit.compares:
-            n_wrong, n_rows = test.counts(table.answered(one_cut(equal)))
+            rules = one_cut(equal)
+            n_wrong, n_rows, _ = test.counted(table.answered(rules), table.possible(rules))
             rates = (n_wrong / np.maximum(n_rows, 1e-12)) @ test.places  # by cut and place
             # The cut of each place whose rate is the nearest one to each hundredth.
             cuts.append(np.abs(rates - HUNDREDTHS[:, None, None]).argmin(axis=1))
@@ -156,11 +163,11 @@ def starts(table: CountTable) -> Ints:
 def with_likelier(
     table: CountTable, candidates: Ints, log_powers: Floats, level: float
 ) -> tuple[Ints, Floats]:
-    """Return candidates with all moves of the likeliest rule in one place after the other, and log-powers."""
+    """Return candidates with moves of the likeliest rule in one place after the other, and log-powers."""
     moves = np.linspace(0, table.n_bins, MOVED_TO).astype(int)
     # A move of one of two cuts may only lose.
     moved = [*combinations_with_replacement(moves, 1 + table.defers)]
-    for place in [*range(table.n_places)] * PASSES:
+    for place in [*range(table.n_places)] * ROUNDS:
         line = np.repeat(candidates[[log_powers.argmax()]], len(moved), axis=0)
         line[:, place] = moved
         candidates = np.concatenate([candidates, line])
@@ -173,8 +180,8 @@ def improved(table: CountTable, cuts: Ints, step: float, level: float) -> Ints:
     sides = [[0], [1]] if table.defers else [[0, 1]]  # cuts that move together
     moves = [*product(range(table.n_places), sides)]
     values = np.arange(table.n_bins + 1)
-    # A single move finds its best cut at once.
-    for place, moving in moves * min(PASSES, len(moves)):
+    # One move alone finds its best cut in one round.
+    for place, moving in moves * min(ROUNDS, len(moves)):
         line = np.repeat(cuts[None], len(values), axis=0)
         line[:, place, moving] = values[:, None]
         line = line[line[:, place, 0] <= line[:, place, 1]]
@@ -201,7 +208,7 @@ def within_tighter(selection: Selection, fresh: Fresh, level: float) -> Certifie
             break
         within = "; ".join(map(str, rule.problem.limits))
         passed = Certified(rule, METHOD, f"{LAST}. It was selected within {within}.")
-    return passed or Refused(rule)
+    return passed or Refused(rule)  # the first rule, which is the likeliest
 
 
 def rules_within_tighter(
@@ -222,7 +229,7 @@ def rules_within_tighter(
 
 
 def may_pass(rule: Selection) -> bool:
-    """Return whether tests may pass: no rows certify a limit, and no rates of 0 a ratio."""
+    """Return whether tests may pass: a limit needs rows, and a ratio a rate above 0."""
     _, *terms = rule.charges.terms  # the objective has no test
     for limit, each in zip(rule.limits, terms, strict=True):
         values = each.values(rule.counts)[~np.isnan(limit.levels(each.names))]
