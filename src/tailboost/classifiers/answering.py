@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch, estimator_html_repr, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.classifiers.evidence import ChangedError, Evidence
 from tailboost.classifiers.tables import Columns
 from tailboost.core import (
     Array,
@@ -32,7 +33,6 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.evidence import ChangedError, Evidence
 from tailboost.learners.scores import OfAnyTable, Scores
 from tailboost.learners.table import check_table, checked_rows, titles_of
 from tailboost.rates import Statistic, error

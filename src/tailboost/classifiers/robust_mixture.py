@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.classifiers.estimators import default_estimators, is_pair, usable
+from tailboost.classifiers.evidence import Evidence
 from tailboost.classifiers.fitting import Fits, fit_models, frozen_fits, scored_on
 from tailboost.classifiers.selected_models import TunedClassifier, selecting_rows
 from tailboost.classifiers.splitting import MOST_FOLDS, N_FOLDS, Split
@@ -33,7 +34,6 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import SHARE
-from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.foreign import first_step
 from tailboost.learners.table import check_classes, seed_of
 from tailboost.rows import Records, Rows, hash_rows, stacked

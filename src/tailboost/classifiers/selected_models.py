@@ -17,6 +17,7 @@ import numpy as np
 from tailboost.classifiers.answering import AnsweringClassifier
 from tailboost.classifiers.curve import Curve
 from tailboost.classifiers.estimators import named_models, usable
+from tailboost.classifiers.evidence import Evidence
 from tailboost.classifiers.fitting import Fits, frozen_fits, scored, scored_on
 from tailboost.classifiers.problems import problem_of
 from tailboost.classifiers.splitting import Split
@@ -40,7 +41,6 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import UNIT
 from tailboost.guarantees.certificates import Certificate
-from tailboost.guarantees.evidence import Evidence
 from tailboost.learners.table import check_classes
 from tailboost.rows import (
     FEWEST_TRAINED,

@@ -2,5 +2,5 @@
 
 Read `fresh`, `certified_bound`, `exact_tests`, `tail` and `rate_bounds`; then `one_score` and the procedures
 `sequence`, `ranks`, `gaps`, `chain`; then `certificates` and `certify`, `bets` and `monitor`. `few_rows` and
-`planning` stand beside. `evidence` is what `tailboost.classifiers` keep of a rule.
+`planning` stand beside.
 """

@@ -22,7 +22,7 @@ from tailboost.core import (
 )
 from tailboost.rows import digest
 
-FORMAT = 4
+FORMAT = 5
 RECORD_FILE = "tailboost.json"  # its name in the archive of a model file
 # Classes of other libraries that hold plain numbers.
 TRUSTED = {
@@ -100,7 +100,7 @@ def save_model(
     """
     import skops.io  # which imports PyTorch where it is installed
 
-    from tailboost.guarantees.evidence import ChangedError
+    from tailboost.classifiers.evidence import ChangedError
 
     if not hasattr(model, "fit"):
         raise TypeError(
