@@ -410,7 +410,7 @@ class AnsweringClassifier(OfAnyTable):
     #     _labels          numbers of labels           labels, or the value of deferred rows
 
     def _as_table(self, X: Table) -> Table:
-        """Return rows to answer: of a rule on scores also one row as a dict, or the single column alone.
+        """Return rows to answer as a table; for a rule on scores also one row as a dict, or the column alone.
 
         Raise NotFittedError without a rule.
         """

@@ -313,7 +313,7 @@ def traded(problem: Problem, a: Stated, b: Stated) -> tuple[Statistic, Problem]:
             "at 5% in place of 95%"
         )
 
-    # 2. The other limits: none on the traded rates, which vary, also by a budget.
+    # 2. The limits on other rates: the traded rates vary, and have none, also by a budget.
     varied = {limited.rate, replace(limited.rate, complement=False)}
     if objective.worst:
         varied.add(objective.rate)

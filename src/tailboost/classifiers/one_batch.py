@@ -223,7 +223,7 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
         for value in np.unique(column):
             of_value = numbers[column == value]
             least = of_value.min()
-            if least < of_value.max():
+            if least < of_value.max():  # more than one row or cluster
                 enough = max(enough, np.nextafter(least, 1.0))
     selects = numbers < max(share, min(enough, LARGEST_SHARE))
     if len(np.unique(selects)) < 2:

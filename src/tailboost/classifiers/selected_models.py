@@ -434,7 +434,7 @@ class TunedClassifier(AnsweringClassifier):
             # `certify` refuses them from now on.
             records = evidence.records.using(selecting_rows(models))
             evidence = replace(evidence, records=records, validation="reweight")
-        elif X is y is sample_weight is costs is None:
+        elif all(each is None for each in (X, y, sample_weight, costs)):
             evidence = replace(evidence, engine=evidence.engine or self.selection_.engine)
             rows = models.rows
             if groups is not None:
