@@ -477,7 +477,10 @@ class AnsweringClassifier(OfAnyTable):
         return X
 
     def _groups_of(self, X: Table, groups: Groups) -> Groups:
-        """Return the columns of groups; of scores by default those of the table."""
+        """Return the columns of groups; of a rule on scores by default those of the table.
+
+        There a row without a group is of the group "missing", if the selection data had such rows.
+        """
         columns = group_columns(groups, "groups", X)
         models = self._evidence.models
         if not models.columns_read:

@@ -23,6 +23,7 @@ from tailboost.guarantees.one_score import CountTable
 from tailboost.learners.table import check_classes
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
 from tailboost.selection.door import hashes_of_table
+from tailboost.selection.search import Problem
 
 # Fractions of the selecting rows, by what keeps the limits. Beside ranks these rows serve only the objective
 # and the balance of groups.
@@ -95,9 +96,9 @@ class Batch:
         if len(classes) < 2:
             raise LabelsError(f"y holds one class only, {classes.tolist()}")
         check_classes(classes)
-        limits = self.unfitted._problem(self.rows).limits
+        problem = self.unfitted._problem(self.rows)
         one_group = dict.fromkeys(self.rows.names.titles, ("",))  # no number of groups matters
-        kept_by = Division.planned(limits, (*classes.tolist(),), one_group).kept_by
+        kept_by = Division.planned(problem.limits, (*classes.tolist(),), one_group).kept_by
         if selection_share is None and kept_by == "ranks" and len(self.unfitted.models) == 1:
             # Thresholds on the score are all that the rows select, see `tailboost.guarantees.ranks`.
             classifier = self.selected(self.rows)
@@ -105,16 +106,14 @@ class Batch:
             if table and Division.of(table.tests, defers=table.defers).kept_by == "ranks":
                 note = "All rows of the batch certify: they only place thresholds on the score."
                 return Parts(classifier, self.rows, note, all_chose=True)
-        return self.divided(selection_share or SELECTING[kept_by])
+        return self.divided(problem, selection_share or SELECTING[kept_by])
 
-    def divided(self, share: float) -> Parts:
+    def divided(self, problem: Problem, share: float) -> Parts:
         """Return a rule selected on a part of the rows, at least this share; the others certify."""
         rows = self.rows
-        # Each label, and each group that a rate or the rule reads, needs rows in both parts.
         names = rows.names
-        columns = self.unfitted._problem(rows).columns(
-            names.titles, names.column_read(self.unfitted.by_group)
-        )
+        # Each label, and each group that a rate or the rule reads, needs rows in both parts.
+        columns = problem.columns(names.titles, names.column_read(self.unfitted.by_group))
         needed = [rows.y, *rows.groups[:, columns].T]
         # Hashes draw the rows that select; the order of the columns has no effect on them.
         hashes = rows.hashes(hashes_of_table(None, rows.X))
