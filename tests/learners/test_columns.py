@@ -19,7 +19,8 @@ from sklearn.preprocessing import OneHotEncoder
 import tailboost as tb
 from tailboost.exceptions import TableChangedWarning
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.table import TableNumbers, TableReader, check_classes
+from tailboost.learners.base import check_classes
+from tailboost.learners.table import TableNumbers, TableReader
 
 RNG = np.random.default_rng(0)
 N = 600

@@ -21,7 +21,7 @@ from tailboost.core import (
 )
 from tailboost.guarantees.certify import certify
 from tailboost.guarantees.monitor import Monitor
-from tailboost.learners.table import titles_of
+from tailboost.learners.base import titles_of
 from tailboost.plotting import LimitsDisplay
 
 # What a card states of every model, or that nobody has stated it.

@@ -33,8 +33,8 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.guarantees.certificates import Certificate
+from tailboost.learners.base import check_table, checked_rows, titles_of
 from tailboost.learners.scores import OfAnyTable, Scores
-from tailboost.learners.table import check_table, checked_rows, titles_of
 from tailboost.rates import Statistic, error
 from tailboost.rows import (
     HUMAN_REVIEW,

@@ -30,6 +30,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import POSITIVE, check_number
+from tailboost.learners.base import seed_of
 from tailboost.learners.foreign import (
     ClassNumbers,
     by_class_number,
@@ -39,7 +40,7 @@ from tailboost.learners.foreign import (
     set_seeds,
     weight_parameter,
 )
-from tailboost.learners.table import TableClassifier, TableReader, seed_of
+from tailboost.learners.table import TableClassifier, TableReader
 from tailboost.rows import NO_HASHES, Rows, hash_rows, logs_of
 from tailboost.selection.identity import Identity, identity_of
 from tailboost.selection.outputs import Models

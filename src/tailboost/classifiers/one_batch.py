@@ -20,7 +20,7 @@ from tailboost.core import (
 )
 from tailboost.guarantees.division import Division
 from tailboost.guarantees.one_score import CountTable
-from tailboost.learners.table import check_classes
+from tailboost.learners.base import check_classes
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
 from tailboost.selection.door import hashes_of_table
 from tailboost.selection.search import Problem

@@ -34,8 +34,8 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import SHARE
+from tailboost.learners.base import check_classes, seed_of
 from tailboost.learners.foreign import first_step
-from tailboost.learners.table import check_classes, seed_of
 from tailboost.rows import Records, Rows, hash_rows, stacked
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Charges, Problem, Program

@@ -41,7 +41,7 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import UNIT
 from tailboost.guarantees.certificates import Certificate
-from tailboost.learners.table import check_classes
+from tailboost.learners.base import check_classes
 from tailboost.rows import (
     FEWEST_TRAINED,
     NO_HASHES,

@@ -36,8 +36,8 @@ from tailboost.core import (
     plain,
     warn_user,
 )
+from tailboost.learners.base import OpenSession
 from tailboost.learners.protocols import Learner, Session
-from tailboost.learners.table import OpenSession
 
 # Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
 # few times as much as those of the last stage.

@@ -7,13 +7,8 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 
 from tailboost.core import Constraints, Floats, Mask, Table, frozen_object, parameters
-from tailboost.learners.table import (
-    FittedModel,
-    OpenSession,
-    TableClassifier,
-    TableReader,
-    without_missing,
-)
+from tailboost.learners.base import FittedModel, OpenSession
+from tailboost.learners.table import TableClassifier, TableReader, without_missing
 from tailboost.learners.threads import count_threads
 
 # Most rows and leaves of a tree, which bound the time and the memory of a forest.

@@ -35,7 +35,7 @@ from tailboost.core import (
     shown,
     warn_user,
 )
-from tailboost.learners.table import Classifier
+from tailboost.learners.base import Classifier
 
 # An exact factor of numbers, after which the slope between two tiny ones is finite.
 STEEP = 2.0**300

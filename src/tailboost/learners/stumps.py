@@ -10,7 +10,7 @@ from sklearn.utils import Tags, check_array
 
 from tailboost.core import Constraints, Floats, Ints, Table, frozen_object, parameters
 from tailboost.core.ranges import NON_NEGATIVE
-from tailboost.learners.table import FittedModel, OpenSession, SessionClassifier
+from tailboost.learners.base import FittedModel, OpenSession, SessionClassifier
 
 # Costs within this distance are equal, so the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.

@@ -23,9 +23,8 @@ def count_threads(n_jobs: int | None, shape: tuple[int, ...]) -> int:
     """
     if shape[0] * shape[1] < CELLS_FOR_THREADS or os.getpid() != _PROCESS:
         return 1
-    takes_all_cores = n_jobs is None or n_jobs < 0
     backend, _ = get_active_backend()
     in_joblibs_thread = backend.nesting_level > 0 and parent_process() is None
-    if takes_all_cores and in_joblibs_thread:  # the other threads need cores, too
+    if in_joblibs_thread and (n_jobs is None or n_jobs < 0):  # other threads need cores, too
         return 1
     return _openmp_helpers._openmp_effective_n_threads(n_jobs)

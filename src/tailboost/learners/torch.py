@@ -29,7 +29,7 @@ from tailboost.core import (
     warn_user,
 )
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE
-from tailboost.learners.table import FittedModel, OpenSession, ProbabilityClassifier, seed_of
+from tailboost.learners.base import FittedModel, OpenSession, ProbabilityClassifier, seed_of
 
 try:
     import torch

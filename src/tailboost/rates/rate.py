@@ -186,8 +186,8 @@ class Rate(Limitable, Derived):
         if matrix:
             defers = len(matrix[0]) > len(matrix)  # the last column is the cost of deferral
         else:
-            counted = [answer in deferral for _, answer in self.definition.counted]
-            defers = any(counted) and self.definition.better != "≥"
+            defers = any(answer in deferral for _, answer in self.definition.counted)
+            defers &= self.definition.better != "≥"
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
@@ -270,7 +270,7 @@ class Rate(Limitable, Derived):
         own = numbers[0] if self.label is None else number_of(self.label, strata.classes)
         masks = []
         for pair in pairs:
-            mask = np.ones(numbers.shape[1:], bool)
+            mask = numbers[0] >= 0  # all
             for part, number, known in zip(pair, numbers, names, strict=True):
                 if part == LABEL:
                     mask &= number == own

@@ -39,8 +39,8 @@ def _cost(matrix: Any = None, by: Any = None, labels: Names | None = None) -> Ra
     rate = make.cost(matrix, by)
     if labels is None:
         return rate
-    n_rows = len(rate.matrix or ())
-    if not isinstance(labels, tuple) or not n_rows == len(labels) == len({*labels}):
+    are_rows = len(rate.matrix or ()) == len(labels) == len({*labels})
+    if not are_rows or not isinstance(labels, tuple):
         raise ValueError(f"cost: labels must name each row of a matrix once, got {labels!r}")
     return replace(rate, labels=labels)
 

@@ -37,8 +37,8 @@ from tailboost.core import (
     n_rows_of,
     positions,
 )
+from tailboost.learners.base import titles_of
 from tailboost.learners.scores import Scores
-from tailboost.learners.table import titles_of
 from tailboost.rates import Limit
 from tailboost.rows import NO_HASHES, Records, Rows, Seen, digest, hash_rows
 from tailboost.selection.identity import Identity, identity_of

@@ -234,8 +234,8 @@ class TailGame:
         """Return the even mixture of all candidates, or a given one of the first of them."""
         n_candidates = self.equal_to.size
         first = np.ones(n_candidates) if start is None else finite(start, "start")
-        is_list = first.ndim == 1 and first.size <= n_candidates
-        if not is_list or (first < 0).any() or not first.any():
+        is_long = first.ndim != 1 or first.size > n_candidates
+        if is_long or (first < 0).any() or not first.any():
             raise ValueError(
                 f"start must be at most {n_candidates} non-negative weights with a positive "
                 f"sum, got {start!r}"

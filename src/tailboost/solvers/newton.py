@@ -213,8 +213,7 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
     """
     # H may be singular. A constant added to all entries has no effect on the simplex, and improves H.
     scale = max(hessian.diagonal().max(), 1e-3 * np.ptp(g))
-    proximal = hessian + scale
-    proximal[np.diag_indices(g.size)] += 1e-12 * scale
+    proximal = hessian + scale + 1e-12 * scale * np.eye(g.size)
     support = lam > 0
     d = np.zeros(g.size)
     for _ in range(MOST_PIVOTS):
