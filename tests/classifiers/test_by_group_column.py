@@ -82,7 +82,7 @@ def test_another_column_is_refused_before_any_work(by_group, message):
 
 def test_columns_with_numbers_are_read_by_all_or_none():
     X, y, groups, _ = people(2000)
-    numbered = groups.to_numpy()
+    numbered = groups.to_numpy(copy=True)
     numbered[:1, 0] = "rare"  # a group of one row is refused where the rule reads it
     assert tb.calibrate(SCORE, X, y, groups=numbered, limits=["miss(1) <= 40%"]).rule_.groups is None
     refused(lambda: tb.tune(SCORE, X, y, groups=numbered, by_group=True), "names in a dict")
