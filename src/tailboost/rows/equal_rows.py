@@ -14,9 +14,9 @@ CURE_OF_COPIES = (
 # Probability up to which more contents of a table occur k times, or a multiple, by chance.
 COPIED_BY_CHANCE = 1e-6
 MOST_COPIES = 20  # the largest k
-# Of one label more than this share of the contents repeat only if they are copies,
+# Rows of one label are copies if more than the first share of its contents repeat, where of another label
+# fewer than the second one do.
 MOST_REPEAT = 0.5
-# where of another label fewer than this share do.
 FEW_REPEAT = 0.02
 # Both labels have so many contents, and this share of the rows of the most frequent label: contents of a rare
 # label hardly repeat beside dense ones of another.
@@ -25,13 +25,14 @@ NOT_RARE = 0.25
 
 
 def refuse_copies(hashes: Hashes, y: Ints) -> float:
-    """Return the share of rows that equal another one of a table; 0 if there are over two rows to a content.
+    """Return the share of rows that equal another one of a table; raise LeakageError if they are copies.
 
-    ``hashes`` are of rows with labels, ``y`` the numbers of the labels.
+    ``hashes`` are of rows with labels, ``y`` the numbers of the labels. Where there are over two rows to a
+    content they repeat by nature, and the share is 0.
 
     In independent draws, an occurring content has an even number of rows with a probability below 1/2, and a
-    multiple of k > 2 more rarely. Raise LeakageError if Hoeffding's bound excludes this for the table or
-    for a label, or if contents of one label repeat, and those of another one hardly do.
+    multiple of k > 2 more rarely. Rows are copies if Hoeffding's bound excludes this for the table or for a
+    label, or if contents of one label repeat, and those of another one hardly do.
     """
     # The number of rows of each content, by label.
     counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
