@@ -259,6 +259,10 @@ def answering(model: Model) -> Decided:
         if not steps:
             return decided
 
+        known = decided.known
+        for step in reversed(steps):
+            known = [*(each.behind(step) for each in known), *known_within(step)]
+
         def read(X: Table, groups: Groups = None) -> Scored:
             scored = decided.score(transformed(X, steps), groups)
             return replace(scored, given=cache(partial(hashes_of_table, model, X)))
@@ -267,7 +271,7 @@ def answering(model: Model) -> Decided:
             decided,
             # A certificate is about the rows as the rule reads them.
             certificate=None,
-            known=known_within(model),
+            known=known,
             score=read,
             identity=lambda: identity_of(steps).beside(decided.identity().unknown),
         )
@@ -312,8 +316,7 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
             for each in known_within(part, inside):
                 known.append(replace(each, is_part=is_part or each.is_part))
     for step in reversed(steps):
-        known = [each.behind(step) for each in known]
-        known += known_within(step, inside)
+        known = [*(each.behind(step) for each in known), *known_within(step, inside)]
     return known
 
 
