@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
@@ -259,3 +259,45 @@ def test_the_identity_is_that_of_the_content():
     for _ in range(5000):
         deep = [deep]
     assert identity_of(deep) == ("", ("list",))
+
+
+class Overriding:
+    """Answers 0 to rows without a positive first feature, whatever its rule says."""
+
+    def predict(self, X, **kwargs):
+        return np.where(np.asarray(X)[:, 0] > 0, super().predict(X, **kwargs), 0)
+
+
+class OwnRule(Overriding, tb.TunedClassifier): ...
+
+
+class OwnMixture(Overriding, tb.RobustMixtureClassifier): ...
+
+
+class OwnSearch(Overriding, GridSearchCV): ...
+
+
+class OwnPipeline(Overriding, Pipeline): ...
+
+
+@pytest.mark.filterwarnings("ignore:.*rows trained the model is not checked")
+@pytest.mark.parametrize("kind", ["rule", "mixture", "search", "pipeline", "method"])
+def test_a_model_with_its_own_predict_is_certified_by_its_answers(kind):
+    rule = tb.tune(LogisticRegression().fit(X[:200], Y[:200]), X[200:], Y[200:], limits=LIMITS)
+    model = {
+        "rule": lambda: OwnRule(rule.models, limits=LIMITS).fit(X[200:], Y[200:]),
+        "mixture": lambda: OwnMixture([("m", LogisticRegression())], limits=LIMITS, cv=2).fit(X, Y),
+        "search": lambda: OwnSearch(tb.RobustMixtureClassifier(cv=2), {"cv": [2]}, cv=2).fit(X, Y),
+        "pipeline": lambda: OwnPipeline([("s", FunctionTransformer()), ("r", rule)]),
+        "method": lambda: copy.copy(rule),
+    }[kind]()
+    if kind == "method":
+        model.predict = lambda X: np.where(X[:, 0] > 0, rule.predict(X), 0)
+    missed = np.mean(model.predict(FRESH)[LABELS == 1] != 1)
+    (bound,) = tb.certify(model, FRESH, LABELS, limits=["miss(1) <= 30%"]).bounds
+    assert bound.estimate == missed > 0.3
+    refused(lambda: tb.certify(model, X[200:], Y[200:]), "on", tb.LeakageError)
+    if kind in ("rule", "method"):  # another rule on its probabilities, which answers itself
+        other = tb.calibrate(model, FRESH, LABELS, limits=LIMITS)
+        assert type(other) is tb.TunedClassifier
+        refused(lambda: tb.Monitor(model, other.certificate_), "another rule")

@@ -5,6 +5,7 @@ import pytest
 from conftest import noisy, refused
 from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer, recall_score
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -114,3 +115,14 @@ def test_an_unknown_label_is_named(make):
         tb.RobustMixtureClassifier([("m", make({"godo": 3}))]),
     ):
         refused(lambda: clf.fit(X, y), "godo")
+
+
+@pytest.mark.filterwarnings("ignore:Pipeline.fit has no sample_weight")
+@pytest.mark.parametrize("scoring", ["recall", make_scorer(recall_score, pos_label=1)])
+def test_a_score_of_one_label_is_refused_where_numbers_are_not_the_labels(scoring):
+    searched = GridSearchCV(tree(None), {"max_depth": [1, 2]}, scoring=scoring, cv=2)
+    mixture = tb.RobustMixtureClassifier([("m", searched)], cv=2)
+    for clf in (published.adalpboost(make_pipeline(searched), 0.1, T=2), mixture):
+        refused(lambda: clf.fit(X, 1 + NUMBERS), "scoring")
+        clf.fit(X, NUMBERS)
+    mixture.set_params(m__scoring="balanced_accuracy").fit(X, 1 + NUMBERS)

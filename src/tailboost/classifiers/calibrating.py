@@ -46,7 +46,7 @@ from tailboost.rows import (
     digest,
 )
 from tailboost.selection.direction import FELL, refuse_falling
-from tailboost.selection.door import hashes_of_table, known_within
+from tailboost.selection.door import has_own_predict, hashes_of_table, known_within
 from tailboost.selection.search import OVERALL_ERROR
 from tailboost.selection.selection import Selection
 
@@ -156,7 +156,7 @@ def calibrate(
         check_number(selection_share, "selection_share", SHARE)
     earlier = attempts_of(previous)
     given = Rows.read(X, y, groups, clusters=clusters)
-    is_selected = isinstance(model, TunedClassifier)
+    is_selected = isinstance(model, TunedClassifier) and not has_own_predict(model)
     if is_selected and (by_group or objective is not None or selection_share is not None):
         raise ValueError(
             f"by_group, objective, selection_share: the rule of this {type(model).__name__} was selected on "

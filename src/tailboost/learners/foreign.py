@@ -44,6 +44,8 @@ from tailboost.learners.protocols import Learner, Session
 GROWTH = 1.25
 # Parameters with a number for each label: of scikit-learn and LightGBM, CatBoost, and imbalanced-learn.
 BY_LABEL = ("class_weight", "class_weights", "sampling_strategy")
+# Scores of the label 1 alone, by the names that scikit-learn has for ``scoring``.
+OF_LABEL_ONE = ("average_precision", "f1", "jaccard", "precision", "recall")
 # Parameters of searches with candidates by the name of a parameter.
 SEARCHED = ("param_grid", "param_distributions")
 #: The class numbers of labels; None is a class without a row.
@@ -327,6 +329,13 @@ def in_class_numbers(value: Any, numbers: ClassNumbers, parameter: str = "") -> 
     if kind == "pos_label" and value is not None:
         by_class_number({value: 1}, numbers, f"{kind}={value!r}")  # refuses an unknown label
         return numbers[plain(value)]
+    if kind == "scoring" and [*numbers] != [*numbers.values()]:
+        is_named = isinstance(value, str) and value not in OF_LABEL_ONE
+        if not (value is None or is_named):
+            raise ValueError(
+                f"scoring={value!r} may name a label, and models learn the numbers of labels: "
+                "encode the labels as 0, 1, …, or score all labels alike, as 'balanced_accuracy'"
+            )
     if kind in SEARCHED and isinstance(value, Mapping):
         return {name: in_class_numbers(value[name], numbers, name) for name in value}
     if isinstance(value, (list, tuple)):  # of steps, or of candidates

@@ -48,6 +48,8 @@ from tailboost.selection.selection import Selection, StoredSelection
 
 # What may hold models, beside objects with `predict_proba`.
 HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
+# Libraries whose pipelines and searches answer as the model inside them, and classifiers by their rule.
+LIBRARIES = ("tailboost", "sklearn", "imblearn")
 # How an estimator is cloned, unless it says otherwise.
 CLONED_ANEW = BaseEstimator.__sklearn_clone__
 
@@ -254,7 +256,7 @@ def answering(model: Model) -> Decided:
             "classifier whose rule_ it is, or load_rule of a file of tailboost.save_rule"
         )
     final, steps = final_model(model)
-    if isinstance(final, Answers):
+    if isinstance(final, Answers) and not has_own_predict(final):
         decided = final.__tailboost__()
         if not steps:
             return decided
@@ -384,7 +386,7 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
     def shares() -> Floats | None:
         # The predict_proba of others estimates P(y | x), and is no probability of an answer.
         final, steps = final_model(model)
-        if not hasattr(final, "predict_distribution"):
+        if has_own_predict(final) or not hasattr(final, "predict_distribution"):
             return None
         return np.asarray(final.predict_distribution(transformed(X, steps)), float)
 
@@ -417,14 +419,25 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
 # -- behind pipelines and searches -------------------------------------------------------------------------
 
 
+def has_own_predict(model: Any) -> bool:
+    """Return whether the ``predict`` of a model is that of no library, but of a subclass or the object."""
+    method = getattr(model, "predict", None)
+    return method is not None and str(method.__module__).split(".")[0] not in LIBRARIES
+
+
 def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:
-    """Return the classifier at the end of a search or pipeline, and the fitted steps before it."""
-    steps = []
+    """Return the classifier at the end of a search or pipeline, and the fitted steps before it.
+
+    This is the classifier that answers: a search or pipeline with a `predict` of its own ends the way.
+    """
+    steps: list[Model] = []
     while True:
         if isinstance(model, FrozenEstimator):
             model = model.estimator
         elif isinstance(model, MethodType):
             model = model.__self__  # of clf.predict_proba; other functions show no model
+        elif has_own_predict(model):
+            return model, tuple(steps)
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         elif isinstance(model, Pipeline):
