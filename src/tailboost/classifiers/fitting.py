@@ -5,6 +5,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -49,8 +50,11 @@ from tailboost.selection.outputs import Models
 LOG_STEP = 2.0**-16
 
 
-# A fitted classifier, and the class number of each column of its probabilities.
-Fit = tuple[Model, Ints]
+class Fit(NamedTuple):
+    """A fitted classifier, and the class number of each column of its probabilities."""
+
+    model: Model
+    columns: Ints
 
 
 @frozen_object
@@ -104,7 +108,7 @@ def frozen_fits(estimators: Named, classes: Labels) -> Fits:
             own = deepcopy(frozen)
         except Exception:  # any library may refuse; the identity of a shared model is compared
             own = frozen
-        copies[name] = [(own, columns)]
+        copies[name] = [Fit(own, columns)]
     return Fits(estimators, copies, NO_HASHES)
 
 
@@ -233,7 +237,7 @@ def _fit_alone(
     present_classes, y = np.unique(part.y, return_inverse=True)
     n_classes = len(training.classes)
     if len(present_classes) == 1:  # many classifiers refuse a single class
-        return constant(int(present_classes[0]), n_classes), np.arange(n_classes)
+        return Fit(constant(int(present_classes[0]), n_classes), np.arange(n_classes))
     model = of_present(estimator, present_classes, n_classes)
     weights = {}
     if weighted:
@@ -244,7 +248,7 @@ def _fit_alone(
         raise ValueError(
             f"estimators: {name!r} ({type(model).__name__}) in fit: {error}"
         ) from error
-    return model, present_classes[np.asarray(model.classes_, dtype=np.intp)]
+    return Fit(model, present_classes[np.asarray(model.classes_, dtype=np.intp)])
 
 
 def _fits_on_table(
@@ -263,7 +267,7 @@ def _fits_on_table(
     n_classes = len(training.classes)
     session = learner.open_session(training.X, training.y, n_classes, reader=reader)
     columns = np.arange(n_classes)
-    return [(session.fit(training.weight, seed, rows), columns) for rows in masks]
+    return [Fit(session.fit(training.weight, seed, rows), columns) for rows in masks]
 
 
 def scored_on(models: Models, rows: Rows) -> Models:
@@ -280,10 +284,17 @@ def scored(split: Split, fits: Fits) -> tuple[Models, Identity]:
     model was trained. Models that change as they answer have no digest.
     """
     rows = split.selecting
-    fitted, columns = zip(*[of_model[-1] for of_model in fits.by_name.values()], strict=True)
-    M = len(fitted)
+    last = [of_model[-1] for of_model in fits.by_name.values()]
+    M = len(last)
     K = len(rows.classes)
-    models = Models([*fits.by_name], [*fitted], [*columns], rows, np.ones(M) / M, np.zeros(K))
+    models = Models(
+        [*fits.by_name],
+        [fit.model for fit in last],
+        [fit.columns for fit in last],
+        rows,
+        np.ones(M) / M,
+        np.zeros(K),
+    )
     identity = identity_of(models.fitted)
     if split.parts:
         logs = []
