@@ -195,8 +195,8 @@ def shortest_decimals(numbers: Array) -> Floats:
 def decimals_between(low: Floats, high: Floats) -> Floats:
     """Return the shortest decimal strictly between two numbers, shape (m,).
 
-    Among equally short decimals, the one nearest to the middle is returned. If none of at most
-    308 digits after the point lies between, the result is the larger number: a range contains its lower end.
+    Among equally short decimals, the one nearest to the middle is returned. If none of at most 308 digits
+    after the point lies between, the result is the larger number: a range contains its lower end.
 
     Parameters
     ----------

@@ -222,10 +222,10 @@ class _OnPresentClasses:
 class RegressorSession(ForeignSession):
     """Session of a regressor with functions as real-valued hypotheses.
 
-    A label y is coded ``z_k = 1`` for k = y, else −1/(K−1). For weights u
-    on rows the gradient of the loss in the scores of row i is ``−u_i z_i`` up to a constant. The regressor
-    fits the opposite direction: ``min_h Σ p_i ‖h(x_i) − u_i z_i / p_i‖²``. With two classes h is the value of
-    class 1. With more classes, regressors with a single output are fitted once per class.
+    A label y is coded ``z_k = 1`` for k = y, else −1/(K−1). For weights u on rows the gradient of the loss in
+    the scores of row i is ``−u_i z_i`` up to a constant. The regressor fits the opposite direction:
+    ``min_h Σ p_i ‖h(x_i) − u_i z_i / p_i‖²``. With two classes h is the value of class 1. With more classes,
+    regressors with a single output are fitted once per class.
 
     Raises
     ------

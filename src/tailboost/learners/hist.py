@@ -413,7 +413,7 @@ class HistBoostClassifier(_XGBoostTrees):
     n_jobs : int, optional
         As in `HistTreeClassifier`.
     random_state : int, RandomState or None
-        Not used: the fit is deterministic.
+        Seed of scikit-learn's trees. XGBoost's are deterministic.
 
     Attributes
     ----------

@@ -47,8 +47,11 @@ from tailboost.solvers.tail import (
 CLOSED = 2e-9
 # Share of its mean loss that is added to the loss of each candidate.
 TIE = 1e-6
-# Candidates with expected losses within this distance of the least may be in an optimal mixture.
+# Largest differences that count as none: of expected losses, of a weight, as a part of its cap, from its
+# bounds, and of equations.
 TIED = 1e-9
+# Units at most this far from the boundary η may tie there.
+NEAR_BOUNDARY = 1e-6
 # Zero-one losses of fewer distinct units than this part are merged.
 MERGED = 0.9
 # Losses up to which the linear program of all units is as fast.
@@ -164,12 +167,16 @@ class TailGame:
         full = as_losses(losses)
         alpha = check_alpha(alpha)
         p = full_p = measure(base, full.shape[1])
+
+        # 1. The units with mass.
         reduced = full
         has_mass = p > 0
         unit = np.cumsum(has_mass) - 1
         if not has_mass.all():
             reduced = full[:, has_mass]
             p = p[has_mass]
+
+        # 2. One unit for those with equal zero-one losses, or losses in [0, 1].
         offset = 0.0
         scale = 1.0
         if full.dtype == np.uint8:
@@ -183,6 +190,8 @@ class TailGame:
             half_range = float(reduced.max() / 2 - offset / 2)  # the halves do not overflow
             scale = 2 * half_range or 1.0
             reduced = (reduced - offset) / scale
+
+        # 3. One candidate for those with equal losses.
         numbers: dict[bytes, int] = {}
         equal_to = np.array(
             [numbers.setdefault(row.tobytes(), len(numbers)) for row in reduced]
@@ -436,12 +445,14 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     Below some ε the regularised weights are optimal, and of all the closest ones (Mangasarian and Meyer
     1979). Only the weights of tied units change.
     """
-    tied = np.abs(optimum.combined - optimum.threshold) <= 1e-6
+    tied = np.abs(optimum.combined - optimum.threshold) <= NEAR_BOUNDARY
     # A vertex has no further ties.
     if optimum.is_closest or tied.sum() <= np.count_nonzero(optimum.lam):
         return optimum.w
     free = _free_units(game, tied, optimum.combined > optimum.threshold)
-    least = game.expected(optimum.w).min() - 0.1 * DUALITY_GAP
+    least = (
+        game.expected(optimum.w).min() - 0.1 * DUALITY_GAP
+    )  # of weights that are optimal, too
     for epsilon in 10.0 ** -np.arange(3, 8):
         _, best = _regularised(game, free, epsilon, optimum.lam)
         w = free.among_all(best.w)
@@ -451,11 +462,12 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
 
 
 def solve(game: TailGame, start: Floats | None = None) -> Optimum:
-    """Return the mixture λ of least CVaR + ⟨shift, λ⟩, the first that closes the gap.
+    """Return the mixture λ of least CVaR + ⟨shift, λ⟩, by the first of three methods that closes the gap.
 
     ``start`` is a mixture near the optimum, for speed.
     """
-    # With one candidate, one unit, at α = 1 and often at large α the best single candidate is optimal.
+    # With one candidate, one unit, at α = 1 and often at large α the best single candidate is optimal. Then
+    # come Newton's method, if the program is large, and the linear program.
     alone = np.zeros(len(game.losses))
     alone[game.expected(game.p).argmin()] = 1.0
     best = game.optimum(alone)

@@ -92,7 +92,7 @@ def of_checked(
         bound = 0.0
         theta = np.inf
     elif radius > 0:
-        w, bound, theta = _kl(d, p, radius, start * scale)
+        w, bound, theta = _in_ball(d, p, radius, start * scale)
     gain = float(w @ d)
     value = top + scale * gain
     gap = scale * (bound - gain)
@@ -115,12 +115,12 @@ def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
     return w, distance, float(np.log1p(mean))
 
 
-def _kl(d: Floats, p: Floats, radius: float, theta: float) -> tuple[Floats, float, float]:
-    """Return the best weights in the KL ball of a radius r: w_i ∝ p_i e^{θ d_i} with KL(w ‖ p) = r.
+def _in_ball(d: Floats, p: Floats, radius: float, theta: float) -> tuple[Floats, float, float]:
+    """Return the best weights in the KL ball of a radius r, their bound from the dual, and θ.
 
-    Also their bound from the dual, min_θ (r + log Σ p e^{θd})/θ, and θ. ``d`` are the distances below the
-    largest loss, in [−1, 0], and ``p`` is the base measure. The search starts at ``theta``, if it is positive
-    and finite.
+    The weights are w_i ∝ p_i e^{θ d_i} with KL(w ‖ p) = r, and the bound is min_θ (r + log Σ p e^{θd})/θ.
+    ``d`` are the distances below the largest loss, in [−1, 0], and ``p`` is the base measure. The search
+    starts at ``theta``, if it is positive and finite.
     """
     low = 0.0
     high = np.inf
