@@ -384,9 +384,7 @@ class Limit(Expression):
             bounds = f"{{{', '.join(f'{name!r}: {text}' for name, text in text_of.items())}}}"
         else:
             bounds = text_of[None]
-        family = f"{self.rate!r}"
-        if self.compares:
-            family = f"{self.form}({family})"
+        family = f"{self.form}({self.rate!r})" if self.compares else f"{self.rate!r}"
         return f"{family} {IN_PYTHON[self.sense]} {bounds}"
 
 

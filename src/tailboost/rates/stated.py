@@ -94,7 +94,7 @@ def parse(text: str) -> Rate | Statistic | Limit:
 
 def _in_python(text: str) -> str:
     """Return a text in Python's syntax."""
-    # A rate alone is a call. That of human review is called otherwise than its answer.
+    # A rate alone is a call. The rate of human review has another name than this answer.
     text = re.sub(r"^human review(?=\s*[<>≤≥]|$)", "deferred", text)
     text = re.sub(r"^\w+(?=\s*[<>≤≥]|$)", r"\g<0>()", text)
     pieces = _QUOTED.split(text)  # each second one is in quotes
