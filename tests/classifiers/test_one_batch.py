@@ -495,8 +495,8 @@ def test_the_split_is_the_same_for_every_order_of_rows_and_columns(clustered):
         )
         rest = on_part(tb.Scores("p", form(1)), given, limits=["error(by=g) <= .6"], selection_share=0.3)[1]
         numbers = dict(zip(rest.names.titles, rest.groups.T, strict=True))
-        names = rest.X[["p", "other"]].assign(**numbers, y=rest.y, home=rest.clusters)
-        found.append(sorted(names.fillna(0).to_numpy().tolist()))
+        names = rest.X[["p", "other"]].assign(**numbers, y=rest.y, home=rest.clusters if clustered else 0)
+        found.append(sorted(names.to_numpy().tolist()))
     assert all(each == found[0] for each in found)
 
 
