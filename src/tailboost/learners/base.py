@@ -34,60 +34,7 @@ from tailboost.core import (
 )
 from tailboost.learners.protocols import Session
 
-
-@frozen_object
-class FittedModel(ABC):
-    """A fitted model that answers class numbers 0 … K − 1.
-
-    Attributes
-    ----------
-    table_ : object
-        Its ``transform`` prepares rows, once for all models with an equal one.
-    """
-
-    table_: Any
-
-    @abstractmethod
-    def predict_proba_table(self, table: Any) -> Floats:
-        """Return class probabilities for rows prepared by ``table_.transform``, shape (n, K)."""
-
-    def predict_table(self, table: Any) -> Ints:
-        """Return class numbers for prepared rows, shape (n,); ties go to the first class."""
-        return self.predict_proba_table(table).argmax(axis=1)
-
-    def predict_proba(self, X: Table) -> Floats:
-        """Return class probabilities, shape (n, K)."""
-        return self.predict_proba_table(self.table_.transform(X))
-
-    def predict(self, X: Table) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_table(self.table_.transform(X))
-
-
-@dataclass
-class OpenSession:
-    """All fits of one learner on its rows.
-
-    Attributes
-    ----------
-    learner : estimator
-        The learner.
-    X : table of n rows
-        The rows, prepared for its models.
-    y : ndarray of int, shape (n,)
-        Class numbers.
-    n_classes : int
-        K.
-    """
-
-    learner: Any
-    X: Any
-    y: Ints
-    n_classes: int
-
-    def predict(self, model: FittedModel) -> Ints:
-        """Return class numbers of the session's rows."""
-        return model.predict_table(self.X)
+# -- rows and labels -------------------------------------------------------------------------------------
 
 
 def titles_of(estimator: Any) -> list[Any]:
@@ -179,9 +126,70 @@ def check_classes(classes: Labels, n_rows: float = np.inf) -> None:
         )
 
 
+# -- sessions and their models ---------------------------------------------------------------------------
+
+
+@frozen_object
+class FittedModel(ABC):
+    """A fitted model that answers class numbers 0 … K − 1.
+
+    Attributes
+    ----------
+    table_ : object
+        Its ``transform`` prepares rows, once for all models with an equal one.
+    """
+
+    table_: Any
+
+    @abstractmethod
+    def predict_proba_table(self, table: Any) -> Floats:
+        """Return class probabilities for rows prepared by ``table_.transform``, shape (n, K)."""
+
+    def predict_table(self, table: Any) -> Ints:
+        """Return class numbers for prepared rows, shape (n,); ties go to the first class."""
+        return self.predict_proba_table(table).argmax(axis=1)
+
+    def predict_proba(self, X: Table) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+        return self.predict_proba_table(self.table_.transform(X))
+
+    def predict(self, X: Table) -> Ints:
+        """Return class numbers, shape (n,)."""
+        return self.predict_table(self.table_.transform(X))
+
+
+@dataclass
+class OpenSession:
+    """All fits of one learner on its rows.
+
+    Attributes
+    ----------
+    learner : estimator
+        The learner.
+    X : table of n rows
+        The rows, prepared for its models.
+    y : ndarray of int, shape (n,)
+        Class numbers.
+    n_classes : int
+        K.
+    """
+
+    learner: Any
+    X: Any
+    y: Ints
+    n_classes: int
+
+    def predict(self, model: FittedModel) -> Ints:
+        """Return class numbers of the session's rows."""
+        return model.predict_table(self.X)
+
+
 def seed_of(random_state: Seed) -> int:
     """Return a seed of the ``random_state`` of an estimator; a generator gives another one each time."""
     return check_random_state(random_state).randint(2**31 - 1)
+
+
+# -- classifiers -----------------------------------------------------------------------------------------
 
 
 class Classifier(ClassifierMixin, BaseEstimator):

@@ -266,6 +266,7 @@ class Rate(Limitable, Derived):
         """Return 1 for the classes and actions in each of p pairs, and 0 for others, shape (p, K, A)."""
         K = strata.n_classes
         numbers = np.indices((K, strata.n_actions))
+        # The answer "human review" is deferral, which is K, unless a class is called so.
         names = strata.classes, (*strata.classes, HUMAN_REVIEW)
         own = numbers[0] if self.label is None else number_of(self.label, strata.classes)
         masks = []

@@ -308,7 +308,9 @@ def minimize_cvar_mixture(
 def mixture_path(
     losses: Table, alphas: Iterable[float], base: Column = None
 ) -> list[MixtureSolution]:
-    """Return the solutions of `minimize_cvar_mixture` for many α; the losses are prepared once.
+    """Return solutions as of `minimize_cvar_mixture` for many α; the losses are prepared once.
+
+    Where several weights or mixtures are optimal, they may be other ones.
 
     Parameters
     ----------
