@@ -143,7 +143,7 @@ def read_notes(path: FilePath) -> Document:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no model file, or was edited.
+        If the file is no model file, was edited, or has another format.
     """
     return _opened(path)[1]
 
@@ -190,8 +190,8 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no model file, was edited, is damaged, or has types that are not trusted, which the
-        message names.
+        If the file is no model file, was edited, is damaged, has another format, or types that are not
+        trusted, which the message names.
 
     Warns
     -----
