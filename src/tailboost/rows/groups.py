@@ -364,19 +364,21 @@ def warn_of_other_groups(named: Columns, table: Table, groups: Groups = None) ->
     columns = {name: table[name] for name in columns_of(table)}
     stated = with_titles(group_columns(groups, "groups", table), named)
     columns |= stated
-    for name in filter(columns.__contains__, named):
-        is_other, words = other_groups(columns[name], named[name])
+    for name, known in named.items():
+        if name not in columns:
+            continue
+        is_other, words = other_groups(columns[name], known)
         # Groups may be made from numbers of the table, as age bands: without a named one nothing is said.
         is_group = (
             name in stated
-            or isinstance(named[name][0], Real)
+            or isinstance(known[0], Real)
             or np.asarray(columns[name]).dtype.kind in "OU"
         )
         if is_other.any() and (is_group or not is_other.all()):
             column = "group" if name is None else name
             warn_user(
                 f"{column} {words}: not in the certificate, whose limits by {column} are "
-                f"certified for {listed(named[name])} alone",
+                f"certified for {listed(known)} alone",
                 UncertifiedGroupsWarning,
             )
 
