@@ -33,7 +33,7 @@ def test_a_limit_is_kept_if_all_pairs_keep_it(form):
         assert limit.value(values) == DIRECT[form](values)
         assert limit.keeps(limit.value(values), limit.bound) == pairs_keep
         beyond = SIGNS[limit.sense] * (values - limit.levels(names))
-        assert (limit.violation(beyond.max(), beyond.min()) == 0) == pairs_keep
+        assert (limit.violation(beyond) == 0) == pairs_keep
         deviations = [[np.hypot(a * one, other) for other in values] for one in values]
         np.testing.assert_allclose(limit.deviations(values**2), deviations)
 

@@ -86,7 +86,7 @@ class TreeSession(OpenSession):
 
     def __post_init__(self) -> None:
         learner = self.learner
-        self.numbers: list[int] = []  # of trees, which the held-out rows of a cross-fit gave
+        self.stopped_at: list[int] = []  # numbers of trees, by the held-out rows of a cross-fit
         self.labels = self.y.astype(np.float32)
         # Of categories or, as XGBoost calls numbers, of quantities.
         kinds: Any = ["q" if known is None else "c" for known in self.reader.categories_]
@@ -165,9 +165,9 @@ class TreeSession(OpenSession):
         if n_trees == "auto":
             if rows is not None and not rows.all():
                 booster = self._stopped(weight, rows)
-                self.numbers.append(booster.num_boosted_rounds())
+                self.stopped_at.append(booster.num_boosted_rounds())
                 return self._model(booster)
-            numbers = self.numbers
+            numbers = self.stopped_at
             if not numbers:
                 fitted = np.ones(len(weight), bool)
                 fitted[np.argsort(self.y, kind="stable")[::5]] = False

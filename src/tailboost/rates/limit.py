@@ -347,19 +347,20 @@ class Limit(Expression):
             return levels
         return 1.0 - levels
 
-    def violation(self, largest: Floats, smallest: Floats) -> Floats:
-        """Return by how much the limit is violated; 0 if it is kept, and for NaN.
+    def violation(self, excesses: Floats) -> Floats:
+        """Return by how much the limit is violated, shape (...); 0 if it is kept.
 
         Parameters
         ----------
-        largest, smallest : ndarray
-            Extremes of the subgroups' excesses. An excess is ± (rate − level), with the sign in `SIGNS`.
-            Compared rates have the level 0, so the excesses of a gap are the rates, those of a ratio −rate.
+        excesses : ndarray of shape (..., m)
+            Of each subgroup ± (rate − level), with the sign in `SIGNS`; NaN counts as none. Compared rates
+            have the level 0, so the excesses of a gap are the rates, those of a ratio −rate.
         """
+        violation = np.fmax.reduce(excesses, -1)
         if self.compares:  # no two rates have less room than these
             factor, gap = self.factor_and_gap
-            largest = largest - factor * smallest - gap
-        return np.fmax(largest, 0.0)
+            violation = violation - factor * np.fmin.reduce(excesses, -1) - gap
+        return np.fmax(violation, 0.0)
 
     # -- words -------------------------------------------------------------------------------------
 

@@ -232,8 +232,7 @@ class Charges(Derived):
         charges = np.nan_to_num(np.fmax.reduce(minimised, -1) / self.terms[0].scale, nan=-1.0)
         violations = np.zeros_like(charges)
         for limit, terms, own in zip(self.limits, self.terms[1:], limited, strict=True):
-            violation = limit.violation(np.fmax.reduce(own, -1), np.fmin.reduce(own, -1))
-            violations = np.maximum(violations, violation / terms.scale)
+            violations = np.maximum(violations, limit.violation(own) / terms.scale)
         broken = np.where(violations <= SLIGHT, 0.0, PENALTY * (1.0 + violations))
         return (charges + broken).round(DECIMALS)
 
