@@ -116,13 +116,13 @@ def test_of_groups_with_thresholds_the_mixture_is_that_of_the_exact_program(name
 
 def rules_on_lines(family, rule, n_moves=3):
     """Yield some rules on each line from rules of a descent, with their counts by its changes, (T, W, A)."""
-    rng, reached = np.random.default_rng(0), family.reached(rule)
-    shape = counted(family, rule).shape
-    each_count = np.eye(np.prod(shape)).reshape(*shape, 1, -1)
+    rng, reached, first = np.random.default_rng(0), family.reached(rule), counted(family, rule)
+    each_count = np.eye(first.size).reshape(*first.shape, 1, -1)
     for _ in range(n_moves):
         for move in family.moves(compares=True):
             line = family.line(reached, move, each_count)
-            counts = counted(family, reached.candidate) + line.changes.reshape(-1, *shape)
+            counts = np.tile(counted(family, reached.candidate), (len(line.changes), 1, 1))
+            counts.reshape(len(counts), -1)[:, line.rates] += line.changes[:, 0]
             some = range(0, len(counts), len(counts) // 40 + 1)
             yield [line.to(number).candidate for number in some], counts[some]
         reached = line.to(int(rng.integers(len(counts))))
@@ -170,7 +170,7 @@ def test_bins_cuts_and_chances_of_weighted_rows():
     family = Thresholds(data, score, chance, 0)
     for place in range(2):
         values, counts = np.unique(score[g == place], return_counts=True)
-        n_below = (score[g == place, None] < family.edges[family.cuts[place]]).sum(axis=0)
+        n_below = (score[g == place, None] < family.edges[family.by_place[place].cuts]).sum(axis=0)
         assert n_below.tolist() == [0, *counts.cumsum()]
         written = family.decimals(np.tile(values[1:], (2, 1)))[place]
         for scores, like in ((written, values[1:]), (np.nextafter(written, -1), values[:-1])):

@@ -19,7 +19,8 @@ class Reached(NamedTuple):
 
 
 class Line(NamedTuple):
-    """T candidates, the reached one among them, and how R numerators and denominators change to each."""
+    """T candidates, the reached one among them, and how the numerators and denominators of rates change."""
 
     to: Callable[[int], Reached]  # returns a candidate by its number
-    changes: Floats  # shape (T, 2, R)
+    rates: Ints | slice  # the r rates that change
+    changes: Floats  # shape (T, 2, r): from the reached candidate to each

@@ -4,7 +4,7 @@ import copyreg
 import pickle
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cached_property
 from operator import methodcaller
 from types import FunctionType
 from typing import Any, NamedTuple, Self
@@ -45,12 +45,18 @@ NOTHING = Identity()
 def identity_of(models: Model) -> Identity:
     """Return the content of fitted models in memory: the same until somebody changes them, as by a fit.
 
-    It is that of a pickle, where arrays count by their values, an attribute that is a set by its sorted
-    entries, and one that is an empty dict does not: so copies have the same. Values that are computed when
-    they are first read, and the states of random draws, do not count. A function may read anything, such as
-    another model, so it counts by its name, and so does what has no pickle, such as a client of a server.
+    It is the content of a pickle, read so that copies have the same:
+
+    * An array counts by its values, and an attribute that is a set by its sorted entries.
+    * Cached properties and the states of random draws do not count. Neither does an attribute that is an
+      empty dict: copies of a ``Bunch`` of scikit-learn have none.
+    * A function may read anything, such as another model. It counts by its name, and so does what has no
+      pickle, such as a client of a server.
     """
-    for fast in True, False:  # in fast mode nothing is shared, as copies share other parts
+    for fast in (
+        True,
+        False,
+    ):  # in fast mode no part refers to an earlier one, which copies may not share
         writer = _Writer()
         writer.fast = fast
         with suppress(RecursionError, ValueError):  # a part that holds itself has no fast mode
@@ -82,7 +88,7 @@ class _Writer(pickle.Pickler):
         kind = type(value)
         if isinstance(value, np.ndarray):
             # Its memory may have another order, and gaps between fields.
-            values = value.astype(_without_gaps(value.dtype), copy=False)
+            values = value.astype(repack_fields(value.dtype), copy=False)
             content = values.tolist() if value.dtype.hasobject else values.tobytes()
             return _part, (value.dtype.str, value.shape, content)
         name = getattr(value, "__qualname__", kind.__qualname__)
@@ -100,21 +106,19 @@ class _Writer(pickle.Pickler):
             reduced = name
         if isinstance(reduced, str):  # a name
             return _part, (reduced,)
-        # Its constructor with arguments, its state, which may be absent, and its entries as a list or a dict.
+        # Its constructor with arguments, its state or None, and its entries as those of a list or a dict.
         make, given, state, *entries = (*reduced, None)[:5]
         if isinstance(state, dict):
-            state = {
-                attribute: sorted(part, key=repr)
-                if isinstance(part, (set, frozenset))
-                else part
-                for attribute, part in state.items()
-                if not isinstance(getattr(kind, str(attribute), None), cached_property)
-                and (not isinstance(part, dict) or part)
-            } or None
+            counted = {}
+            for attribute, content in state.items():
+                if isinstance(getattr(kind, str(attribute), None), cached_property):
+                    continue
+                if isinstance(content, (set, frozenset)):
+                    content = sorted(content, key=repr)
+                if not isinstance(content, dict) or content:
+                    counted[attribute] = content
+            state = counted or None
         return _part, (getattr(make, "__qualname__", make), given), state, *entries
-
-
-_without_gaps = cache(repack_fields)
 
 
 def _part(*content: object) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core import Array, Derived, Floats, frozen_value, one_blas_thread
+from tailboost.core import Array, Derived, Floats, Ints, frozen_value, one_blas_thread
 from tailboost.rates import (
     SIGNS,
     InfeasibleLimitsError,
@@ -218,15 +218,21 @@ class Charges(Derived):
 
     def of(self, counts: Floats | Sequence[Floats]) -> Floats:
         """Return the charges of rules with confusion counts (…, W, A), shape (…)."""
-        return self.of_sums(np.tensordot(counts, self.table))
+        return self.of_excess(self.excess(np.tensordot(counts, self.table)))
 
-    def of_sums(self, sums: Floats) -> Floats:
-        """Return the charges of rules by the numerators and denominators of their rates, (…, 2, R).
+    def excess(self, sums: Floats, rates: Ints | slice = slice(None)) -> Floats:
+        """Return by how much ``rates`` exceed their levels, (…, r); NaN without rows or a level.
+
+        ``sums`` are their numerators and denominators, shape (…, 2, r).
+        """
+        counted, among = np.moveaxis(sums, -2, 0)
+        return counted / np.where(among > 0, among, np.nan) - self.levels[rates]
+
+    def of_excess(self, excess: Floats) -> Floats:
+        """Return the charges of rules by the excess of their rates, shape (…, R).
 
         A charge is the scaled objective; if a limit is broken, it is more than any objective.
         """
-        counted, among = np.moveaxis(sums, -2, 0)
-        excess = counted / np.where(among > 0, among, np.nan) - self.levels
         minimised, *limited = np.split(excess, self.ends, axis=-1)
         # An objective without rows is −1: no other one is less.
         charges = np.nan_to_num(np.fmax.reduce(minimised, -1) / self.terms[0].scale, nan=-1.0)
@@ -249,26 +255,28 @@ class Charges(Derived):
 def descended(family: Family, charges: Charges, candidate: Array, counts: Floats) -> Array:
     """Return the candidate after moves to the best one on each line in turn, from one with its counts.
 
-    A line changes the numerators and denominators of the rates, which are sums over counts.
+    A line changes the numerators and denominators of some rates, which are sums over counts. The others keep
+    the excess that they have at the reached candidate.
     """
     moves: Any = family.moves(compares=any(limit.compares for limit in charges.limits))
     reached = family.reached(candidate)
     sums = np.tensordot(counts, charges.table)  # (2, R)
     least = np.inf
-    n_kept = 0  # lines since the last move
-    for move in moves * PASSES:
+    last = 0  # number of the line of the last move
+    for number, move in enumerate(moves * PASSES):
         line = family.line(reached, move, charges.table)
-        moved = sums + line.changes
+        moved = sums[:, line.rates] + line.changes
         moved[:, 1][moved[:, 1] < ROUNDING] = 0.0  # without rows
-        on_line = charges.of_sums(moved)
-        n_kept += 1
+        excess = np.tile(charges.excess(sums), (len(moved), 1))
+        excess[:, line.rates] = charges.excess(moved, line.rates)
+        on_line = charges.of_excess(excess)
         best = int(on_line.argmin())
         if on_line[best] < least - SLIGHT:
             least = on_line[best]
-            sums = moved[best]
+            sums[:, line.rates] = moved[best]
             reached = line.to(best)
-            n_kept = 0
-        if n_kept == len(moves):
+            last = number
+        if number - last == len(moves):
             break
     return reached.candidate
 
@@ -326,15 +334,12 @@ class Program:
             rows = [(0, rate, -1.0, 0.0) for rate in above_level]
         for number, (limit, terms) in enumerate(zip(charges.limits, limited, strict=True), 1):
             rows += [(number, *row) for row in limit.inequalities(terms)]
-        self.matrix = np.empty((len(rows), len(self.cost)))
-        self.bound = np.empty(len(rows))
-        self.statement_of_row = np.empty(len(rows), int)
+        self.statement_of_row = np.array([number for number, *_ in rows], int)
+        self.matrix = np.reshape([row for _, row, *_ in rows], (-1, len(self.cost)))
+        self.bound = np.array([bound for *_, bound in rows])
         self.free = np.zeros((len(rows), len(charges.terms)))
-        for j, (number, coefficients, free, bound) in enumerate(rows):
-            self.matrix[j] = np.ravel(coefficients)
-            self.bound[j] = bound
-            self.statement_of_row[j] = number
-            self.free[j, number] = free  # one free variable serves all rows of a statement
+        # One free variable serves all rows of a statement.
+        self.free[range(len(rows)), self.statement_of_row] = [free for *_, free, _ in rows]
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).

@@ -338,11 +338,10 @@ class ThresholdRule(StoredRule):
         score = sql_column(column, table)
         if missing is not None:
             score = f"COALESCE({score}, {missing!r})"
-        conditions = {}
-        for name, of_group in ranges.items():
-            conditions[name] = [
-                (f"{score} BETWEEN {least!r} AND {most!r}", to) for least, most, to in of_group
-            ]
+        conditions = {
+            name: [(f"{score} BETWEEN {least!r} AND {most!r}", to) for least, most, to in band]
+            for name, band in ranges.items()
+        }
         return self._sql_case(conditions, group, table)
 
     def to_python(self, name: str = "decide", *, label: Name | None = None) -> str:

@@ -6,7 +6,6 @@ from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import coo_array
 from scipy.special import softmax
 from sklearn.base import clone
 
@@ -14,7 +13,6 @@ from tailboost.core import (
     Array,
     Floats,
     Floats32,
-    Ints,
     Mask,
     Model,
     Table,
@@ -159,7 +157,7 @@ class ClassWeights:
         leaves_at = np.where(has_action, np.inf, -np.inf)
         lead = other_cost - reached.costs[action]
         np.divide(lead, growth, out=leaves_at, where=growth > 0)
-        leaves_at[has_action] = leaves_at[has_action].clip(FIRST_CHANGE)
+        np.maximum(leaves_at, FIRST_CHANGE, out=leaves_at, where=has_action)
         # The raises of the candidates: 0, and one between each two neighbours among some of these.
         ends = np.unique(leaves_at[np.isfinite(leaves_at)])
         ends = ends[:: len(ends) // MOST + 1]
@@ -174,26 +172,15 @@ class ClassWeights:
             costs[action] += raised * growth
             return Reached(candidate, costs, np.where(leaves_at > raised, action, other))
 
-        # At its step, the first candidate with such a raise, a row gets the other action.
+        # At its step, the first candidate with such a raise, a row enters the counts of its other action.
         step = np.searchsorted(raises, leaves_at)
-        sums = self._sums(step, len(raises) + 1, other, table)
-        sums -= self._sums(step, len(raises) + 1, np.full_like(other, action), table)
-        sums = sums[:-1].cumsum(axis=0)
-        changes = sums - sums[np.searchsorted(raises, 0.0)]
-        return Line(to, changes.reshape(-1, *table.shape[2:]))
-
-    def _sums(self, step: Ints, n_steps: int, actions: Ints, table: Floats) -> Floats:
-        """Return sums over the counts of the rows of each step with their actions, (n_steps, 2 R)."""
-        data = self.data
-        n_actions = data.strata.n_actions
-        shape = n_steps, n_actions * len(data.strata.mass)
-        places = step, data.stratum * np.intp(n_actions) + actions
-        summands, of_costs = np.split(table.reshape(len(table) * n_actions, -1), shape[1:])
-        sums: Floats = coo_array((data.weights, places), shape) @ summands
-        if data.costs is not None:
-            costs = data.weights * data.costs[np.arange(len(step)), actions]
-            sums += coo_array((costs, places), shape) @ of_costs
-        return sums
+        n_steps = len(raises) + 1
+        n_actions = table.shape[1]
+        moved = self.data.sums(step * n_actions + other, n_steps * n_actions, other)
+        moved = moved.reshape(n_steps, n_actions, -1)
+        moved[:, action] -= self.data.sums(step, n_steps, action)
+        sums = np.tensordot(moved[:-1], table, ([1, 2], [1, 0])).cumsum(axis=0)
+        return Line(to, slice(None), sums - sums[np.searchsorted(raises, 0.0)])
 
     def kept(self, candidate: Floats) -> Floats:
         """Return the candidate, of which a selection keeps all."""
