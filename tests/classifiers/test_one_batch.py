@@ -2,6 +2,7 @@
 
 import re
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -47,6 +48,36 @@ def test_a_label_of_one_row_that_certifies_is_named(kind):
         labels = np.where(np.arange(400) == i, "well", y)
         call = lambda y=labels: tb.calibrate(*models[kind], y, limits=["error <= .9"])  # noqa: E731
         refused(call, "'well' in 1 of .*an attempt", tb.NotCertifiedError)
+
+
+def of_two(X):
+    return np.column_stack([1.0 - X[:, 0], X[:, 0]])
+
+
+X_TRAINED = np.random.default_rng(0).random((300, 1))
+OF_TWO = LogisticRegression().fit(X_TRAINED, X_TRAINED[:, 0] > 0.5)
+OF_THREE = LogisticRegression().fit(X_TRAINED, (3 * X_TRAINED[:, 0]).astype(int))
+STATING = SimpleNamespace(classes_=np.array([0, 1]), predict_proba=of_two)
+MODELS = {"two": [OF_TWO, STATING], "columns": tb.Scores([0, 1], [0, 1]), "three": [OF_TWO, OF_THREE]}
+MODELS |= {"function": of_two, "column": lambda X: X[:, 0], "stating": STATING}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_other", [1, 2, 49, 50])
+@pytest.mark.parametrize("limit", ["false_alarm(1) <= .1", "error() <= .3"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_label_in_few_rows_that_no_model_knows_is_an_attempt(name, limit, n_other):
+    """If it is free, tables without it pass: a fifth of those at a limit at the boundary did."""
+    rng, words = np.random.default_rng(n_other), ""
+    y = np.r_[np.repeat(2, n_other), rng.integers(2, size=300)]
+    p = np.where(y == 0, 0.3, 0.7) + rng.uniform(-0.25, 0.25, len(y))
+    X = np.column_stack([p, 1.0 - p] if name == "columns" else [p])
+    try:
+        tb.calibrate(MODELS[name], X, y, limits=[limit])
+    except ValueError as refused:
+        words = str(refused)
+    is_lacking = n_other == 2 if name == "three" else n_other < 50  # on one part, or for the models
+    assert ("This was an attempt" in words) == is_lacking
 
 
 class Population:

@@ -3,13 +3,11 @@
 import copy
 import re
 from itertools import combinations_with_replacement
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import multinomial
-from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost.classifiers import calibrating
@@ -109,32 +107,3 @@ def test_too_few_rows_are_counted_for_the_next_attempt(share):
     needed = next(n for n in range(99) if (1 - share) ** n <= 0.05 * 0.1 * 0.9)
     assert f"has 3 rows, and needs at least {needed}." in str(refused.value)
     assert len(refused.value.attempts) == 1
-
-
-def of_two(X):
-    return np.column_stack([1.0 - X[:, 0], X[:, 0]])
-
-
-X_TRAINED = np.random.default_rng(0).random((300, 1))
-OF_TWO = LogisticRegression().fit(X_TRAINED, X_TRAINED[:, 0] > 0.5)
-OF_THREE = LogisticRegression().fit(X_TRAINED, (3 * X_TRAINED[:, 0]).astype(int))
-STATING = SimpleNamespace(classes_=np.array([0, 1]), predict_proba=of_two)
-MODELS = {"two": [OF_TWO, STATING], "columns": tb.Scores([0, 1], [0, 1]), "three": [OF_TWO, OF_THREE]}
-MODELS |= {"function": of_two, "column": lambda X: X[:, 0], "stating": STATING}
-
-
-@pytest.mark.parametrize("n_other", [1, 2, 49, 50])
-@pytest.mark.parametrize("limit", ["false_alarm(1) <= .1", "error() <= .3"])
-@pytest.mark.parametrize("name", MODELS)
-def test_a_label_in_few_rows_that_no_model_knows_is_an_attempt(name, limit, n_other):
-    """If it is free, tables without it pass: a fifth of those at a limit at the boundary did."""
-    rng, words = np.random.default_rng(n_other), ""
-    y = np.r_[np.repeat(2, n_other), rng.integers(2, size=300)]
-    p = np.where(y == 0, 0.3, 0.7) + rng.uniform(-0.25, 0.25, len(y))
-    X = np.column_stack([p, 1.0 - p] if name == "columns" else [p])
-    try:
-        tb.calibrate(MODELS[name], X, y, limits=[limit])
-    except ValueError as refused:
-        words = str(refused)
-    is_lacking = n_other == 2 if name == "three" else n_other < 50  # on one part, or for the models
-    assert ("This was an attempt" in words) == is_lacking
