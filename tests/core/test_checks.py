@@ -13,7 +13,7 @@ import tailboost as tb
 from tailboost import core
 from tailboost.core import ranges
 from tailboost.core.checks import check_probabilities
-from tailboost.core.words import points_words, rounded_away
+from tailboost.core.words import joined, points_words, rounded_away
 from tailboost.rows import Rows
 from tailboost.rows.groups import GroupNames
 from tailboost.selection.outputs import check_answers
@@ -176,6 +176,7 @@ def test_words_name_what_was_given():
     assert core.did_you_mean("1", [0, 1]) == "did you mean 1? "
     assert core.did_you_mean(1, ["0", "1"]) == "did you mean '1'? "
     assert [core.rate_words(1.5, 100, in_percent=each) for each in (True, False)] == ["150 %", "1.5"]
+    assert [joined([*"abcde"[:k]], 3) for k in (3, 4, 5)] == ["a, b, c", "a, b, c, d", "a, b, c and 2 more"]
     assert points_words(0.01, 0.01) == "at most 3.0 points"  # 1 ± 1.96, which contains 0
     assert points_words(0.01, 0.001) == "0.8 to 1.2 points"
     unknown = type("Table", (), {"compute": None})()  # of any library
