@@ -181,6 +181,26 @@ def test_each_of_any_number_of_attempts_spends_nine_tenths_of_what_is_left():
     assert spent(ledger_of(0, 1, 0, 1, 0)) == pytest.approx([0.9, 0.09])  # the same call again spends nothing
 
 
+@pytest.mark.parametrize(
+    ("own", "earlier", "levels"),
+    [
+        ([0], [1], [0.9, 0.09]),  # the other attempt is named at the second call alone
+        ([1, 0], [0], [0.9, 0.09]),  # a copy tested it after another one, its original at once
+        ([0], [1, 2], [0.9, 0.09, 0.009]),
+        ([0], [0, 1], [0.9]),  # the others came later
+        ([2, 0, 3], [1, 0, 4], [0.9, 0.9, 0.0]),
+    ],
+)
+def test_a_call_that_is_known_holds_together_with_attempts_that_are_named_later(own, earlier, levels):
+    ledger, before = ledger_of(*own), attempts_of(ledger_of(*earlier))
+    if levels[-1] == 0.0:
+        refused(lambda: ledger.record(numbered_attempt(0), before), "no error probability is left")
+        return
+    for _ in range(2):  # also of the same call again
+        assert [each.spent for each in ledger.record(numbered_attempt(0), before)] == pytest.approx(levels)
+        before = ()
+
+
 @pytest.mark.parametrize(("first", "last"), [(0.95, 0.5), (0.995, 0.9), (0.5, 0.95), (0.95, 0.99)])
 def test_attempts_at_several_confidences_together_keep_that_of_the_last_one(first, last):
     ledger = Ledger()
@@ -311,5 +331,6 @@ def test_a_repeated_call_has_the_level_of_its_own_attempt_and_none_of_later_ones
     first, second = map(Attempt, "ab", rows)
     (alone,) = ledger.record(first)
     assert [each.error for each in ledger.record(second)] == pytest.approx([0.045, 0.0045])
-    assert ledger.record(first) == (alone,)
+    (again,) = ledger.record(first)
+    assert vars(again) == vars(alone)
     assert len(ledger.attempts) == 2

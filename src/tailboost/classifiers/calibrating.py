@@ -44,6 +44,7 @@ from tailboost.rows import (
     Seen,
     attempts_of,
     digest,
+    merged,
 )
 from tailboost.selection.direction import FELL, refuse_falling
 from tailboost.selection.door import has_own_predict, hashes_of_table, known_within
@@ -302,7 +303,7 @@ def recorded(
     if not lacking:
         return ledger.record(attempt, earlier)
     if fresh.n_units < max(lacking.values()) or few_rows.may_read_numbers(limits, fresh):
-        attempts = ledger.with_earlier(earlier)
+        attempts = merged(ledger.attempts, earlier)
         words = "Rows were counted and no limit was tested, so no attempt is spent."
     else:
         attempts = ledger.record(attempt, earlier)

@@ -1,7 +1,9 @@
 """The attempts to certify a model, in its ledger, and the records of all rows that the model has used."""
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Self
 
 from tailboost.core import Document, LeakageError, NotCertifiedError, frozen_object
@@ -101,29 +103,21 @@ class Ledger:
         with _LOCK:
             self.judged = tuple(dict.fromkeys((*self.judged, *tables)))
 
-    def with_earlier(self, earlier: Attempts) -> Attempts:
-        """Return these attempts and others, each call once, with the most that a ledger has spent on it."""
-        by_call: dict[str, Attempt] = {}
-        for each in (*self.attempts, *earlier):
-            known = by_call.setdefault(each.key, each)
-            if each.error > known.error:
-                by_call[each.key] = each
-        return tuple(by_call.values())
-
     def record(self, attempt: Attempt, earlier: Attempts = ()) -> Attempts:
         """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
 
-        The same call again is no further attempt, because it gives the same result: the key of an attempt is
-        a digest of its rows, of what is tested on them and of the arguments. Another attempt spends .9 of
-        what the error probabilities of the earlier ones left of its own 1 − confidence. So it holds together
-        with all earlier ones with its confidence (union bound).
+        An attempt spends .9 of what the error probabilities of the earlier ones left of its own
+        1 − confidence. So it holds together with all of them with its confidence (union bound). The key of an
+        attempt is a digest of its rows, of what is tested on them and of the arguments. The same call again
+        is no further attempt, and has the same result, unless other attempts are named that came before it:
+        then it has what they leave, too.
 
         Parameters
         ----------
         attempt : Attempt
             The attempt.
         earlier : sequence of Attempt, optional
-            Attempts of other models or copies, which count too.
+            Attempts of other models or copies, which count too; those after the same call came later.
 
         Raises
         ------
@@ -133,27 +127,39 @@ class Ledger:
             If no error probability is left. Nothing is recorded.
         """
         with _LOCK:
-            attempts = self.with_earlier(earlier)
-            keys = [each.key for each in attempts]
-            if attempt.key in keys:
-                self.attempts = attempts
-                # Later attempts are none of the result of this call.
-                return attempts[: keys.index(attempt.key) + 1]
-            if any(attempt.rows.repeats(each.rows) for each in attempts):
+            before = merged(*(_before(attempt.key, each) for each in (self.attempts, earlier)))
+            if any(attempt.rows.repeats(each.rows) for each in before):
                 raise LeakageError(
                     "X: an earlier attempt had these rows, or rows equal to them. Repeated "
                     "tests on the same rows do not keep the confidence: give rows that no "
                     "attempt had, and state all limits in one call"
                 )
-            left = 1.0 - sum(each.error for each in attempts) / (1.0 - attempt.confidence)
+            left = 1.0 - sum(each.error for each in before) / (1.0 - attempt.confidence)
             if left < LEAST_LEFT:
                 raise ValueError(
                     f"no error probability is left at confidence={attempt.confidence:g} "
-                    f"after {len(attempts)} attempts: lower it, or fit or select anew on "
+                    f"after {len(before)} attempts: lower it, or fit or select anew on "
                     "other rows"
                 )
-            self.attempts = (*attempts, replace(attempt, spent=left * SPENT_EACH))
-            return self.attempts
+            attempt = replace(attempt, spent=left * SPENT_EACH)
+            self.attempts = merged(before, [attempt], self.attempts, earlier)
+            return (*before, attempt)
+
+
+def merged(*lists: Iterable[Attempt]) -> Attempts:
+    """Return attempts of several ledgers, each call once, with the most that a ledger has spent on it."""
+    by_call: dict[str, Attempt] = {}
+    for each in chain(*lists):
+        known = by_call.setdefault(each.key, each)
+        if each.error > known.error:
+            by_call[each.key] = each
+    return tuple(by_call.values())
+
+
+def _before(key: str, attempts: Attempts) -> Attempts:
+    """Return the attempts before that of a call; all without it."""
+    keys = [each.key for each in attempts]
+    return attempts[: keys.index(key)] if key in keys else attempts
 
 
 # -- records of a model ------------------------------------------------------------------------------------
