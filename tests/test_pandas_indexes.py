@@ -163,6 +163,8 @@ def test_the_remedy_works_and_matters():
     matched = tb.tune(SCORE, FRAME, y.loc[FRAME.index], objective="error")
     whole = tb.tune(SCORE, FRAME, PARTS["y"], objective="error")
     np.testing.assert_array_equal(matched.predict(FRAME), whole.predict(FRAME))
+    models = [lambda X: pd.DataFrame({"no": 1 - X["p"], "yes": X["p"]}).sort_index()]
+    refused(lambda: tb.tune(*models, shuffled(FRAME), y, objective="error"), "probabilities and X have")
     by_position = tb.tune(SCORE, FRAME, y.to_numpy(), objective="error")
     truth = PARTS["y"].to_numpy()
     assert np.mean(by_position.predict(FRAME) != truth) > np.mean(matched.predict(FRAME) != truth)

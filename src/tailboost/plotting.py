@@ -8,7 +8,17 @@ import numpy as np
 
 from tailboost.classifiers import TunedClassifier
 from tailboost.classifiers.curve import Point
-from tailboost.core import Axes, Column, Groups, LimitLine, Model, Stated, Table, check_indexes
+from tailboost.core import (
+    Axes,
+    Column,
+    Groups,
+    LimitLine,
+    Model,
+    Stated,
+    Table,
+    check_indexes,
+    percent,
+)
 from tailboost.rates import Counts, checked_limits
 from tailboost.rows import Rows
 from tailboost.selection.door import answering, final_model, transformed
@@ -89,7 +99,7 @@ class LimitsDisplay(_Display):
         """
         return cls(
             certificate.limit_lines(),
-            name=f"{100 * certificate.confidence:g} % confidence, {certificate.n_rows:,} rows",
+            name=f"{percent(certificate.confidence)} confidence, {certificate.n_rows:,} rows",
         ).plot(ax)
 
     @classmethod

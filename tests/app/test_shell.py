@@ -383,6 +383,10 @@ def test_whole_numbers_beside_missing_ones_are_the_same(folder):
         shell("predict rule.json b.csv --default 0 --out answers.csv")
         assert pd.read_csv("answers.csv")["prediction"].mean() > 0.3
         assert words in shell("monitor rule.json b.csv --id index", code)
+    rows.assign(p=rows["p"].where(rows.index > 1)).to_csv("c.csv", index=False)
+    shell("predict rule.json c.csv --default 'human review' --out answers.parquet")
+    answers = pd.read_parquet("answers.parquet")["prediction"]
+    assert ([*answers[:2]], {*answers[2:]}) == (["human review"] * 2, {"0", "1"})
 
 
 @pytest.fixture(scope="module")

@@ -181,6 +181,14 @@ TRAINED = {
 }
 
 
+def test_names_that_are_truth_values_are_names_and_no_mask():
+    table = X.iloc[:, :2].set_axis([False, True], axis=1)
+    clf = LogisticRegression().fit(table[A], Y[A])
+    for reader in (TRAINED["boosting"](table[A], Y[A]), tb.tune(clf, table[A], Y[A], objective="error")):
+        two = table[B][:2]
+        assert [*reader.predict(two.iloc[:, ::-1])] == [*reader.predict(two)]
+
+
 @pytest.mark.parametrize("titles", [X.columns, [2, 0, 1], pd.MultiIndex.from_product([["x"], [*"abc"]])])
 @pytest.mark.parametrize("trained", TRAINED.values(), ids=TRAINED)
 def test_a_fitted_classifier_reads_its_features_in_any_order_of_the_columns(trained, titles, tmp_path):

@@ -235,4 +235,4 @@ def _picture(certificate: Any) -> str:
             metadata=dict.fromkeys(["Creator", "Date", "Format", "Type"]),
         )
     svg = text.getvalue()
-    return svg[svg.index("<svg") :].replace("#000000", "currentColor")
+    return svg[svg.index("<svg") :].replace("stroke: #000000", "stroke: currentColor")

@@ -89,7 +89,7 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
     if isinstance(X, Mapping):
         X = np.column_stack([X[name] for name in sorted(X, key=str)])
     if names and {*names} <= {*columns_of(X)}:
-        return X[list(names)]
+        return X.reindex(columns=list(names))  # by name: names True and False would be a mask
     if hasattr(X, "shape"):
         return X
     return np.asarray(X, object)  # NumPy would turn 1 beside "a" into "1"

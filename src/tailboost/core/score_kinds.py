@@ -111,7 +111,7 @@ class ScoreKind:
         elif lacks_score.any():
             raise ValueError(
                 f"{owner}: rows have no score, the first is row {lacks_score.argmax()}, counted from 0; "
-                "state their score by missing=, or their answer by default="
+                "state their score by missing=, or in predict their answer by default="
             )
         if ((values < self.accepted_from) | (values > self.accepted_to)).any():
             kinds = "; kind= may be probability, percent, logit, or number, for any numbers"

@@ -66,8 +66,8 @@ def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
 
 
 def stated_words(value: float, *, in_percent: bool) -> str:
-    """Return a value with six significant digits, such as the number of a limit."""
-    return f"{100.0 * value:.6g} %" if in_percent else f"{value:.6g}"
+    """Return a stated value, such as the number of a limit, without the rounding errors of percents."""
+    return f"{100.0 * value:.12g} %" if in_percent else f"{value:.12g}"
 
 
 def percent(confidence: float) -> str:

@@ -20,6 +20,7 @@ from tailboost.core import (
     Partitions,
     Seed,
     Table,
+    as_table,
     check_indexes,
     check_length,
     check_weights,
@@ -69,7 +70,7 @@ def checked_rows(estimator: Any, X: Table, *, reset: bool, as_it_is: bool = Fals
         estimator._titles = names
     titles = titles_of(estimator)
     if names != titles and {*names} == {*titles}:
-        X = X[titles]
+        X = as_table(X, titles)
     is_frame = hasattr(X, "iloc")
     if is_frame and not as_it_is:
         check_table(X)

@@ -355,7 +355,9 @@ class GivenModel(OfProbabilities):
         """
         predict: Any = getattr(self.model, "predict_proba", self.model)
         owner = f"predict_proba of {self.model!r}"
-        P = np.asarray(in_class_order(predict(X), owner, self.classes_))
+        probabilities = predict(X)
+        check_indexes(X=X, probabilities=probabilities)
+        P = np.asarray(in_class_order(probabilities, owner, self.classes_))
         if P.dtype not in NARROW:
             P = finite(P, owner)
         if P.ndim == 1 and len(self.classes_) == 2:  # of the second label

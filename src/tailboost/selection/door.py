@@ -31,6 +31,7 @@ from tailboost.core import (
     Table,
     UncertifiedGroupsWarning,
     as_table,
+    check_indexes,
     columns_of,
     frozen_object,
     label_column,
@@ -376,7 +377,9 @@ def read_answers(model: Model, X: Table, groups: Groups = None) -> Scored:
         with warnings.catch_warnings():  # of deferred rows, or uncertified groups
             for kind in (DeferredRowsWarning, UncertifiedGroupsWarning):
                 warnings.simplefilter("ignore", kind)
-            labels = np.asarray(model.predict(X))
+            labels = model.predict(X)
+        check_indexes(X=X, answers=labels)
+        labels = np.asarray(labels)
         check_answers(labels, X, f"predict of {type(model).__name__}")
         if labels.shape[1:] == (1,):  # as of CatBoost
             return labels[:, 0]

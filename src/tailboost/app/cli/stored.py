@@ -104,6 +104,8 @@ class Stored:
         if default is not None:
             options["default"] = as_known([default], rows.known)[0]
         answers = pd.DataFrame({"prediction": classifier.predict(table, **options)})
+        if HUMAN_REVIEW in (options.get("deferred"), default):  # beside labels of numbers
+            answers = answers.astype("string")
         if is_tuned:
             answers["deferred"] = answers["prediction"].isin({HUMAN_REVIEW} - {*rows.known})
         if self.probabilities:
