@@ -29,7 +29,7 @@ SCALINGS = 30
 LEAST_SHARE = 1e-9
 # The numbers of the answers. From low scores to high a row gets FIRST, DEFERRED, SECOND.
 FIRST, SECOND, DEFERRED = range(3)
-# Distances of two cuts that are moved together from where they are.
+# Distances of two cuts that move together from where they are, in cuts of their places.
 DISTANCES = np.r_[-(2 ** np.arange(12)), 0, 2 ** np.arange(12)]
 # Log-odds this little below a threshold are at it in a rule by costs: more than rounding errors.
 TIE = 1e-12
@@ -52,10 +52,12 @@ class Places(NamedTuple):
 class PlaceRows(NamedTuple):
     """The rows of one place."""
 
-    strata: Mask  # shape (S,)
-    ascending: Floats  # their sorted rising scores
-    cuts: Ints  # shape (T,): the different ones are 0, and those above a bin with a row
-    below: Floats  # shape (strata, T): the expected weight of each stratum below these cuts
+    strata: Mask  # shape (S,): which strata are in the place
+    ascending: Floats  # the sorted rising scores
+    cuts: (
+        Ints  # shape (T,): 0, and the cut above each bin with a row: others make no other rule
+    )
+    below: Floats  # shape (strata, T): expected weight of each of these strata below each of these cuts
 
 
 @dataclass(eq=False)
@@ -85,13 +87,13 @@ class Thresholds:
     edges : ndarray of shape (V + 1,)
         Ascending rising scores for possible thresholds, from the least one to ∞.
     passed : list of ndarray
-        Of each action, the confusion counts of all rows below each cut if they got it, shape (V + 1, W).
+        Of each action, the counts of the rows below each cut if all rows got it, shape (V + 1, W).
     weights : ndarray of shape (S, V)
-        Numbers of rows by stratum and bin: half of them counted, half expected by the chances, so smoothed.
+        Numbers of rows by stratum and bin, the mean of the counted and of the expected ones.
     chances : ndarray of shape (m, V)
         Probability of the second label in each bin of each place.
     place : ndarray of int, shape (W,)
-        The place of each count.
+        The place of each entry of the counts.
     by_place : list of PlaceRows
         The rows of each place.
     """
@@ -120,7 +122,7 @@ class Thresholds:
         self.passed = passed if n_summed > 1 else passed * strata.n_actions
         counted = sums[FIRST][:, : len(strata.mass)].T  # (S, V), whatever the action
 
-        # The search adds up expected rows, which are smooth, and tests rows of which half are counted.
+        # The search adds up expected rows, which are smooth. Tests on fresh rows order rules by `weights`.
         place = strata.place(self.group_column)
         self.place = np.resize(place, sums[FIRST].shape[1])
         n_second = np.bincount(in_bin, data.weights * self.chance, n_bins)
@@ -132,7 +134,6 @@ class Thresholds:
         for number in range(len(self.chances)):
             own = place == number
             ascending = np.sort(scores[own[data.stratum]])
-            # Only a cut above a bin with rows of its place makes another rule.
             cuts = np.append(0, 1 + np.flatnonzero(counted[own].any(axis=0)))
             self.by_place.append(PlaceRows(own, ascending, cuts, below[np.ix_(own, cuts)]))
 
@@ -202,11 +203,11 @@ class Thresholds:
         """Return the confusion counts of cuts (m, A − 1), shape (W, A)."""
         return self._counted(cuts[self.place], np.arange(len(self.place)))
 
-    def _counted(self, cuts: Ints, rows: Ints) -> Floats:
-        """Return some rows of confusion counts, shape (…, w, A), by the cuts of each, (…, w, A − 1)."""
+    def _counted(self, cuts: Ints, entries: Ints) -> Floats:
+        """Return w of the W entries of confusion counts, (…, w, A), by the cuts of each, (…, w, A − 1)."""
         first, second, *deferred = self.passed
-        low, high = ((cuts[..., side], rows) for side in (0, -1))
-        of_actions = [first[low], second[-1, rows] - second[high]]
+        low, high = ((cuts[..., side], entries) for side in (0, -1))
+        of_actions = [first[low], second[-1, entries] - second[high]]
         of_actions += [below[high] - below[low] for below in deferred]
         counts = np.stack(of_actions, axis=-1)
         counts[np.abs(counts) < ROUNDING] = 0.0
@@ -215,9 +216,9 @@ class Thresholds:
     def moves(self, *, compares: bool) -> list[list[tuple[int, int]]]:
         """Return the moves of a descent: the cuts that move on each line, by their place and number there.
 
-        Two cuts of a place move together, too; in a ring of two cuts they do so twice. Beside a limit that
-        ``compares`` places so do those of neighbouring ones: within two gaps of 5 % the error is .082 ± .007
-        larger if each cut moves alone (24 tables).
+        Each cut moves alone, and the two of a place together. Beside a limit that ``compares`` places so do
+        neighbours in the ring of all cuts: within two gaps of 5 % the error is .082 ± .007 larger if each cut
+        moves alone (24 tables).
         """
         cuts = [*product(range(len(self.by_place)), range(self.data.strata.n_actions - 1))]
         together = [
@@ -232,11 +233,11 @@ class Thresholds:
         return Reached(cuts)
 
     def line(self, reached: Reached, move: list[tuple[int, int]], table: Floats) -> Line:
-        """Return other cuts on a line.
+        """Return the candidates with other numbers of the cuts that move.
 
-        One cut takes all cuts of its place, two together those at some distances from them. The first cut is
-        at most the last one. ``table`` has the summands of numerators and denominators over confusion counts,
-        shape (W, A, 2, R).
+        One cut takes all numbers of its place, two together those at some distances from theirs. The first
+        cut of a place is at most the last one. ``table`` has the summands of numerators and denominators over
+        confusion counts, shape (W, A, 2, R).
         """
         places = sorted({place for place, _ in move})
         own = reached.candidate[places]
@@ -246,7 +247,7 @@ class Thresholds:
             if len(move) > 1:
                 near = np.searchsorted(cuts, reached.candidate[place, side]) + DISTANCES
                 cuts = cuts[np.unique(near.clip(0, len(cuts) - 1))]
-            # Each of these cuts beside each combination of earlier ones.
+            # Each combination so far with each of these cuts.
             moved = np.repeat(moved, len(cuts), axis=0)
             moved[:, places.index(place), side] = np.resize(cuts, len(moved))
         moved = moved[np.all(moved[..., 0] <= moved[..., -1], axis=-1)]
@@ -257,11 +258,11 @@ class Thresholds:
             return Reached(candidate)
 
         # Only rows of these places get other answers.
-        rows = np.flatnonzero(np.isin(self.place, places))
-        at = np.searchsorted(places, self.place[rows])
-        changes = self._counted(moved[:, at], rows) - self._counted(own[at], rows)
-        rates = np.flatnonzero(table[rows].any(axis=(0, 1, 2)))
-        return Line(to, rates, np.tensordot(changes, table[rows][..., rates]))
+        entries = np.flatnonzero(np.isin(self.place, places))
+        at = np.searchsorted(places, self.place[entries])
+        changes = self._counted(moved[:, at], entries) - self._counted(own[at], entries)
+        rates = np.flatnonzero(table[entries].any(axis=(0, 1, 2)))
+        return Line(to, rates, np.tensordot(changes, table[entries][..., rates]))
 
     # -- written thresholds ------------------------------------------------------------------------------
 
