@@ -187,7 +187,7 @@ def pair_p_value(
     if normal > max(FAR, level):
         return normal
 
-    # The interval of the nuisance parameter p₂, and p₁ on the boundary of the hypothesis.
+    # 1. Values of the nuisance parameter p₂ in its interval, and p₁ on the boundary of the hypothesis.
     gamma = min(NUISANCE, level / 20)
     ends = np.array(clopper_pearson_interval(x2 / n2, n2, 1.0 - gamma))
     if ends[0] > largest_p2:  # the hypothesis is wrong with a confidence of 1 − γ
@@ -198,13 +198,15 @@ def pair_p_value(
     by_p1 = even_rates((gap + ends) / factor, density * math.sqrt(n1))
     p2 = np.concatenate([ends, by_p2, factor * by_p1 - gap]).clip(*ends)
     p1 = np.minimum((gap + p2) / factor, 1.0)
+
+    # 2. The second counts that are likely for one of these values.
     mean = n2 * p2
     width = DEVIATIONS * np.sqrt(mean * (1.0 - p2)) + 8.0
     least = int(max((mean - width).min(), 0.0))
     counts = np.arange(least, int(min((mean + width).max(), n2)) + 1.0)
 
-    # By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding, so
-    # that the observed counts are in the region.
+    # 3. By second count, the largest first count in the region, or −1, by bisection. 1e-12 is for rounding,
+    # so that the observed counts are in the region.
     most_errors = np.full(len(counts), -1)
     above = np.full(len(counts), n1 + 1)
     while (above - most_errors > 1).any():
@@ -215,7 +217,7 @@ def pair_p_value(
     most_errors = np.where(counts < x2, most_errors, np.maximum(most_errors, x1))
     most_errors = np.maximum.accumulate(most_errors)  # the region becomes monotone
 
-    # By p₂ and second count; the first group has at most `most_errors` errors.
+    # 4. The probability of the region, by p₂ and second count; the first group has at most `most_errors`.
     probabilities = binom.pmf(counts, n2, p2[:, None]) * binom.cdf(most_errors, n1, p1[:, None])
     # The largest probability may be between values of p₂, counts that were left out may be in the region,
     # and p₂ may be outside of its interval.

@@ -194,7 +194,7 @@ class Rate(Limitable, Derived):
             "deferral": defers,
             "mask": defers or among & deferral or len(among) > 1,
         }
-        return tuple(filter(is_needed.get, is_needed))
+        return tuple(name for name in is_needed if is_needed[name])
 
     @property
     def row_rate(self) -> Rate:
