@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, binomtest
+from scipy.stats import beta, binom, binomtest
 
 import tailboost as tb
 from tailboost import rates
@@ -326,6 +326,18 @@ def test_the_bounds_of_a_refusal_hold_together(limits):
             tb.calibrate(rule, **drawn(seed, 0.2))
         false += min(bound.upper for bound in refused.value.certificate.bounds) < 0.2
     assert binomtest(false, 40, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_the_bound_of_a_first_refusal_has_a_tenth_of_its_level_as_the_next_attempt():
+    rng = np.random.default_rng(0)
+    s = rng.random(800)
+    y, X = (rng.random(800) < s).astype(int), s[:, None]
+    rule = tb.tune(tb.Scores(0, 1), X[:400], y[:400], limits=["error() <= .245"])
+    with pytest.raises(tb.NotCertifiedError) as refused:
+        tb.calibrate(rule, X[400:], y[400:])
+    (bound,) = refused.value.certificate.bounds
+    wrong = round(bound.estimate * 400)
+    assert bound.upper == pytest.approx(beta.ppf(1 - 0.0045, wrong + 1, 400 - wrong))
 
 
 def test_a_refusal_shows_a_rule_near_the_limits_if_there_is_one():
