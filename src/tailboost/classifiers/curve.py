@@ -67,7 +67,7 @@ class Curve:
 
     Attributes
     ----------
-    points : tuple of (float, float, classifier)
+    points : tuple of Point
         From the tightest limit to the loosest: the limited and the minimised rate, and their classifier.
     limited : Statistic
         The limited rate.

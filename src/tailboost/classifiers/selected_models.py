@@ -411,6 +411,11 @@ class TunedClassifier(AnsweringClassifier):
         evidence = self._evidence
         models = evidence.models
         X, y = unpack(X, y)
+        has_rows = X is not None and y is not None
+        if not has_rows and any(each is not None for each in (X, y, sample_weight, costs)):
+            raise ValueError(
+                "reweight needs both X and y, or neither; sample_weight and costs belong to them"
+            )
         new = copy.copy(self)
         if objective is not None:
             new.objective = objective
@@ -418,7 +423,7 @@ class TunedClassifier(AnsweringClassifier):
             new.limits = limits
         if error_budget is not None:
             new.error_budget = error_budget
-        if X is not None and y is not None:
+        if has_rows:
             given = Rows.read(X, y, groups, sample_weight, costs)
             problem = new._problem(given)
             models, table = self._read(given.X)
@@ -427,14 +432,14 @@ class TunedClassifier(AnsweringClassifier):
                 words += " (no model was fitted on them, as stated)"
             rows = replace(given, X=table).numbered(self.classes_, given.names, words)
             # The rows of another selection of this classifier may select again.
-            known = tuple(each for each in evidence.records.tables if each.use == TRAINED_ON)
+            known = [each for each in evidence.records.tables if each.use == TRAINED_ON]
             for each in known_within(models.fitted):
                 known += each.records.tables
             models = noticing_known(scored_on(models, rows), known)
             # `certify` refuses them from now on.
             records = evidence.records.using(selecting_rows(models))
             evidence = replace(evidence, records=records, validation="reweight")
-        elif all(each is None for each in (X, y, sample_weight, costs)):
+        else:
             evidence = replace(evidence, engine=evidence.engine or self.selection_.engine)
             rows = models.rows
             if groups is not None:
@@ -445,10 +450,6 @@ class TunedClassifier(AnsweringClassifier):
                     models, rows=replace(rows, groups=part.groups, names=part.names)
                 )
             problem = new._problem(models.rows)
-        else:
-            raise ValueError(
-                "reweight needs both X and y, or neither; sample_weight and costs belong to them"
-            )
         new._select(problem, models.rows, models, evidence).warn()
         return new
 
