@@ -88,10 +88,6 @@ class TreeSession(OpenSession):
         learner = self.learner
         self.stopped_at: list[int] = []  # numbers of trees, by the held-out rows of a cross-fit
         self.labels = self.y.astype(np.float32)
-        # Of categories or, as XGBoost calls numbers, of quantities.
-        kinds: Any = ["q" if known is None else "c" for known in self.reader.categories_]
-        if "c" not in kinds:
-            kinds = None  # XGBoost reads the kinds of all columns with every tree
         n_threads = count_threads(learner.n_jobs, self.X.shape)
         self.params = {
             "max_bin": learner.max_bins,
@@ -100,10 +96,14 @@ class TreeSession(OpenSession):
             "verbosity": 0,
             **learner._booster_params(self.n_classes),
         }
+        # Of categories and, as XGBoost calls numbers, of quantities. It reads all kinds with every tree.
+        kind_of_column = ["q" if known is None else "c" for known in self.reader.categories_]
+        kinds = None
         if "multi_strategy" in self.params:
             # A leaf has a value for each class. Such trees cannot split sets of categories.
             self.labels = np.eye(self.n_classes, dtype=np.float32)[self.y]
-            kinds = None
+        elif "c" in kind_of_column:
+            kinds = kind_of_column
         table = self.X
         if isinstance(table, Partitions):
             table = _batches(table, kinds)
