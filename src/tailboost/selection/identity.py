@@ -17,7 +17,7 @@ from tailboost.core import Model
 
 #: Functions of these packages read nothing but their arguments.
 LIBRARIES = ("numpy", "scipy", "sklearn", "tailboost")
-# Draws change their state, and so does no fit.
+# A draw changes their state, which is no fit.
 DRAWS = (np.random.RandomState, np.random.Generator, np.random.BitGenerator)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import softmax
 
-from tailboost.core import Array, Derived, Floats, Ints, frozen_value, one_blas_thread
+from tailboost.core import Array, Derived, Floats, frozen_value, one_blas_thread
 from tailboost.rates import (
     SIGNS,
     InfeasibleLimitsError,
@@ -175,10 +175,9 @@ class Charges(Derived):
     errors : ndarray of shape (W, A)
         The overall error is the sum of its products with counts.
     table : ndarray of shape (W, A, 2, R)
-        The numerators and the denominators of the R rates of all statements over counts. Rates with a lower
-        bound are negative.
-    levels : ndarray of shape (R,)
-        The upper bound of each of these; 0 of rates that are minimised or compared, NaN of free ones.
+        Of the R rates of all statements, the numerators of their excess over counts, and the denominators.
+        The excess of a rate is what it has above an upper bound, or below a lower one; all of a rate that is
+        minimised or compared, and NaN of a free one.
     ends : ndarray of int
         The number of the first rate of each limit among them.
 
@@ -200,16 +199,14 @@ class Charges(Derived):
             in_deferral = deferred().terms(strata).top
             minimised = replace(minimised, top=minimised.top + TIE_PRICE * in_deferral)
         self.terms = [minimised]
-        levels = [0.0 * minimised.mass]
         parts = [[minimised.top, minimised.bottom]]
         for limit in self.limits:
             terms = limit.rate.terms(strata)
-            sign = SIGNS[limit.sense]
             self.terms.append(terms)
-            levels.append(sign * limit.levels(terms.names))
-            parts.append([sign * terms.top, terms.bottom])
-        self.levels = np.concatenate(levels)
-        self.ends = np.cumsum([*map(len, levels)])[:-1]
+            levels = limit.levels(terms.names)[:, None, None]
+            excess = SIGNS[limit.sense] * (terms.top - levels * terms.bottom)
+            parts.append([excess, terms.bottom])
+        self.ends = np.cumsum([len(bottom) for _, bottom in parts])[:-1]
         self.table = np.concatenate(parts, axis=1).transpose(2, 3, 0, 1).copy()
 
     def value(self, counts: Floats) -> float:
@@ -218,15 +215,7 @@ class Charges(Derived):
 
     def of(self, counts: Floats | Sequence[Floats]) -> Floats:
         """Return the charges of rules with confusion counts (…, W, A), shape (…)."""
-        return self.of_excess(self.excess(np.tensordot(counts, self.table)))
-
-    def excess(self, sums: Floats, rates: Ints | slice = slice(None)) -> Floats:
-        """Return by how much ``rates`` exceed their levels, (…, r); NaN without rows or a level.
-
-        ``sums`` are their numerators and denominators, shape (…, 2, r).
-        """
-        counted, among = np.moveaxis(sums, -2, 0)
-        return counted / np.where(among > 0, among, np.nan) - self.levels[rates]
+        return self.of_excess(excess_of(np.tensordot(counts, self.table)))
 
     def of_excess(self, excess: Floats) -> Floats:
         """Return the charges of rules by the excess of their rates, shape (…, R).
@@ -252,6 +241,12 @@ class Charges(Derived):
         return np.lexsort((errors, self.of(counts)))[0]
 
 
+def excess_of(sums: Floats) -> Floats:
+    """Return the excess of R rates, NaN without rows, by numerators and denominators, shape (…, 2, R)."""
+    above, among = np.moveaxis(sums, -2, 0)
+    return above / np.where(among > 0, among, np.nan)
+
+
 def descended(family: Family, charges: Charges, candidate: Array, counts: Floats) -> Array:
     """Return the candidate after moves to the best one on each line in turn, from one with its counts.
 
@@ -267,8 +262,8 @@ def descended(family: Family, charges: Charges, candidate: Array, counts: Floats
         line = family.line(reached, move, charges.table)
         moved = sums[:, line.rates] + line.changes
         moved[:, 1][moved[:, 1] < ROUNDING] = 0.0  # without rows
-        excess = np.tile(charges.excess(sums), (len(moved), 1))
-        excess[:, line.rates] = charges.excess(moved, line.rates)
+        excess = np.tile(excess_of(sums), (len(moved), 1))
+        excess[:, line.rates] = excess_of(moved)
         on_line = charges.of_excess(excess)
         best = int(on_line.argmin())
         if on_line[best] < least - SLIGHT:
