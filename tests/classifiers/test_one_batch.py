@@ -311,7 +311,7 @@ def test_any_model_that_tune_takes(form, model, data):
         with pytest.raises(tb.LeakageError):
             tb.certify(rule, X[part], y[part])
         with pytest.raises(tb.LeakageError):
-            rule.certificate_.recheck(X[part], y[part])
+            tb.Monitor(rule).add(X[part], y[part])
     assert tb.certify(rule, X[2500:], y[2500:]).bounds[-1].lower > 0.6
 
 

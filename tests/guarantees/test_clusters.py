@@ -60,7 +60,7 @@ def test_no_content_wins_the_votes():
         cert = tb.certify(First(low), X, y, clusters=person, equal_rows="natural")
         by_answers = tb.certify(First(low).predict(X), None, y, clusters=person)
         later = few_valued(rng, low)
-        (n, found), *_ = cert.recheck(*later[:2], clusters=later[2]).batches[0].errors
+        (n, found), *_ = tb.Monitor(First(low), cert).add(*later[:2], clusters=later[2]).batches[0].errors
         assert n == cert.bounds[0].n == by_answers.bounds[0].n == 200
         assert found == pytest.approx(mean, abs=4 * np.sqrt(0.21 / 200))
         for bound in (cert.bounds[0], by_answers.bounds[0]):

@@ -84,13 +84,6 @@ def test_a_gap_without_pairs_of_rows_is_not_called_tested(rule):
     assert re.search("no pairs of rows +error by sex: gap", str(monitor))
 
 
-def test_recheck_is_a_monitor_with_one_batch(rule):
-    once, added = rule.certificate_.recheck(**batch(500, 5)), tb.Monitor(rule).add(**batch(500, 5))
-    assert once.batches == added.batches
-    bare = tb.certify(rule.predict(rows(500, 5)[0]), None, rows(500, 5)[1], limits=["error() <= 45%"])
-    refused(lambda: bare.recheck(rows(500, 6)[0], rows(500, 6)[1]), "Monitor")
-
-
 @pytest.mark.parametrize("confidence", ["0.95", "0.9", "0.99", "0.999"])
 def test_the_threshold_is_the_decimal_that_a_reader_computes(confidence):
     X, y, groups = rows(5_000, int(1e4 * float(confidence)))
@@ -232,9 +225,9 @@ def test_rows_of_the_fit_or_the_certificate_are_refused(rule):
     (A, a, _), (B, b, _) = rows(500, 3), rows(700, 5)
     tuned = tb.tune(SCORES, A, a, limits=["miss(yes) <= 45%"])
     proof = tb.certify(tuned, *rows(2000, 1)[:2])
-    refused(lambda: proof.recheck(*rows(2000, 1)[:2]), "certificate", tb.LeakageError)
+    refused(lambda: tb.Monitor(tuned, proof).add(*rows(2000, 1)[:2]), "certificate", tb.LeakageError)
     part = pd.concat([A[:300], B], ignore_index=True), np.r_[a[:300], b]
-    refused(lambda: proof.recheck(*part), "selected", tb.LeakageError)
+    refused(lambda: tb.Monitor(tuned, proof).add(*part), "selected", tb.LeakageError)
 
 
 def test_groups_without_a_bound_are_warned_of(rule):

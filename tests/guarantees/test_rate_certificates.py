@@ -140,7 +140,7 @@ def test_a_models_own_limits_are_certified_by_default(fitted):
     chosen_on = np.random.default_rng(0).normal(size=(900, 3))[300:600]
     with pytest.raises(tb.LeakageError):
         tb.certify(mix, chosen_on, y, groups=groups)
-    refused(lambda: cert.recheck(X, y, groups=groups), "certificate", tb.LeakageError)
+    refused(lambda: tb.Monitor(mix, cert).add(X, y, groups=groups), "certificate", tb.LeakageError)
 
 
 SETTINGS = {"equal": ((0.3, 0.3), 0.5), "small group": ((0.05, 0.2), 0.05), "far apart": ((0.02, 0.98), 0.3)}

@@ -263,7 +263,6 @@ def test_what_is_no_bound_of_certify_is_refused_with_a_cure(mixture):
         lambda: tb.calibrate(never, X, y, limits=["tail(10%) <= .6"]),
         lambda: tb.RobustMixtureClassifier(limits=["shift(.1) <= .6"]).fit(X, y),
         lambda: tb.Monitor(clf, found),
-        lambda: found.recheck(X, y),
         lambda: rates.measure(tail, y, y),
         lambda: rates.gap(tail),
         lambda: rates.largest(tail),

@@ -182,5 +182,4 @@ def test_rows_without_a_group_are_refused(form):
     given = {"frame": new_sites, "list": {"site": new_sites["site"].tolist()}, "array": new_sites.to_numpy()}
     monitor = tb.Monitor(rule)
     refused(lambda: monitor.add(X[1000:], y[1000:], groups=given[form]), "missing")
-    refused(lambda: rule.certificate_.recheck(X[1000:], y[1000:], groups=given[form]), "missing")
     monitor.add(X[1000:], y[1000:], groups=new_sites.fillna("unknown"))

@@ -124,8 +124,7 @@ class AnsweringClassifier(OfAnyTable):
         """
         check_is_fitted(self)
         self.evidence_.refuse_changed()
-        certificate = self.evidence_.certificate
-        return certificate and replace(certificate, model=self)
+        return self.evidence_.certificate
 
     @property
     def records_(self) -> Records:

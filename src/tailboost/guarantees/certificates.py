@@ -5,13 +5,9 @@ from typing import Self
 
 from tailboost.core import (
     Cells,
-    Column,
     Document,
-    Groups,
     LimitLine,
-    Model,
     Name,
-    Table,
     filled_columns,
     frozen_value,
     percent,
@@ -21,7 +17,6 @@ from tailboost.core import (
     text_table,
 )
 from tailboost.guarantees.certified_bound import CERTIFIED_WORDS, CertifiedBound
-from tailboost.guarantees.monitor import Monitor
 from tailboost.rates import groups_in
 from tailboost.rows import Attempts, EqualRows, Seen, digest_of
 
@@ -103,8 +98,6 @@ class Certificate:
         Share of the rows that equal another one, 0 with over two rows to a content. `title` names over 1 %.
     date : str
         Day on which it was made, in UTC.
-    model : object
-        What answered, for `recheck`; None for an array of answers, and after reading from a file.
     used : Seen or None
         The fresh rows, to recognise them later; None after reading from a file.
     identity : str
@@ -127,7 +120,6 @@ class Certificate:
     equal_rows: EqualRows = "copies"
     copies: float = 0.0
     date: str = field(default="", repr=False, compare=False)
-    model: Model = field(default=None, repr=False, compare=False)
     used: Seen | None = field(default=None, repr=False, compare=False)
     identity: str = field(default="", repr=False, compare=False)
     columns: tuple[Name, ...] = field(default=(), repr=False, compare=False)
@@ -153,34 +145,6 @@ class Certificate:
                     for column, group in groups_in(subgroup, bound.rate.by, self.columns):
                         named.setdefault(column, {})[group] = None
         return {column: [*groups] for column, groups in named.items()}
-
-    def recheck(
-        self, X: Table, y: Column, *, groups: Groups = None, clusters: Column = None
-    ) -> Monitor:
-        """Test each bound on one batch of new rows; see `tailboost.Monitor`, which takes further batches.
-
-        Parameters
-        ----------
-        X, y, groups, clusters : array-like
-            New rows, as in `tailboost.Monitor.add`.
-
-        Returns
-        -------
-        Monitor
-            With one batch.
-
-        Raises
-        ------
-        LeakageError
-            If rows were used before: by the fit or the certificate.
-        ValueError
-            If the certificate was made from an array of answers.
-        """
-        if self.model is None:
-            raise ValueError(
-                "this certificate keeps no rule; use Monitor(rule, certificate).add(X, y)"
-            )
-        return Monitor(self.model, self).add(X, y, groups=groups, clusters=clusters)
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -281,7 +245,7 @@ class Certificate:
             raise ValueError(CHANGED)
 
     def to_dict(self) -> Document:
-        """Return everything but model, identity, columns, rows and attempts, as JSON."""
+        """Return everything but identity, columns, rows and attempts, as JSON."""
         document = {name: vars(self)[name] for name in STORED} | {
             "certified": self.certified,
             "bounds": [bound.to_dict() for bound in self.bounds],

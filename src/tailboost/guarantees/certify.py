@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from tailboost.core import Column, Groups, Model, Stated, Table, check_indexes, warn_user
@@ -201,7 +200,7 @@ def certify(
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
     bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
-    return replace(certificate_of(fresh, bounds, confidence), model=decided and model)
+    return certificate_of(fresh, bounds, confidence)
 
 
 def _decided(model: Model, X: Table) -> Decided | None:
