@@ -279,6 +279,17 @@ def descended(family: Family, charges: Charges, candidate: Array, counts: Floats
 # -- the program ---------------------------------------------------------------------------------------------
 
 
+class ProgramRow(NamedTuple):
+    """An inequality of the program."""
+
+    statement: (
+        int  # number of the statement behind it: 0 is the objective, and the limits follow
+    )
+    coefficients: Floats  # shape (W, A): of the counts
+    free: float  # coefficient of the free variable of the statement
+    bound: float
+
+
 @dataclass(eq=False)
 class Program:
     """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures.
@@ -300,7 +311,7 @@ class Program:
     free : ndarray of shape (J, F)
         f, coefficients of the free variables: one for the objective, and one for each limit.
     statement_of_row : ndarray of int, shape (J,)
-        The statement behind each row: 0 is the objective, and the limits follow.
+        The statement behind each row.
 
     Raises
     ------
@@ -322,19 +333,17 @@ class Program:
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
         self.cost = above_level[0].ravel()
-        # Of each row its statement, the coefficients of counts and of a free variable, and the bound.
         rows = []
         if objective.worst:
             self.cost = TIE_PRICE * charges.errors.ravel()
-            rows = [(0, rate, -1.0, 0.0) for rate in above_level]
+            rows = [ProgramRow(0, rate, -1.0, 0.0) for rate in above_level]
         for number, (limit, terms) in enumerate(zip(charges.limits, limited, strict=True), 1):
-            rows += [(number, *row) for row in limit.inequalities(terms)]
-        self.statement_of_row = np.array([number for number, *_ in rows], int)
-        self.matrix = np.reshape([row for _, row, *_ in rows], (-1, len(self.cost)))
-        self.bound = np.array([bound for *_, bound in rows])
+            rows += [ProgramRow(number, *row) for row in limit.inequalities(terms)]
+        self.statement_of_row = np.array([row.statement for row in rows], int)
+        self.matrix = np.reshape([row.coefficients for row in rows], (-1, len(self.cost)))
+        self.bound = np.array([row.bound for row in rows])
         self.free = np.zeros((len(rows), len(charges.terms)))
-        # One free variable serves all rows of a statement.
-        self.free[range(len(rows)), self.statement_of_row] = [free for *_, free, _ in rows]
+        self.free[range(len(rows)), self.statement_of_row] = [row.free for row in rows]
 
     def action_costs(self, duals: Floats) -> Floats:
         """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).

@@ -21,7 +21,7 @@ from tailboost.core import (
     take,
 )
 from tailboost.learners import HistBoostClassifier
-from tailboost.rates import Counts
+from tailboost.rates import TINY, Counts
 from tailboost.rows import hash_rows, stratified_turns
 from tailboost.selection.descent import Line, Reached
 from tailboost.selection.outputs import Outputs
@@ -111,7 +111,7 @@ class ClassWeights:
         """Return costs of actions as a candidate: scaled to at most 1, and centred at the middle one."""
         # The middle cost is often that of most actions.
         centred = costs - np.sort(costs, axis=1)[:, [costs.shape[1] // 2]]
-        return centred / max(np.abs(centred).max(), 1e-300)
+        return centred / max(np.abs(centred).max(), TINY)
 
     def counts(self, candidate: Array) -> Floats:
         """Return the confusion counts of a candidate, shape (W, A)."""
