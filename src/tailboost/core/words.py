@@ -66,8 +66,12 @@ def joined(names: Sequence[str], n_shown: int, between: str = ", ") -> str:
 
 
 def stated_words(value: float, *, in_percent: bool) -> str:
-    """Return a stated value, such as the number of a limit, without the rounding errors of percents."""
-    return f"{100.0 * value:.12g} %" if in_percent else f"{value:.12g}"
+    """Return the number of a limit as it was stated; one that was computed has six significant digits."""
+    number = 100.0 * value if in_percent else value
+    stated = f"{number:.12g}"
+    if not math.isclose(float(stated), number, rel_tol=1e-14):
+        stated = f"{number:.6g}"
+    return f"{stated} %" if in_percent else stated
 
 
 def percent(confidence: float) -> str:
