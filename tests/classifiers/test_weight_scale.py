@@ -118,6 +118,8 @@ def test_weight_2_is_the_row_twice(name):
     other.fit(X.repeat(times, axis=0), Y.repeat(times))
     np.testing.assert_array_equal(one.predict(X), other.predict(X))
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=0, atol=1e-9)
+    if name == "robustmixture":  # also in intervals
+        same(one, clone(other).fit(X.repeat(times, axis=0), Y.repeat(times), clusters=owner.repeat(times)))
 
 
 def test_weight_3_differs_by_the_float32_of_xgboost_alone():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from conftest import refused
 
+from tailboost.rates import Counts
 from tailboost.rows import Rows
 from tailboost.rows.groups import GroupNames, crossed
 
@@ -11,7 +12,7 @@ RNG = np.random.default_rng(0)
 N, COLUMNS = 40, 3
 OF_ROWS = {
     "y": RNG.integers(2, size=N), "weight": RNG.random(N), "groups": RNG.integers(2, size=(N, 1)),
-    "row_hashes": RNG.integers(9, size=N).astype(np.uint64), "X": RNG.random((N, COLUMNS)),
+    "units": RNG.integers(9, size=N), "X": RNG.random((N, COLUMNS)),
     "clusters": RNG.integers(9, size=N), "costs": RNG.random((N, 2)),
 }  # fmt: skip
 NAMES = GroupNames((np.array(["f", "m"]),), ("sex",))
@@ -29,12 +30,13 @@ def test_a_part_has_all_that_belongs_to_its_rows(field):
 
 
 @pytest.mark.parametrize("mask", [MASK, ~MASK, np.full(N, True)])
-def test_equal_rows_of_a_stratum_are_one_row_of_its_size(mask):
+def test_rows_of_a_unit_are_one_row_of_the_size_of_a_stratum(mask):
     part = ROWS.part(mask)
-    for stratum, size in enumerate(part.sizes(part.y, 2)):
+    rows = Counts.stratified(part.y, [], part.weight, part.classes, units=part.units)
+    for stratum, size in enumerate(rows.strata.size):
         weight_of = {}
         for i in np.flatnonzero(mask & (OF_ROWS["y"] == stratum)):
-            of_row = int(OF_ROWS["row_hashes"][i])
+            of_row = OF_ROWS["units"][i]
             weight_of[of_row] = weight_of.get(of_row, 0.0) + OF_ROWS["weight"][i]
         weights = np.array([*weight_of.values()])
         assert size == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), abs=1e-6)

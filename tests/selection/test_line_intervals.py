@@ -4,9 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import beta, binomtest
 
-from tailboost import rates
+from tailboost import RobustMixtureClassifier, rates
 from tailboost.rates import Counts
 from tailboost.selection.table import REFIT, RateTable
 
@@ -18,9 +19,10 @@ def exact(errors, n):
     return interval.low, interval.high
 
 
-def counted_on(stated, answered, refit=False):
-    counts = answered.counts(answered.actions)
-    return RateTable.counted(stated, answered.strata, counts, "rows", spread=lambda _: REFIT * refit)
+def counted_on(stated, answered, refit=False, clusters=None):
+    counts, products = answered.counts(answered.actions), answered.products(answered.actions, clusters)
+    about = {"spread": lambda _: REFIT * refit, "products": products}
+    return RateTable.counted(stated, answered.strata, counts, "rows", **about)
 
 
 @pytest.fixture(scope="module")
@@ -54,30 +56,57 @@ def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit)
         assert (line.low, line.high) == pytest.approx((k / n - less, k / n + beyond), abs=1e-6), name
 
 
-def test_weights_count_by_their_effective_number(counted):
+@pytest.mark.parametrize("has_clusters", [False, True])
+def test_weights_that_go_with_errors_count_by_a_standard_error(counted, has_clusters):
+    """The squares of sums over rows or clusters by a loop, in Clopper-Pearson by its definition."""
     y, answers, groups = counted
-    weight = np.where(groups["group"] == "a", 1.0, 3.0) * np.random.default_rng(1).uniform(0.2, 2.0, len(y))
+    wrong, of_a, rng = answers != y, groups["group"] == "a", np.random.default_rng(1)
+    weight = np.where(wrong | (y == 0), 3.0, 1.0) * rng.uniform(0.2, 2.0, len(y))
+    cluster = np.where(rng.random(len(y)) < 0.2 * has_clusters, 0, np.arange(len(y)))
     answered = Counts.answered(y, answers, groups=groups, sample_weight=weight)
-    (line,) = counted_on([rates.error()], answered)
-    n = weight.sum() ** 2 / (weight**2).sum()
-    assert line.rows == pytest.approx(n)
-    error = np.average(answers != y, weights=weight)
-    # Clopper-Pearson by its definition, with counts that are no whole numbers.
-    assert line.low == pytest.approx(beta.ppf(0.025, error * n, n - error * n + 1), abs=1e-6)
-    assert line.high == pytest.approx(beta.ppf(0.975, error * n + 1, n - error * n), abs=1e-6)
+    table = counted_on([rates.error(), COST, rates.miss(1, by="group")], answered, clusters=cluster)
+    of_lines = [(wrong, y >= 0, 1), (np.array(COST.matrix)[y, answers] / 20, y >= 0, 20)]
+    of_lines += [(wrong, of_a & (y == 1), 1), (wrong, ~of_a & (y == 1), 1)]
+    for line, (value, among, high) in zip(table, of_lines, strict=True):
+        p, sums = np.average(value[among], weights=weight[among]), Counter()
+        for i in np.flatnonzero(among):
+            sums[cluster[i]] += weight[i] * (value[i] - p)
+        variance = sum(each**2 for each in sums.values()) / weight[among].sum() ** 2
+        # As that of a binomial share; one more row has the largest variance.
+        n = (line.rows + 1) / (line.rows * variance / (p * (1 - p)) + 1 / line.rows)
+        assert line.low == pytest.approx(high * beta.ppf(0.025, p * n, n - p * n + 1), rel=1e-6)
+        assert line.high == pytest.approx(high * beta.ppf(0.975, p * n + 1, n - p * n), rel=1e-6)
 
 
-def test_the_interval_of_weighted_rows_holds_the_true_rate():
-    """The largest weights are 200 times the smallest, so 300 rows tell as much as 112 of equal weight."""
-    rng, missed = np.random.default_rng(2), 0
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_selected_rules_of_weighted_rows_state_such_intervals(n_classes):
+    rng = np.random.default_rng(3)
+    y, limit = rng.integers(0, n_classes, 400), rates.miss(1) <= 0.3
+    P = softmax(rng.normal(2.0 * np.eye(n_classes)[y]), axis=1)
+    weight = np.where(P.max(axis=1) < 0.7, 10.0, 1.0)
+    clf = RobustMixtureClassifier.from_probabilities({"m": P}, y, sample_weight=weight, limits=[limit])
+    answered = Counts.answered(y, clf.predict({"m": P}), sample_weight=weight)
+    for stated, line in zip(clf.rates_, counted_on([rates.error(), limit], answered), strict=True):
+        assert (stated.low, stated.high) == pytest.approx((line.low, line.high))
+
+
+@pytest.mark.parametrize("has_clusters", [False, True])
+def test_intervals_of_weights_and_of_clusters_that_err_more_hold_the_true_rates(has_clusters):
+    """One of 50 counts 20 times, by its weight or by its rows, and errs in half of the cases."""
+    rng, missed = np.random.default_rng(2), Counter()
+    error = (0.98 * 0.05 + 0.4 * 0.5) / (0.98 + 0.4)
+    truth = {rates.error(): error, rates.miss(1): error, COST: error * (1.0 + 20.0) / 2.0}
     for _ in range(200):
-        y = rng.integers(0, 2, 300)
-        answers = np.where(rng.random(300) < 0.2, 1 - y, y)
-        weight = np.exp(rng.uniform(0.0, np.log(200.0), 300))
-        answered = Counts.answered(y, answers, sample_weight=weight)
-        (line,) = counted_on([rates.error()], answered)
-        missed += not line.low <= 0.2 <= line.high
-    assert missed <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
+        is_hard = rng.random(2000) < 0.02
+        times = np.where(is_hard, 20, 1)
+        unit = np.arange(2000).repeat(times if has_clusters else 1)
+        y = rng.integers(0, 2, len(unit))
+        answers = np.where(rng.random(len(unit)) < np.where(is_hard, 0.5, 0.05)[unit], 1 - y, y)
+        answered = Counts.answered(y, answers, sample_weight=None if has_clusters else times)
+        table = counted_on([*truth], answered, clusters=unit)
+        for line, true in zip(table, truth.values(), strict=True):
+            missed[line.rate] += not line.low <= true <= line.high
+    assert max(missed.values()) <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
 
 
 def test_where_no_honest_interval_is_known_there_is_none_and_the_reason():
@@ -95,38 +124,6 @@ def test_where_no_honest_interval_is_known_there_is_none_and_the_reason():
     table = counted_on([rates.cost()], of_rows)
     assert np.isnan(next(iter(table)).low)
     assert "interval" not in str(table)
-
-
-def drawn(rng, n, share=(0.5, 0.5), error=(0.1, 0.3)):
-    y = rng.choice(2, n, p=share)
-    return y, np.where(rng.random(n) < np.array(error)[y], 1 - y, y)
-
-
-def test_the_interval_of_a_mean_cost_holds_the_true_one():
-    rng, missed, widths = np.random.default_rng(1), 0, []
-    truth = 0.5 * 0.1 * 1.0 + 0.5 * 0.3 * 20.0
-    for _ in range(400):
-        y, answers = drawn(rng, 200)
-        (line,) = counted_on([COST], Counts.answered(y, answers))
-        missed += not line.low <= truth <= line.high
-        widths.append(line.high - line.low)
-    assert missed <= 400 * 0.05 + 2 * np.sqrt(400 * 0.05 * 0.95)
-    # A bounded mean alone would be as uncertain as a share of 20, which is about as wide here.
-    assert np.mean(widths) < 20 * 2 * 1.96 * np.sqrt(truth / 20 * (1 - truth / 20) / 200) * 1.2
-
-
-@pytest.mark.parametrize("n", [12, 40, 300])
-def test_the_interval_of_a_mean_cost_is_that_of_as_many_binomial_rows(n):
-    """A share of as many rows of cost 0 or 20 has the same variance, with one more row of the largest one."""
-    y, answers = np.arange(n) % 2, np.where(np.arange(n) % 6 == 0, 1, np.arange(n) % 2)
-    answers[1] = 0  # one miss
-    (line,) = counted_on([COST], Counts.answered(y, answers))
-    costs = np.array([[0.0, 1.0], [20.0, 0.0]])[y, answers]
-    p, largest = costs.mean() / 20, costs.mean() * (20 - costs.mean())
-    variance = (((costs - costs.mean()) ** 2).sum() + largest) / (n + 1)
-    rows = n * largest / variance
-    assert line.low == pytest.approx(20 * beta.ppf(0.025, p * rows, (1 - p) * rows + 1), rel=1e-6)
-    assert line.high == pytest.approx(20 * beta.ppf(0.975, p * rows + 1, (1 - p) * rows), rel=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(400, 300), (60, 100, 150, 700, 600, 500)])

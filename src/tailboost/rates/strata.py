@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import coo_array, diags_array
 
 from tailboost.core import (
     Column,
@@ -37,7 +38,6 @@ from tailboost.rows import (
     NO_GROUPS,
     GroupNames,
     crossed,
-    effective_sizes,
     group_columns,
 )
 
@@ -132,6 +132,7 @@ class Counts:
         *,
         defers: bool = False,
         costs: Floats | None = None,
+        units: Column = None,
     ) -> Self:
         """Return rows without answers.
 
@@ -151,6 +152,8 @@ class Counts:
             Whether deferral is an action.
         costs : ndarray of shape (n, K) or (n, A), optional
             Cost of each action for each row; deferral costs nothing by default.
+        units : ndarray of shape (n,), optional
+            Number of each row's unit, whose rows count as one row in sizes; None if each row is one.
         """
         labels = plain(tuple(classes))
         if defers and HUMAN_REVIEW in labels:
@@ -172,8 +175,10 @@ class Counts:
         if not np.ptp(share):
             share = np.broadcast_to(share[0], len(share))  # takes no memory
         mass: Any = np.bincount(stratum, share, n_strata)
-        size = effective_sizes(stratum, share, share, n_strata)
+        squares = products_of(share, stratum, n_strata, units).diagonal()
         titles, values = plain((names.titles, tuple(map(tuple, names.values))))
+        # Rounded, they are equal in every order of the rows.
+        size = (mass**2 / np.maximum(squares, TINY)).round(6)
         strata = Strata(labels, titles, values, combinations, mass, size, defers)
         if costs is not None:
             costs = strata.costs_of_actions(costs)
@@ -290,9 +295,27 @@ class Counts:
         """Return the confusion counts of actions, shape (n,): sums by stratum and action, shape (W, A)."""
         return self.sums(actions, self.strata.n_actions, actions).T
 
+    def products(self, actions: Ints, clusters: Column = None) -> Any:
+        """Return the `products_of` the clusters in the counts of actions, shape (S × A, S × A)."""
+        n_actions = np.intp(self.strata.n_actions)
+        cell = self.stratum * n_actions + actions
+        return products_of(self.weights, cell, len(self.strata.mass) * n_actions, clusters)
+
     def wrong(self, actions: Ints) -> Mask:
         """Return which rows get a wrong answer by actions, shape (n,); deferral is none."""
         return (actions != self.strata.y[self.stratum]) & (actions < self.strata.n_classes)
+
+
+def products_of(weights: Floats, cell: Ints, n_cells: Any, units: Column) -> Any:
+    """Return the sums over units of the products of their weights in two cells, a sparse (c, c) array.
+
+    ``cell`` has the number of each row's cell, shape (n,). The ``units`` are clusters, or each row if None.
+    """
+    if units is None:
+        return diags_array(np.bincount(cell, weights**2, n_cells))
+    numbers = np.unique_inverse(units).inverse_indices
+    of_units = coo_array((weights, (numbers, cell)), (len(cell), n_cells))
+    return of_units.T @ of_units
 
 
 def with_deferrals(

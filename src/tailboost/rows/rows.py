@@ -34,8 +34,6 @@ from tailboost.rows.groups import NO_GROUPS, GroupNames, column_words, group_col
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
-# Effective sizes are rounded to this number of decimals: then they are equal in every order of the rows.
-SIZE_DECIMALS = 6
 # A column of groups may have so many different numbers, or one for each so many rows if these are more.
 MOST_NUMBERS = 20
 FEWEST_OF_A_NUMBER = 10
@@ -58,9 +56,9 @@ class Rows:
         Number of the group of each row in each of c columns; c is 0 without groups.
     words : str
         Description for messages.
-    row_hashes : ndarray of shape (n,), optional
-        Hash of the content, or of the cluster, equal for equal rows; None if all rows are different, as rows
-        of scores are. One in 370,000 tables of 10⁷ different rows has two rows with one hash.
+    units : ndarray of shape (n,), optional
+        Cluster, or hash of the content, equal for equal rows; None if all rows are different, as rows of
+        scores are. One in 370,000 tables of 10⁷ different rows has two rows with one hash.
     n_given : int, optional
         Number of rows passed by the user; None if unknown.
     used : ndarray of int, shape (n,), optional
@@ -85,13 +83,13 @@ class Rows:
     weight: Floats
     groups: Ints
     words: str
-    row_hashes: Hashes | None = None
+    units: Column = None
     n_given: int | None = None
     used: Ints | None = None
     fitted: bool = False
     refit: bool = False
     X: Table = None
-    clusters: Ints | None = None
+    clusters: Column = None
     costs: Any = None
     classes: Any = None
     names: GroupNames = NO_GROUPS
@@ -206,7 +204,7 @@ class Rows:
         """Return the rows of a mask, with their numbers among all passed rows in ``used``."""
         if mask.all():
             return self
-        by_row = ("y", "weight", "groups", "row_hashes", "X", "clusters", "costs")
+        by_row = ("y", "weight", "groups", "units", "X", "clusters", "costs")
         parts = {field: take(getattr(self, field), mask) for field in by_row}
         return replace(self, used=self.given_numbers[mask], **parts)
 
@@ -257,29 +255,6 @@ class Rows:
             costs=check_costs(self.costs, len(self), classes, f"costs{suffix}"),
             words=words,
         )
-
-    def sizes(self, stratum: Ints, n_strata: int) -> Floats:
-        """Return the `effective_sizes` of the strata, of which equal rows count as one row, shape (m,).
-
-        ``stratum`` has the number of each row's stratum, shape (n,).
-        """
-        of_content: Any = self.weight
-        if self.row_hashes is not None:
-            contents = hashes_of_pairs(self.row_hashes, stratum.astype(np.uint64))
-            content = np.unique_inverse(contents).inverse_indices
-            of_content = np.bincount(content, self.weight)[content]
-        return effective_sizes(stratum, self.weight, of_content, n_strata).round(SIZE_DECIMALS)
-
-
-def effective_sizes(stratum: Ints, weight: Floats, of_content: Floats, n_strata: int) -> Floats:
-    """Return Kish's effective size (Σw)²/Σw² of each stratum, shape (m,); 0 without rows.
-
-    The weights w are those of contents, and ``of_content`` has that of each row's content: Σw² over the
-    contents is the sum of weight × of_content over the rows. ``stratum`` has the number of each row's
-    stratum, shape (n,).
-    """
-    squares = np.bincount(stratum, weight * of_content, n_strata)
-    return np.bincount(stratum, weight, n_strata) ** 2 / np.where(squares > 0, squares, 1.0)
 
 
 @frozen_object

@@ -213,21 +213,18 @@ class Models:
     def with_selection_data(
         self, rows: Rows, logs: Sequence[Floats], scores: Floats | None = None
     ) -> Models:
-        """Return the models on selection data, with hashes of the rows by features and probabilities.
+        """Return the models on selection data, with units by features and probabilities.
 
-        Rows with equal hashes are one row, and so are those of a cluster; rows with equal scores are
-        different rows. Equal weights of any scale become 1.
+        Rows with equal ones are one row, and so are those of a cluster; rows with equal scores are different
+        rows. Equal weights of any scale become 1.
         """
-        hashes = None
+        units = rows.clusters
         weight = rows.weight
-        if not self.score_labels:
-            if rows.clusters is None:
-                hashes = hashes_of_pairs(hash_rows(np.hstack(logs)), hash_rows(rows.X))
-            else:
-                hashes = hash_rows(rows.clusters[:, None])
+        if units is None and not self.score_labels:
+            units = hashes_of_pairs(hash_rows(np.hstack(logs)), hash_rows(rows.X))
         if np.ptp(weight) <= SAME_WEIGHT * weight.max():
             weight = np.broadcast_to(1.0, len(weight))
-        kept = replace(rows, row_hashes=hashes, weight=weight, clusters=None)
+        kept = replace(rows, units=units, weight=weight)
         return replace(self, logs=tuple(logs), rows=kept, scores=scores)
 
     def without_score(self, X: Table) -> Mask:

@@ -76,7 +76,7 @@ def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Count
             raise ValueError(
                 f"by_group: the selection data have no row of group(s) {absent.tolist()} to select on"
             )
-    data = Counts.stratified(
+    return Counts.stratified(
         rows.y,
         rows.groups[:, used].T,
         rows.weight,
@@ -84,9 +84,8 @@ def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Count
         GroupNames(tuple(names.values[j] for j in used), tuple(names.titles[j] for j in used)),
         defers="deferral" in problem.needs,
         costs=rows.costs if "costs" in problem.needs else None,
+        units=rows.units,
     )
-    size = rows.sizes(data.stratum, len(data.strata.mass))
-    return replace(data, strata=replace(data.strata, size=size))
 
 
 def family_of(
@@ -388,6 +387,15 @@ class Selection:
 
     # -- rates on the selection data ---------------------------------------------------------------------
 
+    @property
+    def actions(self) -> Ints:
+        """Number of the action for each row of the selection data, shape (n,)."""
+        family = self.engine.family
+        if isinstance(family, ClassWeights):  # the features of these rows are not kept
+            return expected_costs(family.probabilities, self.rule).argmin(axis=0)
+        outputs = self.engine.outputs()
+        return self.on_score.numbers(outputs.score, outputs.groups)
+
     def rates(self, stated: Sequence[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
         engine = self.engine
@@ -405,6 +413,7 @@ class Selection:
             self.counts,
             engine.words,
             spread=lambda rate: np.nan if has_none or rate.is_ratio else engine.spread,
+            products=engine.family.data.products(self.actions, engine.models.rows.clusters),
         )
 
     @cached_property
@@ -466,8 +475,7 @@ class Selection:
     def at(self, ends: Floats) -> Selection:
         """Return the selection with the rule of thresholds at ranks (m, A − 1), which may break limits."""
         moved = replace(self, rule=ends, at_ranks=True)
-        numbers = moved.label_numbers(self.engine.outputs()).clip(max=self.strata.n_classes)
-        return replace(moved, counts=self.engine.family.data.counts(numbers))
+        return replace(moved, counts=self.engine.family.data.counts(moved.actions))
 
 
 @frozen_object

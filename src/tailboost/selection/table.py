@@ -55,7 +55,9 @@ class CountedRate(NamedTuple):
     errors: Floats  # standard errors about the rates of new rows
 
 
-def counted_rate(rate: Rate, strata: Strata, counts: Floats, spread: float) -> CountedRate:
+def counted_rate(
+    rate: Rate, strata: Strata, counts: Floats, spread: float, products: Any = None
+) -> CountedRate:
     """Return rates of one rule by subgroup with 95 % intervals for new rows.
 
     The interval is that of Clopper and Pearson for a share of n rows with values at the ends of the range.
@@ -74,25 +76,29 @@ def counted_rate(rate: Rate, strata: Strata, counts: Floats, spread: float) -> C
         Standard deviation of a rate under a refit, as a share of its range: 0 if the counted models answer.
         The overall error and the overall cost do not vary. The arms of Clopper–Pearson intervals are
         lengthened by it in quadrature. NaN if no interval is right. Means of given costs have none.
+    products : sparse array of shape (S × A, S × A), optional
+        The `Counts.products` of the answers. By default weights do not go with the answers.
     """
     # A rate is a share of the range between the smallest and the largest value of a row. Without rows any
     # share will do: the result is NaN.
     terms = rate.terms(strata)
     values = terms.values(counts)
-    known = ~np.isnan(values)
     width = max(terms.high - terms.low, TINY)
     share = np.nan_to_num((values - terms.low) / width).clip(0.0, 1.0)
 
     # The effective rows of a subgroup: its squared weight over that of one row, by stratum.
     n_strata = len(strata.mass)
-    of_rows = counts[:n_strata]  # without those of costs
-    bottom = terms.bottom[:, :n_strata]
     rows = terms.rows(strata, counts)
 
     # The variance of Σ t / Σ b is that of the mean of t − p b, over the squared mean of b (delta method).
-    residual = terms.top[:, :n_strata] - (terms.low + width * share)[:, None, None] * bottom
-    total = np.maximum(np.tensordot(bottom, of_rows), TINY)
-    variance = np.tensordot(residual**2, of_rows) / total / width**2
+    residual = terms.beyond(terms.low + width * share)[:, :n_strata]
+    total = np.maximum(np.tensordot(terms.bottom, counts), TINY)
+    squares = np.tensordot(residual**2, counts[:n_strata])
+    # It is larger if the weights of rows, or the sizes of clusters, go with the answers.
+    if products is not None:
+        each = residual.reshape(len(rows), -1)
+        squares = np.maximum(squares, rows / total * np.sum(each @ products * each, axis=1))
+    variance = squares * terms.mass**2 / total / width**2
     # One more row has the largest possible variance: values may vary more on new rows.
     largest = share * (1.0 - share)
     variance = (rows * variance + largest) / (rows + 1.0)
@@ -104,9 +110,9 @@ def counted_rate(rate: Rate, strata: Strata, counts: Floats, spread: float) -> C
         spread *= 0.0  # NaN stays
     arms = np.hypot(arms, NORMAL_975 * spread)
     ends = (share + np.array([[-1.0], [1.0]]) * arms).clip(0.0, 1.0)
-    shown = known & (rows >= ROWS_OF_INTERVAL) & ("costs" not in rate.needs)
+    shown = (rows >= ROWS_OF_INTERVAL) & ("costs" not in rate.needs)
     low, high = np.where(shown, terms.low + width * ends, np.nan)
-    errors = np.where(known, width * arms.mean(axis=0) / NORMAL_975, 0.0)
+    errors = np.where(np.isnan(values), 0.0, width * arms.mean(axis=0) / NORMAL_975)
     return CountedRate(terms.names, values, low, high, rows, OVERDISPERSION * errors)
 
 
@@ -211,6 +217,7 @@ class RateTable:
         words: str,
         *,
         spread: Callable[[Rate], float] = lambda rate: 0.0,
+        products: Any = None,
     ) -> Self:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
@@ -218,7 +225,7 @@ class RateTable:
         ----------
         stated : list of Rate or Limit
             Rates without a limit, and limits.
-        strata, counts
+        strata, counts, products
             As in `counted_rate`.
         words : str
             As in the class.
@@ -230,8 +237,9 @@ class RateTable:
         lines = []
         for statistic in statistics:
             rate = statistic.rate
-            counted = counted_rate(rate, strata, counts, spread(rate))
-            bounds = np.full(len(counted.names), np.nan)
+            counted = counted_rate(rate, strata, counts, spread(rate), products)
+            names, *columns, _ = counted
+            bounds = np.full(len(names), np.nan)
             limit = sense = ""
             percent = in_percent and rate.quantity == "share"
             if isinstance(statistic, Limit):
@@ -239,10 +247,10 @@ class RateTable:
                 sense = statistic.sense
                 percent = statistic.in_percent
                 if not statistic.compares:
-                    bounds = statistic.levels(counted.names)
-            columns = counted.values, counted.low, counted.high, counted.rows, bounds
-            subgroups = [*zip(counted.names, *map(np.ndarray.tolist, columns), strict=True)]
-            if isinstance(statistic, Limit) and statistic.compares:
+                    bounds = statistic.levels(names)
+            numbers = map(np.ndarray.tolist, [*columns, bounds])
+            subgroups = [*zip(names, *numbers, strict=True)]
+            if statistic.compares:
                 of_all = compared(statistic, counted)
                 subgroups.append((statistic.form, *of_all, np.nan, statistic.bound))
             stated_as = limit, sense, percent
