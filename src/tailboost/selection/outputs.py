@@ -62,7 +62,7 @@ class Outputs:
     models: Models
     groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
     X: Table = None  # features of the rows, from which groups are estimated
-    # The single score of the models as it was read, shape (n,); None for several models.
+    # The single score as it was read, shape (n,); None if it is computed from log-probabilities.
     given_score: Floats | None = None
 
     @cached_property

@@ -190,12 +190,12 @@ class Thresholds:
         # first label instead. Without deferral the second label is between.
         between = costs[:, -1]
         prices = np.stack([between - costs[:, SECOND], costs[:, FIRST] - between])
-        for strata, _, cuts, below in self.by_place:
+        for rows in self.by_place:
             # The prices of all rows below each cut, (T,).
-            high, low = prices[:, strata] @ below
+            high, low = prices[:, rows.strata] @ rows.below
             # The low cut is at most the high one: each high cut goes with the cheapest low one up to it.
             last = (np.minimum.accumulate(low) + high).argmin()
-            cuts_of_places.append(cuts[[low[: last + 1].argmin(), last]])
+            cuts_of_places.append(rows.cuts[[low[: last + 1].argmin(), last]])
         # Without deferral nothing is between, and both cuts are one.
         return np.array(cuts_of_places)[:, : costs.shape[1] - 1]
 
@@ -274,7 +274,8 @@ class Thresholds:
         They are ±∞ with all rows of a place on one side.
         """
         decimals = np.full(thresholds.shape, np.inf)
-        for number, (_, ascending, *_) in enumerate(self.by_place):
+        for number, rows in enumerate(self.by_place):
+            ascending = rows.ascending
             further = scores[place == number]
             if len(further):
                 ascending = np.append(ascending, further)
