@@ -9,7 +9,7 @@ Axes: m places, V bins, S strata, A actions, and W entries of the counts of an a
 """
 
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import compress, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,7 +111,12 @@ class Thresholds:
         data = self.data
         strata = data.strata
         scores = self.rising(self.score)
-        self.edges = edges_of(scores, data, self.most)
+        of_strata = [np.sort(scores[data.stratum == s]) for s in range(len(strata.mass))]
+        # Edges are ranks of the scores of each label, the least one first, and ∞.
+        shares = np.linspace(0.0, 1.0, self.most)
+        of_labels = [merged(of_strata, strata.y == label) for label in (FIRST, SECOND)]
+        edges = [own[np.rint(shares * (len(own) - 1)).astype(int)] for own in of_labels]
+        self.edges = np.unique(np.concatenate([*edges, [np.inf]]))
         n_bins = len(self.edges) - 1
         in_bin = np.searchsorted(self.edges[1:], scores, side="right")
 
@@ -133,7 +138,7 @@ class Thresholds:
         self.by_place = []
         for number in range(len(self.chances)):
             own = place == number
-            ascending = np.sort(scores[own[data.stratum]])
+            ascending = merged(of_strata, own)
             cuts = np.append(0, 1 + np.flatnonzero(counted[own].any(axis=0)))
             self.by_place.append(PlaceRows(own, ascending, cuts, below[np.ix_(own, cuts)]))
 
@@ -314,11 +319,6 @@ class Thresholds:
         return bins
 
 
-def edges_of(scores: Floats, data: Counts, most: int) -> Floats:
-    """Return the possible thresholds: ``most`` ranks of the scores of each label, the least first, and ∞."""
-    y = data.strata.y[data.stratum]
-    edges = [np.array([np.inf])]
-    for label in np.unique(y):
-        own = np.sort(scores[y == label])
-        edges.append(own[np.rint(np.linspace(0.0, 1.0, most) * (len(own) - 1)).astype(int)])
-    return np.unique(np.concatenate(edges))
+def merged(of_strata: list[Floats], among: Mask) -> Floats:
+    """Return the sorted scores of some strata, from those of each; a stable sort merges sorted parts."""
+    return np.sort(np.concatenate([*compress(of_strata, among)]), kind="stable")
