@@ -5,9 +5,9 @@ imported where a file has more than the rule.
 """
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from tailboost.core import (
     Model,
     Name,
     check_format,
-    frozen_value,
     label_column,
     plain,
     positions,
@@ -37,106 +36,6 @@ from tailboost.rows import (
 from tailboost.selection.rule import Rule, ThresholdRule
 
 FORMAT = 9
-
-
-@frozen_value
-class RuleFile:
-    """The content of a rule file. JSON has these fields, the format, and a digest of both.
-
-    Attributes
-    ----------
-    rule : dict
-        The rule, by `to_dict`.
-    scores : dict
-        The parameters of its `Scores`.
-    groups : list of tuple
-        The groups of the selection data, each with its column.
-    combinations : list of tuple
-        The combinations of groups of several columns that occur.
-    by_group : str or None
-        The column of the groups that the rule reads.
-    objective : str
-        The minimised rate.
-    limits : list of str
-        The stated limits.
-    notes : dict
-        The roles of columns in other files, such as ``target``, and what is known ``about`` the model.
-    certificate : dict or None
-        The certificate, by `to_dict`.
-    used : list of dict
-        The rows that trained its models, as they were stated, that selected it, or that judged it.
-    ledger : list of dict
-        The attempts.
-    attempts : int
-        How many of them are those of the certificate.
-    """
-
-    rule: Document
-    scores: Document
-    groups: list[tuple[str, Name]]
-    combinations: list[tuple[Name, ...]]
-    by_group: str | None
-    objective: str
-    limits: list[str]
-    notes: Document
-    certificate: Document | None
-    used: list[Document]
-    ledger: list[Document]
-    attempts: int
-
-    def to_dict(self) -> Document:
-        """Return the document, as JSON has it, with its digest."""
-        document = json.loads(json.dumps({"format": FORMAT, **vars(self)}, default=plain))
-        return document | {"digest": digest_of(document)}
-
-    @classmethod
-    def from_dict(cls, document: Document) -> Self:
-        """Return the content of a document; raise ValueError if it was edited."""
-        check_format(document, FORMAT, "it", "run tune again")
-        if document["digest"] != digest_of(document):
-            raise ValueError(
-                "it was edited: restore it, or write its 'rule' alone, without certificate"
-            )
-        return cls(**{each.name: document[each.name] for each in fields(cls)})
-
-    def classifier(self) -> Model:
-        """Return the classifier of the rule."""
-        from tailboost.classifiers.problems import problem_of
-        from tailboost.classifiers.selected_models import TunedClassifier
-        from tailboost.guarantees.certificates import Certificate
-        from tailboost.learners.scores import Scores
-        from tailboost.selection.selection import StoredSelection
-
-        rule = _rule_of(self.rule)
-        scores = Scores(**self.scores)
-        groups: dict[str, list[Name]] = {}
-        for title, group in self.groups:
-            groups.setdefault(title, []).append(group)
-        names = GroupNames(
-            tuple(label_column(each, "groups") for each in groups.values()), tuple(groups)
-        )
-        selection = StoredSelection(
-            rule,
-            _models_of(rule, scores, names),
-            problem_of(self.objective, self.limits, names, self.by_group or False),
-            groups_read=(rule.groups, self.by_group),
-            notes=self.notes,
-        )
-        ledger = Ledger(tuple(map(Attempt.from_dict, self.ledger)))
-        attempts = ledger.attempts[: self.attempts]
-        used = (*map(Seen.from_dict, self.used), *(each.rows for each in attempts))
-        certificate = None
-        if self.certificate:
-            certificate = replace(
-                Certificate.from_dict(self.certificate), attempts=attempts, columns=names.titles
-            )
-        return TunedClassifier.of_stored(
-            selection,
-            self.by_group,
-            Records(used=used, ledger=ledger),
-            certificate,
-            tuple(map(tuple, self.combinations)),
-        )
 
 
 def load_rule(path: FilePath) -> Any:
@@ -178,8 +77,56 @@ def load_rule(path: FilePath) -> Any:
         ) from None
     with reading(f"rule file of tailboost, {str(path)!r}"):
         if "rule" in content:
-            return RuleFile.from_dict(content).classifier()
+            return _classifier_of(content)
         return _rule_of(content)
+
+
+def _classifier_of(document: Document) -> Model:
+    """Return the classifier of a document by `write_rule`; raise ValueError if it was edited."""
+    from tailboost.classifiers.problems import problem_of
+    from tailboost.classifiers.selected_models import TunedClassifier
+    from tailboost.guarantees.certificates import Certificate
+    from tailboost.learners.scores import Scores
+    from tailboost.selection.selection import StoredSelection
+
+    check_format(document, FORMAT, "it", "run tune again")
+    if document["digest"] != digest_of(document):
+        raise ValueError(
+            "it was edited: restore it, or write its 'rule' alone, without certificate"
+        )
+    rule = _rule_of(document["rule"])
+    scores = Scores(**document["scores"])
+    by_group = document["by_group"]
+    groups: dict[str, list[Name]] = {}
+    for title, group in document["groups"]:
+        groups.setdefault(title, []).append(group)
+    names = GroupNames(
+        tuple(label_column(each, "groups") for each in groups.values()), tuple(groups)
+    )
+    selection = StoredSelection(
+        rule,
+        _models_of(rule, scores, names),
+        problem_of(document["objective"], document["limits"], names, by_group or False),
+        groups_read=(rule.groups, by_group),
+        notes=document["notes"],
+    )
+    ledger = Ledger(tuple(map(Attempt.from_dict, document["ledger"])))
+    attempts = ledger.attempts[: document["attempts"]]
+    used = (*map(Seen.from_dict, document["used"]), *(each.rows for each in attempts))
+    certificate = None
+    if document["certificate"]:
+        certificate = replace(
+            Certificate.from_dict(document["certificate"]),
+            attempts=attempts,
+            columns=names.titles,
+        )
+    return TunedClassifier.of_stored(
+        selection,
+        by_group,
+        Records(used=used, ledger=ledger),
+        certificate,
+        tuple(map(tuple, document["combinations"])),
+    )
 
 
 def _rule_of(document: Document) -> ThresholdRule | Rule:
@@ -268,18 +215,26 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
     certificate = classifier.certificate_  # refuses changed models
     attempts = attempts_of(certificate)
     in_attempts = [each.rows for each in attempts]
-    content = RuleFile(
-        rule=classifier.rule_.to_dict(),
-        scores=scores.get_params(),
-        groups=list(names.names),
-        combinations=list(classifier.evidence_.combinations),
-        by_group=selected.groups_read[1],
-        objective=repr(selected.problem.objective),
-        limits=list(map(repr, selected.problem.limits)),
-        notes={**(selected.notes or {}), **noted},
-        certificate=certificate and certificate.to_dict(),
-        used=[each.to_dict() for each in classifier.records_.tables if each not in in_attempts],
-        ledger=[each.to_dict() for each in classifier.ledger_.attempts],
-        attempts=len(attempts),
-    )
-    write_output(path, json.dumps(content.to_dict(), indent=1, ensure_ascii=False) + "\n")
+    content = {
+        "format": FORMAT,
+        "rule": classifier.rule_.to_dict(),
+        "scores": scores.get_params(),
+        # The groups of the selection data, each with its column, and the combinations that occur.
+        "groups": list(names.names),
+        "combinations": list(classifier.evidence_.combinations),
+        "by_group": selected.groups_read[1],
+        "objective": repr(selected.problem.objective),
+        "limits": list(map(repr, selected.problem.limits)),
+        "notes": {**(selected.notes or {}), **noted},
+        "certificate": certificate and certificate.to_dict(),
+        # The rows that trained its models, as they were stated, that selected it, or that judged it.
+        "used": [
+            each.to_dict() for each in classifier.records_.tables if each not in in_attempts
+        ],
+        # The attempts, and how many of them are those of the certificate.
+        "ledger": [each.to_dict() for each in classifier.ledger_.attempts],
+        "attempts": len(attempts),
+    }
+    document = json.loads(json.dumps(content, default=plain))  # as it is read
+    document["digest"] = digest_of(document)
+    write_output(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
