@@ -312,7 +312,7 @@ class Thresholds:
         inner = np.tile(self.edges[1:-1], (len(self.by_place), 1))
         for number, edges in enumerate(self.decimals(inner)):
             here = place == number
-            # A score at a threshold is beyond it in its own direction.
+            # A score at a threshold is beyond it, in the direction in which the score itself rises.
             bins[here] = np.searchsorted(
                 edges, scores[here], "right" if self.sign > 0 else "left"
             )
