@@ -175,7 +175,7 @@ def test_certified_estimates_are_what_rows_add(kind, by):
     for defers in (False, True)[kind in IN_PART :]:  # bounds by betting take long
         rows = [(*row[:4], 1) for row in drawn(45, 2, defers=defers)]
         _, a, _, _ = columns(rows)
-        needed = defers or kind in (*OF_DEFERRAL, "answered_error")
+        needed = defers or "mask" in rate_of(kind).needs
         estimates(kind, by, np.maximum(a, 0), None, rows, deferred=a == DEFERRED if needed else None)
 
 

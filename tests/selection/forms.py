@@ -114,6 +114,8 @@ if find_spec("duckdb"):
 FORMS = {"predict": by_predict, "json": by_json, "file": by_file, **WRITTEN}
 #: Forms in which a refused row has None: an expression raises no error.
 WITH_NULL = ["sql", "duckdb"]
+#: Those whose numbers have other types than Python's.
+OTHER_NUMBERS = ["duckdb"]
 
 
 def one_by_one(form, rule, scores, groups=None):

@@ -188,6 +188,8 @@ def test_names_are_data_in_every_export(name):
     assert "HIT" not in function.__globals__
     assert name in function.__doc__
     assert ThresholdRule.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    for form in {*FORMS} - {*WITH_NULL}:
+        assert FORMS[form](made, [0.4, 0.6, 0.6], [name, name, "other"]) == ["ok", name, name]
     if name in BACKSLASHES:  # no spelling is right in all databases
         for where in ({}, {"column": "s"}, {"column": "s", "group": "g"}):
             refused(lambda: made.to_sql(**{"group": name, **where}), "backslash")
