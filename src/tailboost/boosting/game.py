@@ -79,7 +79,7 @@ class Units:
     def rows(cls, weight: Floats) -> Units:
         """Return the rows as units; p is their normalised sample weight."""
         total = weight.sum()
-        count = float(total / min(1.0, weight.min()))
+        count = total / min(1.0, weight.min())
         return cls(weight / total, weight, np.arange(len(weight)), weight, count)
 
     @classmethod
@@ -96,7 +96,7 @@ class Units:
     def means(self, losses: Array) -> Floats:
         """Return the mean of the losses of the rows in each unit, shape (m,)."""
         shares = self.weight / self.mass[self.index] * losses
-        return np.asarray(np.bincount(self.index, shares), np.float64)
+        return np.bincount(self.index, shares).astype(np.float64)
 
 
 class Hypothesis(NamedTuple):

@@ -55,9 +55,7 @@ class LabelledRows(NamedTuple):
 
     def part(self, mask: Mask) -> LabelledRows:
         """Return the rows of a mask."""
-        return LabelledRows(
-            take(self.X, mask), self.y[mask], self.weight[mask], self.used[mask]
-        )
+        return LabelledRows(*(take(each, mask) for each in self))
 
 
 @frozen_value

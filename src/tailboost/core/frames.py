@@ -6,6 +6,7 @@ of a table larger than memory. Other tables are unchanged.
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -256,7 +257,7 @@ class Partitions:
         from pandas import concat
 
         n_rows = n_columns = 0
-        parts_of: dict[Any, list[Any]] = {}
+        parts_of = defaultdict(list)
         indexes = []
         for part in self:
             n_rows += len(part)
@@ -267,10 +268,12 @@ class Partitions:
             for name, column in part.items():
                 if column.dtype.kind in "biuf":
                     column = column[:0]
-                parts_of.setdefault(name, []).append(column.drop_duplicates())
-        index_frame: Any = concat(indexes) if indexes else None
-        if indexes and not index_frame.index.is_unique:  # each partition may count from 0
-            index_frame = None
+                parts_of[name].append(column.drop_duplicates())
+        index_frame = None
+        if indexes:
+            index_frame = concat(indexes)
+            if not index_frame.index.is_unique:  # each partition may count from 0
+                index_frame = None
         return replace(
             self,
             used=np.arange(n_rows),

@@ -19,7 +19,7 @@ from tailboost.core.words import shown, text
 def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA or NaT."""
     if isinstance(value, Real | Decimal):
-        return bool(value != value)
+        return value != value
     return type(value).__name__ in ("NoneType", "NAType", "NaTType")
 
 

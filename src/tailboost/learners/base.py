@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -31,6 +31,7 @@ from tailboost.core import (
     label_column,
     n_rows_of,
     streamed,
+    take,
     unpack,
 )
 from tailboost.learners.protocols import Session
@@ -270,8 +271,9 @@ class SessionClassifier(Classifier):
         with fitting_apart(self) as fitted:
             X, fitted.classes_, y, weight = check_labelled_rows(fitted, X, y, sample_weight)
             used = np.flatnonzero(weight)
-            X = _safe_indexing(X, used)
-            session = fitted.open_session(X, y[used], len(fitted.classes_), weight[used])
+            session = fitted.open_session(
+                take(X, used), y[used], len(fitted.classes_), weight[used]
+            )
             fitted.model_ = session.fit(weight[used], seed_of(self.random_state))
         return self
 

@@ -20,16 +20,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 
-from tailboost.core import (
-    Arguments,
-    Array,
-    Floats,
-    Ints,
-    Model,
-    Partitions,
-    Table,
-    warn_user,
-)
+from tailboost.core import Arguments, Array, Floats, Ints, Model, Partitions, Table, warn_user
 from tailboost.learners.base import OpenSession
 from tailboost.learners.parameters import (
     growth_parameter,
@@ -127,8 +118,8 @@ class SklearnSession(ForeignSession):
         if self.weight_name is None:
             # As many draws as the rows count, by weight.
             n_draws = max(1, round(self.sample_weight.sum()))
-            draws = np.random.default_rng(seed).choice(len(y), n_draws, p=weight / weight.sum())
-            index = np.sort(draws)
+            index = np.random.default_rng(seed).choice(len(y), n_draws, p=weight / weight.sum())
+            index.sort()
             X = _safe_indexing(X, index)
             y = y[index]
             weight = weight[index]

@@ -275,19 +275,17 @@ class BoostedTrees(FittedTrees):
         return softmax(scores, axis=1)
 
 
-def open_trees(
-    learner: _XGBoostTrees, table: Table, y: Ints, n_classes: int, reader: TableReader
-) -> OpenSession:
+def open_trees(learner: _XGBoostTrees, table: Table, *labels_and_reader: Any) -> OpenSession:
     """Return a session of XGBoost's trees, without XGBoost of scikit-learn's, with a warning."""
     if xgboost() is not None:
-        return TreeSession(learner, table, y, n_classes, reader)
+        return TreeSession(learner, table, *labels_and_reader)
     if isinstance(table, Partitions):
         raise ImportError("partitions need XGBoost: pip install 'tailboost[xgboost]'")
     warn_user(
         f"XGBoost is not installed: {type(learner).__name__} uses scikit-learn's slower trees; "
         "pip install 'tailboost[xgboost]'"
     )
-    return ForestSession(learner, table, y, n_classes, reader)
+    return ForestSession(learner, table, *labels_and_reader)
 
 
 @parameters

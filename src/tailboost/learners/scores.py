@@ -177,7 +177,7 @@ class Scores(OfProbabilities):
         values = self.values(X)
         check_length(numbers, "y", len(values))
         score = values[:, 0]
-        if values.shape[1] == 1 and score.min() == score.max():
+        if values.shape[1] == 1 and not np.ptp(score):
             warn_user(f"{self}: all rows have the score {score[0]:g}, so all get one answer")
         if self.kind == "number":
             knots, counts = np.unique(score, return_counts=True)

@@ -178,12 +178,11 @@ class StumpSession(OpenSession):
                 own = costs[start : start + column.n_thresholds]
                 if own.min() < best.cost_ - TIE:
                     number = (own <= own.min() + TIE).argmax()
-                    above = int(excess[start + number] >= -TIE)
                     best = FittedStump(
                         self.reader,
                         column.number,
                         column.threshold(number),
-                        above,
+                        int(excess[start + number] >= -TIE),  # above
                         float(own[number]),
                     )
                 start += column.n_thresholds

@@ -135,7 +135,7 @@ def _categories(column: Any, name: Any) -> dict[str, float] | None:
         if categories and all(isinstance(value, Number | np.bool_) for value in categories):
             return None  # numbers of dtype object, as in a transposed table or of a database
         _refuse_numbers_as_text(present, name)
-    return {text(value): float(i) for i, value in enumerate(categories)}
+    return {text(value): i for i, value in enumerate(categories)}
 
 
 def _refuse_numbers_as_text(column: Any, name: Any) -> None:

@@ -39,11 +39,7 @@ except ImportError as error:
     ) from error
 from torch import Tensor, nn
 
-OPTIMIZERS = {
-    "sgd": torch.optim.SGD,
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-}
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 # All threads share PyTorch's global generators, so one training at a time draws from them.
 _DRAWING = threading.RLock()
 # Factor of the step size at a milestone.

@@ -29,6 +29,7 @@ from tailboost.core import (
     finite,
     frozen_value,
     one_blas_thread,
+    read_column,
 )
 from tailboost.core.ranges import POSITIVE, check_alpha, check_number
 from tailboost.solvers.newton import BestWeights, entropic, newton, quadratic
@@ -192,10 +193,7 @@ class TailGame:
             reduced = (reduced - offset) / scale
 
         # 3. One candidate for those with equal losses.
-        numbers: dict[bytes, int] = {}
-        equal_to = np.array(
-            [numbers.setdefault(row.tobytes(), len(numbers)) for row in reduced]
-        )
+        _, equal_to, _ = read_column([row.tobytes() for row in reduced], "losses")
         _, candidates = np.unique(equal_to, return_index=True)
         if candidates.size < equal_to.size:
             reduced = reduced[candidates]
@@ -262,11 +260,7 @@ class TailGame:
 
 @one_blas_thread()
 def minimize_cvar_mixture(
-    losses: Table,
-    alpha: float,
-    base: Column = None,
-    *,
-    start: Column = None,
+    losses: Table, alpha: float, base: Column = None, *, start: Column = None
 ) -> MixtureSolution:
     """Return the mixture of candidates with the smallest CVaR, and unit weights that certify the optimum.
 
@@ -344,12 +338,7 @@ def mixture_path(
 
 @one_blas_thread()
 def entropic_weights(
-    losses: Table,
-    alpha: float,
-    beta: float,
-    base: Column = None,
-    *,
-    start: Column = None,
+    losses: Table, alpha: float, beta: float, base: Column = None, *, start: Column = None
 ) -> EntropicSolution:
     """Return the unit weights of regularised α-LPBoost for the losses of all rounds.
 
@@ -452,9 +441,8 @@ def _closest(game: TailGame, optimum: Optimum) -> Floats:
     if optimum.is_closest or tied.sum() <= np.count_nonzero(optimum.lam):
         return optimum.w
     free = _free_units(game, tied, optimum.combined > optimum.threshold)
-    least = (
-        game.expected(optimum.w).min() - 0.1 * DUALITY_GAP
-    )  # of weights that are optimal, too
+    # Of weights that are optimal, too.
+    least = game.expected(optimum.w).min() - 0.1 * DUALITY_GAP
     for epsilon in 10.0 ** -np.arange(3, 8):
         _, best = _regularised(game, free, epsilon, optimum.lam)
         w = free.among_all(best.w)
