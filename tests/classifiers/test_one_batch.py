@@ -272,7 +272,7 @@ def test_clusters_stay_together():
     given, scores = Rows.read(T, y, g, clusters=homes), tb.Scores("s", 1, kind="logit")
     classifier, certifying = on_part(scores, given, limits=["precision(1) >= .7"])
     kept = set(np.asarray(certifying.clusters))
-    assert classifier.selection_.n_rows + len(certifying.X) == 600
+    assert len(classifier.selection_.models.rows) + len(certifying.X) == 600
     assert kept.isdisjoint(set(homes) - kept)
     assert (np.isin(homes, list(kept)).sum()) == len(certifying.X)
     assert abs(len(kept) - 0.7 * len(set(homes))) <= 4 * np.sqrt(0.21 * len(set(homes)))
