@@ -218,10 +218,12 @@ class Models:
         Rows with equal ones are one row, and so are those of a cluster; rows with equal scores are different
         rows. Equal weights of any scale become 1.
         """
-        units = rows.clusters
+        units = None
         weight = rows.weight
-        if units is None and not self.score_labels:
-            units = hashes_of_pairs(hash_rows(np.hstack(logs)), hash_rows(rows.X))
+        if not self.score_labels:
+            units = rows.clusters
+            if units is None:
+                units = hashes_of_pairs(hash_rows(np.hstack(logs)), hash_rows(rows.X))
         if np.ptp(weight) <= SAME_WEIGHT * weight.max():
             weight = np.broadcast_to(1.0, len(weight))
         kept = replace(rows, units=units, weight=weight)
