@@ -75,8 +75,9 @@ class Hedge(Player):
         if game.alpha:
             tail = cvar(losses, game.alpha, game.units.p)
             bound = by_regret(-math.log(game.alpha))
-            formula = "V + log(1/α)/(ηT) + η/8"
-            bounds.append(Bound("CVaR_α of the even mixture", formula, bound, tail))
+            bounds.append(
+                Bound("CVaR_α of the even mixture", "V + log(1/α)/(ηT) + η/8", bound, tail)
+            )
         bounds.append(Bound(quantity, "V + log n/(ηT) + η/8", by_regret(log_n), largest))
         if self.T:
             g = float(game.weighted_losses.max())

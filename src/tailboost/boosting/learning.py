@@ -106,7 +106,7 @@ class RoundLearner:
         if self.last and np.array_equal(w, self.last[0]):
             return self.last[1]
         weight = self.rows.weight * self.units.density(w)
-        seed = int(np.random.SeedSequence([self.seed, t]).generate_state(1)[0])
+        seed = np.random.SeedSequence([self.seed, t]).generate_state(1).item()
         y = self.rows.y
         K = y.max() + 1
         if self.grows and hasattr(self.session, "stages"):
@@ -294,10 +294,10 @@ class Boosting(Classifier):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         learner = self._learner()
-        of_learner = get_tags(learner)
+        of_learner = get_tags(learner).classifier_tags
         tags.input_tags = get_tags(first_step(learner)).input_tags
-        if of_learner.classifier_tags:
-            tags.classifier_tags.multi_class = of_learner.classifier_tags.multi_class
+        if of_learner:
+            tags.classifier_tags.multi_class = of_learner.multi_class
         return tags
 
 

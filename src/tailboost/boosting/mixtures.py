@@ -65,9 +65,11 @@ def mean_probabilities(models: Sequence[Any], weights: Floats, X: Table, K: int)
 
 
 def ranked_labels(models: Sequence[Any], X: Any, K: int) -> Ints:
-    """Return the class numbers by their mean probability under all models, largest first, shape (n, K)."""
+    """Return the class numbers by their mean probability under all models, largest first, shape (K, n)."""
     P = mean_probabilities(models, np.ones(len(models)), X, K)
-    return np.argsort(-P.round(9), axis=1, kind="stable")  # sums may differ in the last digits
+    return np.argsort(
+        -P.round(9), axis=1, kind="stable"
+    ).T  # sums may differ in the last digits
 
 
 def label_shares(weights: Floats, answers: Array, K: int) -> Floats:
@@ -173,10 +175,9 @@ class MixtureClassifier(Boosting):
         """Return the answers of all candidates to the rows that select λ: ranked labels, then hypotheses."""
         answers = np.array([h.answers for h in rounds])
         if self.rank_labels:
-            ranked = ranked_labels(
-                [h.model for h in rounds], learn.judged.X, len(self.classes_)
-            )
-            answers = np.vstack([ranked.T, answers])
+            models = [h.model for h in rounds]
+            ranked = ranked_labels(models, learn.judged.X, len(self.classes_))
+            answers = np.vstack([ranked, answers])
         return answers
 
     def _votes(self) -> Ints:
@@ -208,7 +209,7 @@ class MixtureClassifier(Boosting):
         answers = np.array([h.astype(np.min_scalar_type(K)) for h in predicted])
         if self.rank_weights_.any():
             weights = np.append(self.rank_weights_, weights)
-            answers = np.vstack([ranked_labels(self.estimators_, X, K).T, answers])
+            answers = np.vstack([ranked_labels(self.estimators_, X, K), answers])
         return label_shares(weights, answers, K).clip(max=1.0), answers  # rounded sums
 
     def predict_distribution(self, X: Table) -> Floats:

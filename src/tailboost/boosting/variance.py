@@ -128,8 +128,10 @@ class VadaBoostClassifier(AdaBoostClassifier):
     _: KW_ONLY
     variance_weight: float = 0.5
 
+    _player = VariancePenalised
+
     def _start(self, learn: RoundLearner) -> Additive:
-        return VariancePenalised(self.variance_weight)
+        return self._player(self.variance_weight)
 
 
 class EBBoostClassifier(VadaBoostClassifier):
@@ -149,14 +151,12 @@ class EBBoostClassifier(VadaBoostClassifier):
         **VadaBoostClassifier._parameter_constraints,
         "variance_weight": [NON_NEGATIVE],
     }
+    _player = ExactVariance
 
     def _learner(self) -> Any:
         if self.estimator is None:
             return StumpClassifier(variance_weight=self.variance_weight)
         return super()._learner()
-
-    def _start(self, learn: RoundLearner) -> Additive:
-        return ExactVariance(self.variance_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -202,7 +202,7 @@ class SoftMarginBoostClassifier(AdaBoostClassifier):
         self.C_ = self.C or {"linear": 2, "quadratic": 10}[self.loss] / weight.sum()
         if not rounds:
             return np.zeros(0)
-        wrong = np.array([h.losses for h in rounds])
+        wrong = [h.losses for h in rounds]
         y = learn.rows.y
         K = len(self.classes_)
         a = soft_margin_weights(wrong, self.C_, weight, loss=self.loss, n_classes=K).mixture

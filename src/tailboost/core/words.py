@@ -100,7 +100,7 @@ def rate_words(
     *,
     above: bool | None = None,
     beside: float | None = None,
-    in_percent: bool = False,
+    in_percent: bool,
 ) -> str:
     """Return an estimate, or a bound, from rows as text; a dash for None or NaN.
 

@@ -1,6 +1,6 @@
 """Forests of scikit-learn on open tables."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,7 +83,6 @@ class TableForest(TableClassifier):
     """
 
     n_estimators: int = 30
-    _: KW_ONLY
     n_jobs: int | None = None
     random_state: Any = None
 

@@ -93,7 +93,7 @@ class FittedStump(FittedModel):
         if self.feature_ < 0:
             return np.full(len(table), self.above_, np.intp)
         above = table[:, self.feature_] > self.threshold_
-        return (above == bool(self.above_)).astype(np.intp)
+        return np.where(above, self.above_, 1 - self.above_)
 
     def predict_proba_table(self, table: Floats) -> Floats:
         """Return 1 for the answered class, shape (n, 2)."""
