@@ -29,7 +29,7 @@ from tailboost.core import (
     positions,
 )
 from tailboost.core.ranges import check_alpha
-from tailboost.rates import error, measure, with_deferrals
+from tailboost.rates import class_labels, error, measure, with_deferrals
 from tailboost.rows import group_columns
 from tailboost.selection.door import answering
 from tailboost.solvers.tail import loss_vector
@@ -191,9 +191,7 @@ def expected_zero_one_losses(
     """
     check_indexes(y_true=y_true, y_proba=y_proba)
     truth = label_column(y_true, "y_true")
-    names = np.unique(truth) if labels is None else label_column(labels, "labels")
-    if len(np.unique(names)) < len(names):
-        raise ValueError(f"labels must differ, got {names.tolist()}")
+    names = np.unique(truth) if labels is None else class_labels(labels)
     check_length(y_proba, "y_proba", len(truth), "y_true")
     probabilities = check_probabilities(y_proba, classes=names)
     codes = positions(truth, names, "y_true", f"labels not among {names.tolist()}")

@@ -140,17 +140,17 @@ class ModelCard:
         if purpose:
             stated["purpose"] = purpose
         name = stated.pop("name", type(model).__name__)
-        not_tested = [
-            "Whether the recorded rows and labels are correct.",
-            "Rows unlike the measured ones.",
-            "The consequences of the answers.",
-        ]
+        not_tested = (
+            "Whether the recorded rows and labels are correct.\n"
+            "Rows unlike the measured ones.\n"
+            "The consequences of the answers."
+        )
         if monitor is None:
-            not_tested.append("Later rows: the card has no monitor.")
+            not_tested += "\nLater rows: the card has no monitor."
         if not certificate.groups_named:
-            not_tested.append("Groups of rows: no limit is by group.")
+            not_tested += "\nGroups of rows: no limit is by group."
         if "purpose" not in stated:
-            not_tested.append("Fitness for a purpose: none was stated.")
+            not_tested += "\nFitness for a purpose: none was stated."
         facts = _facts(model, certificate, stated)
         sections = {
             "Model": "\n".join(map(": ".join, facts.items())),
@@ -158,7 +158,7 @@ class ModelCard:
             "Rule": str(getattr(model, "rule_", "")),
             **texts,
             "Assumptions": certificate.assumptions,
-            "Not tested": "\n".join(not_tested),
+            "Not tested": not_tested,
             "If rows change": DRIFT,
         }
         return cls(

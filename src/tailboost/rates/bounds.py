@@ -182,7 +182,7 @@ def pair_p_value(
         distance = factor * first / n1 - second / n2 - gap
         return distance / np.sqrt(np.maximum(variance, 1e-12))  # rates of 0 and 1 have none
 
-    observed = float(statistic(x1, x2))
+    observed = statistic(x1, x2)
     normal = float(ndtr(observed))
     if normal > max(FAR, level):
         return normal
@@ -284,7 +284,7 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
     >>> round(betting_upper(np.tile([0.0, 0.1, 0.2, 0.3], 50)), 3)
     0.173
     """
-    values, counts = np.unique(losses, return_counts=True)
+    values, counts = np.unique_counts(losses)
 
     def excess(mean: float) -> float:
         """Return the logarithm of wealth · δ, which is at least 0 if the mean is rejected."""
@@ -317,5 +317,5 @@ def betting_p_value(losses: ArrayLike, target: float, delta: float = 0.05) -> fl
     """
     if not np.size(losses) or target >= 1.0:
         return 1.0
-    values, counts = np.unique(losses, return_counts=True)
+    values, counts = np.unique_counts(losses)
     return math.exp(min(0.0, -_log_wealth(target, values, counts, delta)))

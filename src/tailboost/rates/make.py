@@ -19,14 +19,17 @@ from tailboost.rates.rate import (
 )
 from tailboost.rows import HUMAN_REVIEW
 
-ERROR = Rate(DEFINITIONS["error"])
+
+def _rate(kind: str, by: By, label: Label | None = None) -> Rate:
+    """Return the rate that a function of this name makes; its label and subgroups are checked."""
+    return Rate(DEFINITIONS[kind], checked_label(label), checked_by(by))
 
 
 def _about(label: Label, kind: str, by: By) -> Rate:
     """Return a rate about a label; raise ValueError without one."""
     if label is None:
         raise ValueError(f"{kind} needs a label ('None' for one called None)")
-    return Rate(DEFINITIONS[kind], checked_label(label), checked_by(by))
+    return _rate(kind, by, label)
 
 
 def error(by: By = None) -> Rate:
@@ -49,7 +52,11 @@ def error(by: By = None) -> Rate:
     >>> print(rates.error(by="sex") <= 0.2)
     error by sex: at most 0.2
     """
-    return Rate(DEFINITIONS["error"], by=checked_by(by))
+    return _rate("error", by)
+
+
+# The loss of `tail` and `shift` by default.
+ERROR = error()
 
 
 def miss(label: Label, by: By = None) -> Rate:
@@ -201,7 +208,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
     >>> print(1 - balanced_accuracy_score(y, answers))
     0.375
     """
-    rate = Rate(DEFINITIONS["cost"], by=checked_by(by))
+    rate = _rate("cost", by)
     if matrix is None:
         return rate
     labels = None
@@ -237,7 +244,7 @@ def deferred(by: By = None) -> Rate:
         Rows are deferred only if a limit on this rate allows deferral, or if a matrix of costs has a cost of
         deferral (see `cost`).
     """
-    return Rate(DEFINITIONS["deferred"], by=checked_by(by))
+    return _rate("deferred", by)
 
 
 def precision(label: Label, by: By = None) -> Rate:
@@ -462,7 +469,7 @@ def answered_error(by: By = None) -> Rate:
     >>> print(rates.largest(rates.answered_error(by="class")))
     largest error among answered rows by class
     """
-    return Rate(DEFINITIONS["answered_error"], by=checked_by(by))
+    return _rate("answered_error", by)
 
 
 def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:

@@ -246,9 +246,7 @@ class Counts:
             predicted = label_column(answers, "answers")
         if labels is None:
             labels, _ = coded([*truth.tolist(), *predicted.tolist()], "y_true with the answers")
-        classes = label_column(labels, "labels")
-        if len(np.unique(classes)) < len(classes):
-            raise ValueError(f"labels must differ, got {classes.tolist()}")
+        classes = class_labels(labels)
         actions = positions(predicted, classes, "answers")
         names, numbers = GroupNames.of(group_columns(groups, "groups"), "groups", n, "y_true")
         weights = check_weights(sample_weight, n)
@@ -304,6 +302,14 @@ class Counts:
     def wrong(self, actions: Ints) -> Mask:
         """Return which rows get a wrong answer by actions, shape (n,); deferral is none."""
         return (actions != self.strata.y[self.stratum]) & (actions < self.strata.n_classes)
+
+
+def class_labels(labels: Column) -> Labels:
+    """Return the stated labels of the classes as an array; raise ValueError for a label stated twice."""
+    classes = label_column(labels, "labels")
+    if len(np.unique(classes)) < len(classes):
+        raise ValueError(f"labels must differ, got {classes.tolist()}")
+    return classes
 
 
 def products_of(weights: Floats, cell: Ints, n_cells: Any, units: Column) -> Any:

@@ -268,7 +268,7 @@ def stratified_turns(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     heaviest one. The result is the turn of each row, shape (n,), from 0 to the number of distinct rows − 1.
     Equal rows have the same turn.
     """
-    _, content_of_row = np.unique(hashes, return_inverse=True)
+    content_of_row = np.unique_inverse(hashes).inverse_indices
     n_strata = int(strata.max()) + 1
     # Only pairs with rows: a table of all pairs would be large for crossed groups.
     pairs, pair_of_row = distinct_and_positions(content_of_row * n_strata + strata)

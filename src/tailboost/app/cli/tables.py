@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Self
 
 import typer
 
@@ -124,12 +124,8 @@ def _are_codes(words: Any, numbers: Any) -> bool:
     return numbers[different.index].duplicated().any()
 
 
-class _Cells(NamedTuple):
-    """A table as pandas reads it, its columns ``as_written``, and the names of those that are ``text``."""
-
-    table: Any
-    as_written: Any
-    text: set[str]
+# A table as pandas reads it, its columns as they are written, and the names of those that are text.
+_Cells = tuple[Any, Any, set[str]]
 
 
 @frozen_value
@@ -162,9 +158,9 @@ class Reader(Form):
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
                 if path.suffix in _PARQUET:
-                    cells = self._of_parquet(path, roles)
+                    table, as_written, text = self._of_parquet(path, roles)
                 else:
-                    cells = self._of_csv(path, roles, ids)
+                    table, as_written, text = self._of_csv(path, roles, ids)
         except Exception as error:  # pandas raises what a damaged file meets
             fault = str(error)
             if isinstance(error, Warning):
@@ -175,11 +171,11 @@ class Reader(Form):
             elif isinstance(error, UnicodeError):
                 fault += f"; it is not in {self.encoding}: name its --encoding"
             raise ValueError(f"{str(path)!r} cannot be read: {fault}") from None
-        if not len(cells.table):
+        if not len(table):
             raise ValueError(f"{str(path)!r} has no rows")
-        text = tuple(filter(cells.text.__contains__, cells.table))
-        table = cells.table.astype(dict.fromkeys(text, "category"))
-        rows = FileRows(path, table, cells.as_written, replace(roles, text=text))
+        categories = dict.fromkeys(filter(text.__contains__, table), "category")
+        roles = replace(roles, text=tuple(categories))
+        rows = FileRows(path, table.astype(categories), as_written, roles)
         rows.columns(self.text)  # raises for a name of none
         return rows
 
@@ -193,7 +189,7 @@ class Reader(Form):
         named = [title for title in table.index.names if title not in (None, *table)]
         table = table.reset_index(named).reset_index(drop=True)  # rows are matched by position
         text = {*table.select_dtypes(["object", "string", "category"])}
-        return _Cells(table, table, text.union(roles.text, self.text))
+        return table, table, text.union(roles.text, self.text)
 
     def _of_csv(self, path: Path, roles: Roles, ids: Collection[Any]) -> _Cells:
         """Return the cells of a file.
@@ -237,7 +233,7 @@ class Reader(Form):
         )
         text |= {name for name in may_be_codes if _are_codes(as_written[name], table[name])}
         table[[*text]] = as_written[[*text]]
-        return _Cells(table, as_written, text)
+        return table, as_written, text
 
     def refuse_odd(self, features: Any) -> None:
         """Raise ValueError for a column of text that is no column of categories.
