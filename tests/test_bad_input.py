@@ -129,13 +129,10 @@ def ask(clf, method, table):
 
 @pytest.mark.parametrize("method", ANSWERS)
 @pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize(
-    ("table", "match"),
-    [
-        (X[:0], "0 sample"), (X[0], "2D array"), (X[:, :2], "2 features.* 3 features"),
-        (np.hstack([X, X]), "6 features.* 3 features"), (X * np.nan, "contains"), (X * np.inf, "X contains"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("table", "match"), [
+    (X[:0], "0 sample"), (X[0], "2D array"), (X[:, :2], "2 features.* 3 features"),
+    (np.hstack([X, X]), "6 features.* 3 features"), (X * np.nan, "contains"), (X * np.inf, "X contains"),
+])  # fmt: skip
 def test_tables_to_predict(fitted, method, table, match):
     refused(lambda: ask(fitted, method, table), match)
 
@@ -182,14 +179,11 @@ NESTED = {
 
 
 @pytest.mark.parametrize("column", NESTED.values(), ids=NESTED)
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        *itertools.product(["fit", "tune", "certify", "calibrate"], ["y", "groups"]),
-        *itertools.product(["fit", "certify", "calibrate"], ["clusters"]),
-        *itertools.product(["fit", "tune"], ["sample_weight"]),
-    ],
-)
+@pytest.mark.parametrize(("call", "argument"), [
+    *itertools.product(["fit", "tune", "certify", "calibrate"], ["y", "groups"]),
+    *itertools.product(["fit", "certify", "calibrate"], ["clusters"]),
+    *itertools.product(["fit", "tune"], ["sample_weight"]),
+])  # fmt: skip
 def test_nested_values_are_refused_by_the_name_of_the_argument(call, argument, column):
     X, y = np.arange(2.0 * N_NESTED).reshape(-1, 2), np.arange(N_NESTED) % 2
     model = GaussianNB().fit(X[:8] + 0.1, y[:8])

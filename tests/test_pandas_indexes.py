@@ -170,11 +170,10 @@ def test_the_remedy_works_and_matters():
     assert np.mean(by_position.predict(FRAME) != truth) > np.mean(matched.predict(FRAME) != truth)
 
 
-@pytest.mark.parametrize(
-    "index",
-    [pd.RangeIndex(3), pd.Index(["a", "b", None]), pd.date_range("2020", periods=3),
-     pd.MultiIndex.from_product([["a"], [1, 2, 3]]), pd.Index([1.0, np.nan, np.nan])],
-)  # fmt: skip
+@pytest.mark.parametrize("index", [
+    pd.RangeIndex(3), pd.Index(["a", "b", None]), pd.date_range("2020", periods=3),
+    pd.MultiIndex.from_product([["a"], [1, 2, 3]]), pd.Index([1.0, np.nan, np.nan]),
+])  # fmt: skip
 def test_indexes_of_all_kinds(index):
     X = pd.DataFrame({"x": [1, 2, 3]}, index=index)
     check_indexes(X=X, y=pd.Series([1, 2, 3], index=index.copy()), groups=None, sample_weight=[1, 2, 3])

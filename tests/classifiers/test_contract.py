@@ -66,10 +66,9 @@ def fits():
     return fit
 
 
-@pytest.mark.parametrize(
-    ("problem", "of"),
-    [*((p, "binary") for p in PROBLEMS), *((p, "three classes") for p in ("nothing", "limit"))],
-)
+@pytest.mark.parametrize(("problem", "of"), [
+    *((p, "binary") for p in PROBLEMS), *((p, "three classes") for p in ("nothing", "limit")),
+])  # fmt: skip
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
@@ -122,11 +121,9 @@ def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("of", ["binary", "three classes"])
-@pytest.mark.parametrize(
-    "params",
-    [{}, {"error_budget": 0.03}, {"objective": "error"}, {"limits": [rates.miss(1) <= 0.3]}],
-    ids=str,
-)
+@pytest.mark.parametrize("params", [
+    {}, {"error_budget": 0.03}, {"objective": "error"}, {"limits": [rates.miss(1) <= 0.3]},
+], ids=str)  # fmt: skip
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_limit_that_every_rule_satisfies_changes_no_answer(kind, of, params):
     X, y = data(of)

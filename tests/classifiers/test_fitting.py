@@ -242,15 +242,11 @@ def test_of_ordered_rows_the_later_ones_judge(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
-@pytest.mark.parametrize(
-    ("cv", "message"),
-    [
-        ([([0, 1], [1, 2])], "split"), ([([0, 1], [2]), ([0, 1], [2, 3])], "earlier"),
-        ([([0, 1], [])], "split"), ([([0, 1], np.zeros(0, dtype=int))], "leaves"),
-        ([([0, 99], [1])], "split"), ([([0.5], [1])], "numbers"), (KFold(4), "separates"), ([], "splits"),
-        (300, "parameter"), ("cv", "parameter"), (0.001, "validation"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cv", "message"), [
+    ([([0, 1], [1, 2])], "split"), ([([0, 1], [2]), ([0, 1], [2, 3])], "earlier"), ([([0, 1], [])], "split"),
+    ([([0, 1], np.zeros(0, dtype=int))], "leaves"), ([([0, 99], [1])], "split"), ([([0.5], [1])], "numbers"),
+    (KFold(4), "separates"), ([], "splits"), (300, "parameter"), ("cv", "parameter"), (0.001, "validation"),
+])  # fmt: skip
 def test_splits_that_cannot_be(cv, message):
     X, y, who = persons(10)
     with pytest.raises(ValueError, match=message):

@@ -9,14 +9,10 @@ from tailboost import rates
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(
-    "limits",
-    [
-        [rates.ratio(rates.selected(1, by="group")) >= 0.8, rates.miss(1) <= 0.4],
-        [rates.gap(rates.selected(1, by="group")) <= 0.05], [rates.miss(1, by="group") <= 0.2],
-    ],
-    ids=["ratio", "gap", "miss"],
-)  # fmt: skip
+@pytest.mark.parametrize("limits", [
+    [rates.ratio(rates.selected(1, by="group")) >= 0.8, rates.miss(1) <= 0.4],
+    [rates.gap(rates.selected(1, by="group")) <= 0.05], [rates.miss(1, by="group") <= 0.2],
+], ids=["ratio", "gap", "miss"])  # fmt: skip
 def test_a_group_blind_rule_on_one_score_has_one_threshold(limits):
     """A score that tells much of the group: a band would keep limits at the cost of the best rows."""
     rng = np.random.default_rng(3)

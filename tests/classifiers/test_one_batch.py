@@ -391,15 +391,12 @@ def test_a_failed_attempt_counts_if_it_is_given(model, data):
         assert [each.spent for each in failed.value.attempts] == pytest.approx([0.9, 0.09, 0.009])
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "says"),
-    [
-        ({"limits": ["miss(1) <= .3"], "selection_share": 1.2}, ValueError, "selection_share"),
-        ({"limits": ["miss(1) <= .3"], "by_grup": True}, TypeError, "by_grup"), ({}, ValueError, "limits"),
-        ({"limits": ["miss(1, by=group) <= .3"]}, ValueError, "groups"),
-        ({"limits": ["miss(1) <= .3"], "groups": ["a"]}, ValueError, "groups"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "error", "says"), [
+    ({"limits": ["miss(1) <= .3"], "selection_share": 1.2}, ValueError, "selection_share"),
+    ({"limits": ["miss(1) <= .3"], "by_grup": True}, TypeError, "by_grup"), ({}, ValueError, "limits"),
+    ({"limits": ["miss(1, by=group) <= .3"]}, ValueError, "groups"),
+    ({"limits": ["miss(1) <= .3"], "groups": ["a"]}, ValueError, "groups"),
+])  # fmt: skip
 def test_bad_input_is_named(given, error, says, model, data):
     X, y, _ = data
     refused(lambda: tb.calibrate(model, X[800:1000], y[800:1000], **given), re.escape(says), error)

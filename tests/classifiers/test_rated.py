@@ -232,18 +232,15 @@ def test_the_trade_off_of_a_gap_goes_beyond_the_limit_that_was_kept():
     assert all(np.diff(ratio.values[0]) < 0)
 
 
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({"limits": [rates.selected("ja") <= 0.1]}, "called"),
-        ({"limits": [rates.error(by="age") <= 0.1]}, "column"),
-        ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "subgroup"), ({"limits": [0.3]}, "limit"),
-        ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "subgroup"),
-        ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "subgroup"),
-        ({"objective": rates.gap(SELECTED)}, "must be"), ({"objective": rates.error(by="sex")}, "largest"),
-        ({"objective": rates.precision("yes")}, "must be"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("params", "words"), [
+    ({"limits": [rates.selected("ja") <= 0.1]}, "called"),
+    ({"limits": [rates.error(by="age") <= 0.1]}, "column"),
+    ({"limits": [rates.error(by="sex") <= {"x": 0.1}]}, "subgroup"), ({"limits": [0.3]}, "limit"),
+    ({"limits": [rates.error(by="cell") <= {("yes", "x"): 0.3}]}, "subgroup"),
+    ({"limits": [rates.miss("yes") <= {"f": 0.3}]}, "subgroup"),
+    ({"objective": rates.gap(SELECTED)}, "must be"), ({"objective": rates.error(by="sex")}, "largest"),
+    ({"objective": rates.precision("yes")}, "must be"),
+])  # fmt: skip
 def test_what_does_not_go_together_is_refused_before_anything_is_fitted(params, words):
     class Never(LogisticRegression):
         def fit(self, X, y, sample_weight=None):

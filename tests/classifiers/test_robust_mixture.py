@@ -400,19 +400,15 @@ def test_columns_of_a_frame_without_names_count_by_position():
     refused(lambda: RobustMixtureClassifier.from_probabilities(frames, y), "columns")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"P": {"a": np.full((6, 1), 0.5)}}, "classes"),
-        ({"P": {"a": np.full((6, 2), np.nan)}}, "probabilities"),
-        ({"P": {"a": np.full((6, 2), 0.6)}}, "sum"), ({"P": {"a": np.full((5, 2), 0.5)}}, "probabilities"),
-        ({"P": {"a": np.full((6, 3), 1 / 3)}}, "columns"), ({"P": {}}, "dict"),
-        ({"y": ["x", None, "x", "y", "y", "y"]}, "contains"), ({"classes": ["x"]}, "classes"),
-        ({"classes": ["x", "z"]}, "labels"), ({"objective": "worst_group"}, "groups"),
-        ({"objective": "cvar"}, "objective"), ({"error_budget": -1.0}, "error_budget"),
-        ({"groups": [1, 2]}, "groups"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "message"), [
+    ({"P": {"a": np.full((6, 1), 0.5)}}, "classes"), ({"P": {"a": np.full((6, 2), np.nan)}}, "probabilities"),
+    ({"P": {"a": np.full((6, 2), 0.6)}}, "sum"), ({"P": {"a": np.full((5, 2), 0.5)}}, "probabilities"),
+    ({"P": {"a": np.full((6, 3), 1 / 3)}}, "columns"), ({"P": {}}, "dict"),
+    ({"y": ["x", None, "x", "y", "y", "y"]}, "contains"), ({"classes": ["x"]}, "classes"),
+    ({"classes": ["x", "z"]}, "labels"), ({"objective": "worst_group"}, "groups"),
+    ({"objective": "cvar"}, "objective"), ({"error_budget": -1.0}, "error_budget"),
+    ({"groups": [1, 2]}, "groups"),
+])  # fmt: skip
 def test_bad_input_is_named(change, message):
     arguments = {"y": ["x", "x", "x", "y", "y", "y"], "P": {"a": np.full((6, 2), 0.5)}} | change
     call = partial(RobustMixtureClassifier.from_probabilities, arguments.pop("P"), **arguments)

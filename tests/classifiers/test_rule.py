@@ -99,16 +99,13 @@ def test_columns_by_name():
 HALF = {"forest": [[0.5, 0.5]]}
 
 
-@pytest.mark.parametrize(
-    ("given", "groups", "says"),
-    [
-        ({"forest": [[np.nan, np.nan]]}, ["x"], "NaN"), ({"forest": [[-5, 105]]}, ["x"], "sum"),
-        ({"forest": [[-0.2, 1.2]]}, ["x"], "sum"), ({"forest": [[0.5]]}, ["x"], "column"),
-        ({"forest": [["0.5", "0.5"]]}, ["x"], "numbers"), ({"bayes": [[0.5, 0.5]]}, ["x"], "missing"),
-        ({}, ["x"], "dict"), (HALF, None, "groups"), (HALF, ["z"], "seen"), (HALF, [None], "missing"),
-        (HALF, ["x", "x"], "rows"), (HALF, {"a": ["x"], "b": ["x"]}, "column"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "groups", "says"), [
+    ({"forest": [[np.nan, np.nan]]}, ["x"], "NaN"), ({"forest": [[-5, 105]]}, ["x"], "sum"),
+    ({"forest": [[-0.2, 1.2]]}, ["x"], "sum"), ({"forest": [[0.5]]}, ["x"], "column"),
+    ({"forest": [["0.5", "0.5"]]}, ["x"], "numbers"), ({"bayes": [[0.5, 0.5]]}, ["x"], "missing"),
+    ({}, ["x"], "dict"), (HALF, None, "groups"), (HALF, ["z"], "seen"), (HALF, [None], "missing"),
+    (HALF, ["x", "x"], "rows"), (HALF, {"a": ["x"], "b": ["x"]}, "column"),
+])  # fmt: skip
 def test_a_rule_refuses_what_predict_refuses(given, groups, says):
     P, y, of = TABLES[2]
     limits = [rates.error(by="group") <= 0.6]
@@ -148,16 +145,13 @@ def changed(document, path, value):
     return document
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (["action_costs", 0, 1, 0], "1) x; --"), (["action_costs", 0, 1], [0.0]), (["action_costs"], None),
-        (["offsets"], [0.0]), (["offsets", 0], None), (["weights"], {"forest": "1"}),
-        (["weights"], ["forest"]), (["weights"], {"forest": [1.0]}), (["inferred"], 0),
-        (["least_probability"], "1e-6"), (["least_probability"], 0), (["classes"], ["a"]),
-        (["classes"], ["a", "a"]), (["classes"], [["a"], "b"]), (["groups"], []), (["groups"], ["x", "x"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "value"), [
+    (["action_costs", 0, 1, 0], "1) x; --"), (["action_costs", 0, 1], [0.0]), (["action_costs"], None),
+    (["offsets"], [0.0]), (["offsets", 0], None), (["weights"], {"forest": "1"}), (["weights"], ["forest"]),
+    (["weights"], {"forest": [1.0]}), (["inferred"], 0), (["least_probability"], "1e-6"),
+    (["least_probability"], 0), (["classes"], ["a"]), (["classes"], ["a", "a"]), (["classes"], [["a"], "b"]),
+    (["groups"], []), (["groups"], ["x", "x"]),
+])  # fmt: skip
 def test_a_document_is_checked(path, value):
     P, y, _ = TABLES[2]
     document = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y).rule_.to_dict()

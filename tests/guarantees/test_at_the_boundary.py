@@ -291,11 +291,10 @@ def test_a_refusal_has_bounds_unless_its_rows_chose_the_rule(share):
     assert (too_few.value.certificate, too_few.value.attempts) == (None, ())
 
 
-@pytest.mark.parametrize(
-    ("effect", "limit", "words"),
-    [(0.0, "selected(1) <= 20%", "same answer"), (0.0, "error() <= 15%", "same answer"),
-     (-0.01, "selected(1) >= 1%", "speak against")],
-)  # fmt: skip
+@pytest.mark.parametrize(("effect", "limit", "words"), [
+    (0.0, "selected(1) <= 20%", "same answer"), (0.0, "error() <= 15%", "same answer"),
+    (-0.01, "selected(1) >= 1%", "speak against"),
+])  # fmt: skip
 def test_a_refused_rule_that_misses_no_limit_has_no_certificate(effect, limit, words):
     rng = np.random.default_rng(0)
     y = (rng.random(4000) < 0.1).astype(int)
@@ -305,11 +304,10 @@ def test_a_refused_rule_that_misses_no_limit_has_no_certificate(effect, limit, w
     assert (refused.value.certificate, len(refused.value.attempts)) == (None, 1)
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [["error(by=g) <= 19.9%"], ["miss(1, by=g) <= 19.9%", "false_alarm(1, by=g) <= 19.9%"],
-     ["miss(1, by=g) <= 19.9%", "false_alarm(1) <= 19.9%"]],
-)  # fmt: skip
+@pytest.mark.parametrize("limits", [
+    ["error(by=g) <= 19.9%"], ["miss(1, by=g) <= 19.9%", "false_alarm(1, by=g) <= 19.9%"],
+    ["miss(1, by=g) <= 19.9%", "false_alarm(1) <= 19.9%"],
+])  # fmt: skip
 def test_the_bounds_of_a_refusal_hold_together(limits):
     """In each class of ten groups a fifth is wrong. Bounds at the whole level err in a fourth of draws."""
 

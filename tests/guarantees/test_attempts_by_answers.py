@@ -84,24 +84,20 @@ def test_a_limit_is_tested_at_the_level_that_the_attempt_spends():
     assert binom.cdf(k, n, 0.2) <= 0.05 * 0.9 < binom.cdf(k + 1, n, 0.2)
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
-        lambda: (tuned(LogisticRegression()), tuned(DecisionTreeClassifier(max_depth=3))),
-        lambda: (tuned(LogisticRegression()), tuned(LogisticRegression(C=0.001))),
-        lambda: (
-            tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=0)),
-            tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=1)),
-        ),
-        lambda: [tb.tune({"m": each}, *SELECT) for each in (unselected("b"), elsewhere)],
-        lambda: reweighted({}, {"error_budget": 0.0}),
-        lambda: reweighted(*({"sample_weight": each} for each in (HIGH + 1, 2 - HIGH)), rows=SELECT),
-        lambda: reweighted(
-            *({"costs": each, "objective": tb.rates.cost()} for each in (COSTS, COSTS**2)), rows=SELECT
-        ),
-    ],
-    ids=["model", "parameter", "random_state", "answers", "budget", "weights", "costs"],
-)
+@pytest.mark.parametrize("others", [
+    lambda: (tuned(LogisticRegression()), tuned(DecisionTreeClassifier(max_depth=3))),
+    lambda: (tuned(LogisticRegression()), tuned(LogisticRegression(C=0.001))),
+    lambda: (
+        tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=0)),
+        tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=1)),
+    ),
+    lambda: [tb.tune({"m": each}, *SELECT) for each in (unselected("b"), elsewhere)],
+    lambda: reweighted({}, {"error_budget": 0.0}),
+    lambda: reweighted(*({"sample_weight": each} for each in (HIGH + 1, 2 - HIGH)), rows=SELECT),
+    lambda: reweighted(
+        *({"costs": each, "objective": tb.rates.cost()} for each in (COSTS, COSTS**2)), rows=SELECT
+    ),
+], ids=["model", "parameter", "random_state", "answers", "budget", "weights", "costs"])  # fmt: skip
 def test_another_test_on_spent_rows_is_refused(others):
     first, second = others()
     spent = failed(first)

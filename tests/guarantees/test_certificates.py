@@ -138,12 +138,11 @@ def test_answers_that_do_not_fit():
         refused(lambda: tb.certify(answers, None, [0, 1, 2]), words)
 
 
-@pytest.mark.parametrize(
-    ("asked", "part"),
-    [({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%"]}, 0.05 / 2),
-     ({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%", "error <= 50%"]}, 0.05 / 3),
-     ({"rates": ["miss(1)", "false_alarm(1)"]}, 0.05 / 4)],
-)  # fmt: skip
+@pytest.mark.parametrize(("asked", "part"), [
+    ({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%"]}, 0.05 / 2),
+    ({"limits": ["miss(1) <= 50%", "false_alarm(1) <= 50%", "error <= 50%"]}, 0.05 / 3),
+    ({"rates": ["miss(1)", "false_alarm(1)"]}, 0.05 / 4),
+])  # fmt: skip
 def test_bounds_divide_the_level_evenly(asked, part):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
@@ -198,11 +197,10 @@ def test_shares_by_limit_are_one_for_each_and_give_a_total_unless_one_is_missing
         refused(lambda: tb.rows_needed("miss(1) <= 25%", rates, shares=shares), f"^{name}: give one")
 
 
-@pytest.mark.parametrize(
-    ("limit", "rate"),
-    [("gap(error(by=g)) <= 10%", 0.2), ("ratio(miss(1, by=g)) >= .8", 0.5),
-     ("gap(error(by=g)) <= 5%", 0.01), ("ratio(selected(1, by=g)) >= .8", 0.95)],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "rate"), [
+    ("gap(error(by=g)) <= 10%", 0.2), ("ratio(miss(1, by=g)) >= .8", 0.5), ("gap(error(by=g)) <= 5%", 0.01),
+    ("ratio(selected(1, by=g)) >= .8", 0.95),
+])  # fmt: skip
 def test_rows_needed_of_pairs_have_the_power_of_the_test(limit, rate):
     needed = tb.rows_needed(limit, {"a": rate, "b": rate})
     n, rng = needed.rows[0]["a"], np.random.default_rng(0)
@@ -234,12 +232,11 @@ def test_planned_rows_without_an_error_are_the_fewest_with_which_ranks_certify(s
             tb.calibrate(tb.Scores(0, 1), scores[:, None], y, limits=limits)
 
 
-@pytest.mark.parametrize(
-    ("limits", "parts"),
-    [(["error(by=class)", "deferred()"], [(0.25, 0.7), (0.5, 0.3)]), (["error(by=class)"], [(0.5, 1.0)]),
-     (["miss(1, by=g)", "miss(1)", "deferred()"], [(0.5 / 3, 0.7), (0.5 / 3, 0.7), (0.5, 0.3)]),
-     (["miss(1, by=g)", "miss(0, by=g)", "deferred(by=g)"], [(0.125, 0.7), (0.125, 0.7), (0.25, 0.3)])],
-)  # fmt: skip
+@pytest.mark.parametrize(("limits", "parts"), [
+    (["error(by=class)", "deferred()"], [(0.25, 0.7), (0.5, 0.3)]), (["error(by=class)"], [(0.5, 1.0)]),
+    (["miss(1, by=g)", "miss(1)", "deferred()"], [(0.5 / 3, 0.7), (0.5 / 3, 0.7), (0.5, 0.3)]),
+    (["miss(1, by=g)", "miss(0, by=g)", "deferred(by=g)"], [(0.125, 0.7), (0.125, 0.7), (0.25, 0.3)]),
+])  # fmt: skip
 def test_a_plan_has_the_part_of_the_level_and_of_the_rows_of_each_test_and_stop(limits, parts):
     """Without an error .95, to the power of these rows, is at most this part, and with one row less above."""
     names = [[0, 1] if "class" in limit else list("ab") if "=g" in limit else [None] for limit in limits]

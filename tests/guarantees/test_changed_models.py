@@ -85,11 +85,9 @@ def test_a_rule_without_certificate_is_not_calibrated_after_a_fit_of_its_model()
     assert not rule.ledger_.attempts
 
 
-@pytest.mark.parametrize(
-    "model",
-    [LogisticRegression(), RandomForestClassifier(3), make_pipeline(StandardScaler(), LogisticRegression())],
-    ids=["linear", "forest", "pipeline"],
-)
+@pytest.mark.parametrize("model", [
+    LogisticRegression(), RandomForestClassifier(3), make_pipeline(StandardScaler(), LogisticRegression()),
+], ids=["linear", "forest", "pipeline"])  # fmt: skip
 def test_a_certificate_of_certify_is_of_the_model_as_it_was(model):
     model.fit(X, Y)
     certificate = tb.certify(model, FRESH, LABELS, limits=LIMITS, training_rows=X)

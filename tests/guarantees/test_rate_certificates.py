@@ -190,16 +190,13 @@ COUNTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("sides", "is_sharp"),
-    [
-        ({"miss(1)": "<=", "false_alarm(1)": "<="}, True),  # a label without rows frees its share
-        ({"selected(1)": "<=", "precision(1)": ">="}, False),  # emptiness depends on the answers
-        ({"error()": "<=", "jaccard(1)": ">="}, False),
-        ({"selected(1)": ">=", "miss(1)": "<="}, False),  # few rows with label 1 are told by all rows
-        ({"error()": ">=", "miss(1)": ">="}, False),
-    ],
-)
+@pytest.mark.parametrize(("sides", "is_sharp"), [
+    ({"miss(1)": "<=", "false_alarm(1)": "<="}, True),  # a label without rows frees its share
+    ({"selected(1)": "<=", "precision(1)": ">="}, False),  # emptiness depends on the answers
+    ({"error()": "<=", "jaccard(1)": ">="}, False),
+    ({"selected(1)": ">=", "miss(1)": "<="}, False),  # few rows with label 1 are told by all rows
+    ({"error()": ">=", "miss(1)": ">="}, False),
+])  # fmt: skip
 def test_joint_bounds_over_all_tables(sides, is_sharp):
     """In no population is a bound false with more than the level's probability, by enumeration of 8 rows."""
     tables = np.array([np.bincount(d, minlength=4) for d in combinations_with_replacement(range(4), 8)])

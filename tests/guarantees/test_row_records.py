@@ -264,10 +264,9 @@ def used_by(path, kind):
     return FIRST[path][0](kind, X, y), X, y
 
 
-@pytest.mark.parametrize(
-    ("path", "kind", "form", "second"),
-    [*list(cells())[::30], *(pytest.param(*cell, marks=pytest.mark.slow) for cell in cells())],
-)
+@pytest.mark.parametrize(("path", "kind", "form", "second"), [
+    *list(cells())[::30], *(pytest.param(*cell, marks=pytest.mark.slow) for cell in cells()),
+])  # fmt: skip
 def test_a_second_use_is_refused_and_fresh_rows_are_not(path, kind, form, second):
     rule, X, y = used_by(path, kind)
     as_given = KINDS[kind][2][form]

@@ -120,11 +120,10 @@ def test_without_rows_no_level_gives_a_bound(delta):
     assert {rates.bounds.pair_p_value((0, 0), rows, gap=delta) for rows in ((0, 7), (7, 0))} == {1.0}
 
 
-@pytest.mark.parametrize(
-    ("limit", "kept"),
-    [("miss(0)", [None]), ("error(by=class)", [0]), ("error(by=cell)", [(0, "a"), (0, "b")]),
-     ("error(by=['class', 'g'])", [(0, "a"), (0, "b")]), ("false_alarm(1, by=group)", ["a", "b"])],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "kept"), [
+    ("miss(0)", [None]), ("error(by=class)", [0]), ("error(by=cell)", [(0, "a"), (0, "b")]),
+    ("error(by=['class', 'g'])", [(0, "a"), (0, "b")]), ("false_alarm(1, by=group)", ["a", "b"]),
+])  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_a_rule_that_answers_one_label_keeps_its_limits_in_each_subgroup_of_this_label(limit, kept):
     X, y, g = np.random.default_rng(0).random((440, 1)), np.arange(440) % 2, np.arange(440) // 2 % 2

@@ -97,15 +97,12 @@ def test_a_leaf_answers_the_weighted_majority():
     np.testing.assert_allclose(shares, [[0.6, 0.4, 0.0]], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        [1.0, np.nextafter(np.float32(1), np.float32(2))],  # neighbours in float32 have no middle
-        [3e38, -3e38],  # whose sum overflows
-        [np.finfo(np.float32).max, np.finfo(np.float32).min],
-        [1e-45, 0.0], [-1e-45, 1e-45], [0.0, -0.0, 1.0], [1e-30, 1e30],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("column", [
+    [1.0, np.nextafter(np.float32(1), np.float32(2))],  # neighbours in float32 have no middle
+    [3e38, -3e38],  # whose sum overflows
+    [np.finfo(np.float32).max, np.finfo(np.float32).min],
+    [1e-45, 0.0], [-1e-45, 1e-45], [0.0, -0.0, 1.0], [1e-30, 1e30],
+])  # fmt: skip
 def test_edges_of_float32(column):
     """Values next to each other, at the ends of the range or below normal are kept apart."""
     column = np.array(column, dtype=np.float32)

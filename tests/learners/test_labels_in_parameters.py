@@ -70,15 +70,11 @@ def answers(learner, numbers, classes):
 
 
 @pytest.mark.filterwarnings("ignore:.*has no sample_weight:UserWarning")
-@pytest.mark.parametrize(
-    "make",
-    [
-        search, threshold, lambda weights: BaggingClassifier(tree(weights), n_estimators=3),
-        lambda weights: VotingClassifier([("tree", tree(weights)), ("other", DecisionTreeClassifier())]),
-        lambda weights: published.vadaboost(tree(weights), 0.5, T=2),
-    ],
-    ids=["search", "threshold", "bagging", "voting", "boosting"],
-)  # fmt: skip
+@pytest.mark.parametrize("make", [
+    search, threshold, lambda weights: BaggingClassifier(tree(weights), n_estimators=3),
+    lambda weights: VotingClassifier([("tree", tree(weights)), ("other", DecisionTreeClassifier())]),
+    lambda weights: published.vadaboost(tree(weights), 0.5, T=2),
+], ids=["search", "threshold", "bagging", "voting", "boosting"])  # fmt: skip
 @pytest.mark.parametrize("labels", LABELS, ids=str)
 def test_labels_are_numbers_with_other_names(make, labels):
     of_labels = answers(make({labels[0]: 8, labels[1]: 1}), NUMBERS, labels)

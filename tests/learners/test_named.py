@@ -72,10 +72,9 @@ def test_names_in_a_mixture_of_models():
     assert mix.set_params(one="erm").estimators[0] == ("one", "erm")
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [("xgbost", "estimator"), ("Forest", "forest"), ("worstclassboost", "classifier"), ("", "names")],
-)
+@pytest.mark.parametrize(("given", "says"), [
+    ("xgbost", "estimator"), ("Forest", "forest"), ("worstclassboost", "classifier"), ("", "names"),
+])  # fmt: skip
 def test_unknown_names(given, says):
     refused(lambda: tb.AdaLPBoostClassifier(given).fit(X, LABELS), says)
     with pytest.raises(ValueError, match=says.replace("estimator='xgbost'", "estimators: 'a'='xgbost'")):

@@ -184,10 +184,9 @@ def test_the_wide_net_has_the_published_number_of_weights():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    ["worst_class.py squares", "variance.py stumps trees figure", "robust.py", "boosted_cvar.py compas"],
-)
+@pytest.mark.parametrize("command", [
+    "worst_class.py squares", "variance.py stumps trees figure", "robust.py", "boosted_cvar.py compas",
+])  # fmt: skip
 def test_a_script_runs_and_goes_on(command, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.integers(0, 9, (4000, 4)), columns=["AGE", "a", "b", "default"])

@@ -18,9 +18,8 @@ ANSWERS = np.where(rng.random(400) < 0.7, Y, 1 - Y)
 
 @pytest.mark.parametrize(("rate", "value"), [
     (rates.recall(1), recall_score(Y, ANSWERS)), (rates.sensitivity(1), TP / (TP + FN)),
-    (rates.tpr(1), TP / (TP + FN)), (rates.fnr(1), FN / (TP + FN)),
-    (rates.specificity(1), TN / (TN + FP)), (rates.tnr(1), TN / (TN + FP)),
-    (rates.fpr(1), FP / (TN + FP)),
+    (rates.tpr(1), TP / (TP + FN)), (rates.fnr(1), FN / (TP + FN)), (rates.specificity(1), TN / (TN + FP)),
+    (rates.tnr(1), TN / (TN + FP)), (rates.fpr(1), FP / (TN + FP)),
 ])  # fmt: skip
 def test_values_are_those_of_the_confusion_matrix(rate, value):
     assert rates.measure(rate, Y, ANSWERS)[None] == pytest.approx(value, abs=1e-12)
@@ -88,10 +87,9 @@ def test_a_class_called_none_is_a_label_in_quotes_alone(name):
     assert rates.parse(f"{name}('None')").label == "None"
 
 
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [("miss(>50K, by=sex) <= 30%", "'>50K'"), ("miss(by=sex, label=a & b) <= 30%", "'a & b'")],
-)
+@pytest.mark.parametrize(("text", "label"), [
+    ("miss(>50K, by=sex) <= 30%", "'>50K'"), ("miss(by=sex, label=a & b) <= 30%", "'a & b'"),
+])  # fmt: skip
 def test_a_label_that_needs_quotes_is_quoted_in_the_message(text, label):
     refused(lambda: rates.parse(text), "quote")
     assert rates.parse(text.replace(label.strip("'"), label)).rate.label == label.strip("'")

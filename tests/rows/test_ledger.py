@@ -181,16 +181,13 @@ def test_each_of_any_number_of_attempts_spends_nine_tenths_of_what_is_left():
     assert spent(ledger_of(0, 1, 0, 1, 0)) == pytest.approx([0.9, 0.09])  # the same call again spends nothing
 
 
-@pytest.mark.parametrize(
-    ("own", "earlier", "levels"),
-    [
-        ([0], [1], [0.9, 0.09]),  # the other attempt is named at the second call alone
-        ([1, 0], [0], [0.9, 0.09]),  # a copy tested it after another one, its original at once
-        ([0], [1, 2], [0.9, 0.09, 0.009]),
-        ([0], [0, 1], [0.9]),  # the others came later
-        ([2, 0, 3], [1, 0, 4], [0.9, 0.9, 0.0]),
-    ],
-)
+@pytest.mark.parametrize(("own", "earlier", "levels"), [
+    ([0], [1], [0.9, 0.09]),  # the other attempt is named at the second call alone
+    ([1, 0], [0], [0.9, 0.09]),  # a copy tested it after another one, its original at once
+    ([0], [1, 2], [0.9, 0.09, 0.009]),
+    ([0], [0, 1], [0.9]),  # the others came later
+    ([2, 0, 3], [1, 0, 4], [0.9, 0.9, 0.0]),
+])  # fmt: skip
 def test_a_call_that_is_known_holds_together_with_attempts_that_are_named_later(own, earlier, levels):
     ledger, before = ledger_of(*own), attempts_of(ledger_of(*earlier))
     if levels[-1] == 0.0:

@@ -183,14 +183,11 @@ def test_parameters_set_later_are_read_by_the_next_selection_alone(by_group, tmp
 
 
 @pytest.mark.filterwarnings("ignore:the rule answers")
-@pytest.mark.parametrize(
-    ("limits", "printed"),
-    [
-        ([], "P(1) >= 0.5: 1; else 0"), (["miss(1) <= 0%"], "every row: 1"),
-        (["miss(1) <= 0%", "false_alarm(1) <= 20%", "deferred() <= 90%"], "1; else human review"),
-        (["miss(1) <= 20%", "false_alarm(1) <= 0%", "deferred() <= 90%"], "human review; else 0"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("limits", "printed"), [
+    ([], "P(1) >= 0.5: 1; else 0"), (["miss(1) <= 0%"], "every row: 1"),
+    (["miss(1) <= 0%", "false_alarm(1) <= 20%", "deferred() <= 90%"], "1; else human review"),
+    (["miss(1) <= 20%", "false_alarm(1) <= 0%", "deferred() <= 90%"], "human review; else 0"),
+])  # fmt: skip
 def test_a_rule_on_an_average_answers_at_its_thresholds_as_predict(limits, printed):
     # No selecting row has the log-odds 0, the shortest threshold between those of .4 and .6.
     p = np.repeat([0.2, 0.4, 0.6, 0.8], 400)
@@ -204,14 +201,11 @@ def test_a_rule_on_an_average_answers_at_its_thresholds_as_predict(limits, print
     assert str(clf.rule_).endswith(printed)
 
 
-@pytest.mark.parametrize(
-    ("names", "other"),
-    [
-        ([1, 2], ["1", "1.0", 1.0, True, "1,0", np.float32(1)]), ([True, False], ["TRUE", 1, "1", 1.0]),
-        (["1", "2"], [1, 1.0, "1.0", True]), (["1", "1.0"], [1]), ([1e17, 2.0], ["100000000000000000"]),
-        (["None", "b"], [None, "none"]), (["missing", "b"], [None, np.nan, "missing"]), (None, ["None"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("names", "other"), [
+    ([1, 2], ["1", "1.0", 1.0, True, "1,0", np.float32(1)]), ([True, False], ["TRUE", 1, "1", 1.0]),
+    (["1", "2"], [1, 1.0, "1.0", True]), (["1", "1.0"], [1]), ([1e17, 2.0], ["100000000000000000"]),
+    (["None", "b"], [None, "none"]), (["missing", "b"], [None, np.nan, "missing"]), (None, ["None"]),
+])  # fmt: skip
 def test_the_python_of_a_rule_reads_names_of_groups_as_the_rule(names, other):
     bands = [[(None, 0), (0.25, 1)], [(None, 0), (0.75, 1)]][: len(names or [0])]
     rule = tb.ThresholdRule("s", [0, 1], names, bands, "probability", label=1)

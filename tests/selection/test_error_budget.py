@@ -60,14 +60,11 @@ def test_one_rule_has_the_least_worst_error_within_the_least_error_plus_the_budg
     assert differ >= 3  # budgets at which another reading has another rule
 
 
-@pytest.mark.parametrize(
-    ("limits", "budget", "seed"),
-    [
-        (["precision(1) >= 40%", "miss(1) <= 37%"], 0.06, 4),
-        (["miss(1) <= 37%"], 0.06, 4),
-        (["miss(1) <= 30%", "error() <= 45%"], 0.05, 3),  # sequences of thresholds alone would go beyond
-    ],
-)
+@pytest.mark.parametrize(("limits", "budget", "seed"), [
+    (["precision(1) >= 40%", "miss(1) <= 37%"], 0.06, 4),
+    (["miss(1) <= 37%"], 0.06, 4),
+    (["miss(1) <= 30%", "error() <= 45%"], 0.05, 3),  # sequences of thresholds alone would go beyond
+])  # fmt: skip
 def test_certified_rules_are_within_the_budget_on_the_selection_data(limits, budget, seed):
     """Also where thresholds at ranks or in sequences would answer without a budget."""
     X, y = exact(noise=1e-3)

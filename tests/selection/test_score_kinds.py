@@ -135,19 +135,15 @@ def test_numbers_beyond_the_known_ones_count_as_the_last(size):
         assert ThresholdRule.from_dict(clf.rule_.to_dict()) == clf.rule_
 
 
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
-        (pd.Series([0.5, None], dtype="Float64"), [0.5, NAN]), ([Decimal("0.25"), None], [0.25, NAN]),
-        ([np.float32(0.415), np.float16(0.1), pd.NA, pd.NaT], [0.415, 0.1, NAN, NAN]),
-        (pd.Series([0.1, 0.2], dtype="float32"), [0.1, 0.2]), (np.array([True, False]), None),
-        (pd.Series([True, None], dtype="boolean"), None),
-        (pd.Series([0.5, np.bool_(True)], dtype=object), None), (pd.Series(["0.5"], dtype="string"), None),
-        (pd.Series([0.5, "a"]), None), (pd.Series(pd.to_datetime(["2020-01-01"])), None), ([1 + 2j], None),
-        ([10**400], None), ([True, 0.5], None), ([np.float32(0.415), 0.5], [0.415, 0.5]),
-    ],
-    ids=repr,
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "read"), [
+    (pd.Series([0.5, None], dtype="Float64"), [0.5, NAN]), ([Decimal("0.25"), None], [0.25, NAN]),
+    ([np.float32(0.415), np.float16(0.1), pd.NA, pd.NaT], [0.415, 0.1, NAN, NAN]),
+    (pd.Series([0.1, 0.2], dtype="float32"), [0.1, 0.2]), (np.array([True, False]), None),
+    (pd.Series([True, None], dtype="boolean"), None), (pd.Series([0.5, np.bool_(True)], dtype=object), None),
+    (pd.Series(["0.5"], dtype="string"), None), (pd.Series([0.5, "a"]), None),
+    (pd.Series(pd.to_datetime(["2020-01-01"])), None), ([1 + 2j], None), ([10**400], None),
+    ([True, 0.5], None), ([np.float32(0.415), 0.5], [0.415, 0.5]),
+], ids=repr)  # fmt: skip
 def test_numbers_of_any_type_are_read_and_other_values_refused(given, read):
     kind = score_kind("probability")
     if read is None:

@@ -242,20 +242,15 @@ def test_missing_scores_are_refused_or_get_a_stated_level():
     assert (clf.rule_.predict([np.nan]) == "toxic").all()
 
 
-@pytest.mark.parametrize(
-    ("score", "words"),
-    [
-        (tb.Scores("p"), "label"), (tb.Scores("logit", "toxic"), "probabilities"),
-        (tb.Scores("p", "nontoxic"), "nontoxic"), (tb.Scores("p", " Toxic"), "Toxic"),
-        (tb.Scores("q", "toxic"), "column"), (tb.Scores(0, "toxic"), "column"),
-        (tb.Scores(TABLE["p"], "toxic"), "columns"), (tb.Scores(["p", "logit"], ["ok"]), "columns"),
-        (tb.Scores("lang", "toxic"), "numbers"), (tb.Scores(["p", "p"], ["ok", "toxic"]), "column"),
-        (tb.Scores(["p", "logit"], "toxic"), "label"),
-        (tb.Scores(["p", "logit"], ["ok", "other"]), "toxic"),
-        (tb.Scores("p", "toxic", kind="rank"), "kind"),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("score", "words"), [
+    (tb.Scores("p"), "label"), (tb.Scores("logit", "toxic"), "probabilities"),
+    (tb.Scores("p", "nontoxic"), "nontoxic"), (tb.Scores("p", " Toxic"), "Toxic"),
+    (tb.Scores("q", "toxic"), "column"), (tb.Scores(0, "toxic"), "column"),
+    (tb.Scores(TABLE["p"], "toxic"), "columns"), (tb.Scores(["p", "logit"], ["ok"]), "columns"),
+    (tb.Scores("lang", "toxic"), "numbers"), (tb.Scores(["p", "p"], ["ok", "toxic"]), "column"),
+    (tb.Scores(["p", "logit"], "toxic"), "label"), (tb.Scores(["p", "logit"], ["ok", "other"]), "toxic"),
+    (tb.Scores("p", "toxic", kind="rank"), "kind"),
+], ids=str)  # fmt: skip
 def test_unclear_scores_are_refused(score, words):
     refused(lambda: tb.tune(score, TABLE[A], Y[A]), words)
 
@@ -336,14 +331,11 @@ def test_the_stated_score_may_be_in_any_range(form):
         assert FORMS[form](rule, [np.nan] * 3, ["a", "b", "c"]) == expected
 
 
-@pytest.mark.parametrize(
-    ("end", "score"),
-    [
-        (0.1, Decimal("0.1")), (0.1, Fraction(1, 10)), (2.0**53 + 4, 2**53 + 3), (0.1, np.float32(0.1)),
-        (0.1, pd.NA), (0.1, Decimal("NaN")), (1e16, np.int64(10**16)), (0.1, np.nan), (0.1, None),
-        (0.1, np.float64("nan")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("end", "score"), [
+    (0.1, Decimal("0.1")), (0.1, Fraction(1, 10)), (2.0**53 + 4, 2**53 + 3), (0.1, np.float32(0.1)),
+    (0.1, pd.NA), (0.1, Decimal("NaN")), (1e16, np.int64(10**16)), (0.1, np.nan), (0.1, None),
+    (0.1, np.float64("nan")),
+])  # fmt: skip
 def test_python_reads_any_number_as_predict_does(end, score):
     """At the threshold, which is the float next to the number, and the score of rows without one."""
     rule = ThresholdRule("p", ["no", "yes"], None, [[(None, "no"), (end, "yes")]], "number", missing=end)

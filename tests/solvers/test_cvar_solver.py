@@ -98,14 +98,10 @@ def test_alpha_outside_its_range(alpha):
     refused(lambda: cvar([1.0], alpha), "alpha")
 
 
-@pytest.mark.parametrize(
-    ("losses", "base", "message"),
-    [
-        ([], None, "losses"), ([[1.0]], None, "losses"), ([1.0, np.nan], None, "losses"),
-        (["a"], None, "losses"), ([1.0, 2.0], [1.0], "shape"),
-        ([1.0, 2.0], [1.0, -1.0], "[Nn]egative.*base"), ([1.0, 2.0], [0.0, 0.0], "base.*zero"),
-        ([1.0, 2.0], [np.inf, 0.0], "infinity|NaN|finite"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("losses", "base", "message"), [
+    ([], None, "losses"), ([[1.0]], None, "losses"), ([1.0, np.nan], None, "losses"), (["a"], None, "losses"),
+    ([1.0, 2.0], [1.0], "shape"), ([1.0, 2.0], [1.0, -1.0], "[Nn]egative.*base"),
+    ([1.0, 2.0], [0.0, 0.0], "base.*zero"), ([1.0, 2.0], [np.inf, 0.0], "infinity|NaN|finite"),
+])  # fmt: skip
 def test_bad_input(losses, base, message):
     refused(lambda: cvar(losses, 0.5, base), message)

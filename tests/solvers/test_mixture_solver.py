@@ -295,16 +295,13 @@ def test_medium_size_of_every_kind():
             assert solution.value == pytest.approx(highs_value(losses, alpha), abs=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (dict(losses=[1.0, 2.0]), "losses"), (dict(losses=np.empty((0, 3))), "losses"),
-        (dict(losses=[[1.0, np.inf]]), "losses"), (dict(alpha=0.0), "alpha"), (dict(alpha=1.5), "alpha"),
-        (dict(alpha=np.nan), "alpha"), (dict(base=[1.0]), "shape"),
-        (dict(losses=np.eye(2, 3), base=[1.0, 1.0]), "base"), (dict(base=[1.0, -1.0]), "[Nn]egative.*base"),
-        (dict(base=[0.0, 0.0]), "base.*zero"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("arguments", "message"), [
+    (dict(losses=[1.0, 2.0]), "losses"), (dict(losses=np.empty((0, 3))), "losses"),
+    (dict(losses=[[1.0, np.inf]]), "losses"), (dict(alpha=0.0), "alpha"), (dict(alpha=1.5), "alpha"),
+    (dict(alpha=np.nan), "alpha"), (dict(base=[1.0]), "shape"),
+    (dict(losses=np.eye(2, 3), base=[1.0, 1.0]), "base"), (dict(base=[1.0, -1.0]), "[Nn]egative.*base"),
+    (dict(base=[0.0, 0.0]), "base.*zero"),
+])  # fmt: skip
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         minimize_cvar_mixture(**{"losses": [[0.0, 1.0], [1.0, 0.0]], "alpha": 0.5} | arguments)

@@ -102,16 +102,13 @@ def test_many_hypotheses_many_rows():
             assert solution.gap <= 1e-5 * (1 + abs(solution.value))
 
 
-@pytest.mark.parametrize(
-    ("C", "options", "match"),
-    [
-        (0.2, {"loss": "linear"}, "sample_weight"), (0.0, {"loss": "quadratic"}, "C must be"),
-        (-1.0, {"loss": "quadratic"}, "C must be"), (np.nan, {"loss": "quadratic"}, "C must be"),
-        (1.0, {"loss": "l1"}, "quadratic"), (1.0, {"sample_weight": [1, 1]}, "sample_weight"),
-        (1.0, {"sample_weight": [1, 1, 1, -1]}, "sample_weight"),
-        (1.0, {"sample_weight": [0, 0, 0, 0]}, "weight"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("C", "options", "match"), [
+    (0.2, {"loss": "linear"}, "sample_weight"), (0.0, {"loss": "quadratic"}, "C must be"),
+    (-1.0, {"loss": "quadratic"}, "C must be"), (np.nan, {"loss": "quadratic"}, "C must be"),
+    (1.0, {"loss": "l1"}, "quadratic"), (1.0, {"sample_weight": [1, 1]}, "sample_weight"),
+    (1.0, {"sample_weight": [1, 1, 1, -1]}, "sample_weight"),
+    (1.0, {"sample_weight": [0, 0, 0, 0]}, "weight"),
+])  # fmt: skip
 def test_refusals(C, options, match):
     with pytest.raises(ValueError, match=match):
         soft_margin_weights(np.eye(2, 4, dtype=bool), C, **options)

@@ -108,24 +108,21 @@ def test_the_curve_of_a_tail(alpha, weighted):
     np.testing.assert_allclose(np.interp(dense.mean, curve.mean, curve.worst), dense.worst, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("errors", "means", "corners"),
-    [
-        pytest.param([[0.2, 0.4]], [0.3], [(0.3, 0.4)], id="one member"),
-        pytest.param([[0.2, 0.4]] * 3, [0.3] * 3, [(0.3, 0.4)], id="equal members"),
-        pytest.param([[0.3], [0.2]], [0.1, 0.2], [(0.1, 0.3), (0.2, 0.2)], id="one unit"),
-        pytest.param([[0.2, 0.3], [0.4, 0.4]], [0.1, 0.2], [(0.1, 0.3)], id="dominated"),
-        pytest.param([[0.0, 0.6], [0.6, 0.0]], [0.3, 0.3], [(0.3, 0.3)], id="equal means, a mixture is best"),
-        pytest.param(
-            [[0.0, 0.6], [0.6, 0.0], [0.1, 0.1]], [0.3, 0.3, 0.5], [(0.3, 0.3), (0.5, 0.1)],
-            id="the best mean is a mixture",
-        ),
-        pytest.param([[0.0, 0.0], [0.4, 0.4]], [0.0, 0.4], [(0.0, 0.0)], id="no error at all"),
-        pytest.param(
-            [[0.0, 1.0], [1.0, 0.0]], [0.01, 0.99], [(0.01, 1.0), (0.5, 0.5)], id="constants, a rare class"
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("errors", "means", "corners"), [
+    pytest.param([[0.2, 0.4]], [0.3], [(0.3, 0.4)], id="one member"),
+    pytest.param([[0.2, 0.4]] * 3, [0.3] * 3, [(0.3, 0.4)], id="equal members"),
+    pytest.param([[0.3], [0.2]], [0.1, 0.2], [(0.1, 0.3), (0.2, 0.2)], id="one unit"),
+    pytest.param([[0.2, 0.3], [0.4, 0.4]], [0.1, 0.2], [(0.1, 0.3)], id="dominated"),
+    pytest.param([[0.0, 0.6], [0.6, 0.0]], [0.3, 0.3], [(0.3, 0.3)], id="equal means, a mixture is best"),
+    pytest.param(
+        [[0.0, 0.6], [0.6, 0.0], [0.1, 0.1]], [0.3, 0.3, 0.5], [(0.3, 0.3), (0.5, 0.1)],
+        id="the best mean is a mixture",
+    ),
+    pytest.param([[0.0, 0.0], [0.4, 0.4]], [0.0, 0.4], [(0.0, 0.0)], id="no error at all"),
+    pytest.param(
+        [[0.0, 1.0], [1.0, 0.0]], [0.01, 0.99], [(0.01, 1.0), (0.5, 0.5)], id="constants, a rare class"
+    ),
+])  # fmt: skip
 @pytest.mark.parametrize("tail", [False, True])
 def test_degenerate_pools(errors, means, corners, tail):
     # Each unit twice: a tail of the weight of one is the largest loss, found by the method for tails.

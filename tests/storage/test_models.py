@@ -61,22 +61,17 @@ def test_models_of_scikit_learn_are_stored(model, tmp_path):
     assert (stored(model, tmp_path).predict_proba(X_NEW) == model.predict_proba(X_NEW)).all()
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        SimpleImputer(), SimpleImputer(strategy="most_frequent", add_indicator=True), KNNImputer(),
-        IterativeImputer(max_iter=2, random_state=0),
-        make_pipeline(SimpleImputer(), pre.KBinsDiscretizer(3)),
-        make_pipeline(SimpleImputer(), pre.SplineTransformer(3)), make_pipeline(SimpleImputer(), PCA(2)),
-        make_pipeline(SimpleImputer(), pre.PowerTransformer()),
-        make_pipeline(SimpleImputer(), pre.QuantileTransformer(n_quantiles=20)),
-        make_pipeline(SimpleImputer(), pre.PolynomialFeatures(2)),
-        make_pipeline(SimpleImputer(), SelectKBest(f_classif, k=2)),
-        make_pipeline(SimpleImputer(), pre.MinMaxScaler(), SelectKBest(chi2, k=2)),
-        make_pipeline(SimpleImputer(), pre.FunctionTransformer(np.tanh)),
-    ],
-    ids=lambda step: getattr(step, "steps", [[type(step).__name__]])[-1][0],
-)  # fmt: skip
+@pytest.mark.parametrize("step", [
+    SimpleImputer(), SimpleImputer(strategy="most_frequent", add_indicator=True), KNNImputer(),
+    IterativeImputer(max_iter=2, random_state=0), make_pipeline(SimpleImputer(), pre.KBinsDiscretizer(3)),
+    make_pipeline(SimpleImputer(), pre.SplineTransformer(3)), make_pipeline(SimpleImputer(), PCA(2)),
+    make_pipeline(SimpleImputer(), pre.PowerTransformer()),
+    make_pipeline(SimpleImputer(), pre.QuantileTransformer(n_quantiles=20)),
+    make_pipeline(SimpleImputer(), pre.PolynomialFeatures(2)),
+    make_pipeline(SimpleImputer(), SelectKBest(f_classif, k=2)),
+    make_pipeline(SimpleImputer(), pre.MinMaxScaler(), SelectKBest(chi2, k=2)),
+    make_pipeline(SimpleImputer(), pre.FunctionTransformer(np.tanh)),
+], ids=lambda step: getattr(step, "steps", [[type(step).__name__]])[-1][0])  # fmt: skip
 def test_a_rule_of_a_pipeline_answers_the_same_after_a_file(step, tmp_path):
     X = X_FIT[:, :4].copy()
     X[::9, 1] = np.nan
@@ -240,15 +235,12 @@ def test_other_and_damaged_files_are_refused_by_name(tmp_path):
         assert len(answers) == len(X_NEW)
 
 
-@pytest.mark.parametrize(
-    ("saved_with", "is_named"),
-    [
-        # The same version, with or without the part for GPUs.
-        ({"xgboost": "3.0"}, False), ({"xgboost-cpu": "3.0"}, False), ({"scikit-learn": "0.1"}, True),
-        ({"xgboost": "0.1"}, True), ({"xgboost-cpu": "0.1"}, True), ({"lightgbm": "0.1"}, True),
-        ({"pandas": "0.1"}, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("saved_with", "is_named"), [
+    # The same version, with or without the part for GPUs.
+    ({"xgboost": "3.0"}, False), ({"xgboost-cpu": "3.0"}, False), ({"scikit-learn": "0.1"}, True),
+    ({"xgboost": "0.1"}, True), ({"xgboost-cpu": "0.1"}, True), ({"lightgbm": "0.1"}, True),
+    ({"pandas": "0.1"}, False),
+])  # fmt: skip
 @pytest.mark.parametrize("installed", ["xgboost", "xgboost-cpu"])
 def test_another_version_of_what_predicts_is_named(saved_with, is_named, installed, tmp_path, monkeypatch):
     path, other = tmp_path / "m.model", tmp_path / "o.model"

@@ -237,15 +237,12 @@ def test_parameters_of_the_rate_are_checked(n_estimators):
         refused(lambda: make("lpboost", **params).fit(X, y), f"'{next(iter(params))}' parameter")
 
 
-@pytest.mark.parametrize(
-    ("alpha", "delta", "beta", "rounds"),
-    [
-        (0.5, 0.5, 2.772589, 89),  # 4 log 2 and 128 log 2
-        (0.5, 0.1, 13.862944, 2219),
-        (1.0, 0.5, 0.5, 16),
-        (0.95, 0.5, 0.5, 16),  # β by its least value
-    ],
-)
+@pytest.mark.parametrize(("alpha", "delta", "beta", "rounds"), [
+    (0.5, 0.5, 2.772589, 89),  # 4 log 2 and 128 log 2
+    (0.5, 0.1, 13.862944, 2219),
+    (1.0, 0.5, 0.5, 16),
+    (0.95, 0.5, 0.5, 16),  # β by its least value
+])  # fmt: skip
 def test_beta_and_rounds_from_a_wanted_delta(alpha, delta, beta, rounds):
     assert theorem_4(alpha, delta) == (pytest.approx(beta, abs=1e-6), rounds)
     if rounds > 100:

@@ -81,17 +81,14 @@ def test_misses_of_a_subgroup_with_few_rows():
     assert false <= MOST
 
 
-@pytest.mark.parametrize(
-    ("limit", "kept"),
-    [
-        (rates.deferred(by="h") <= 0.4, [False, False]),  # u and x
-        (rates.deferred(by="g") <= 0.4, [True, False]),  # a and b
-        (rates.deferred(by=("h", "g")) <= 0.4, [True, False, True]),  # (u, a), (u, b), (x, a)
-        (rates.false_alarm(1, by="h") <= 0.4, [False, False]),
-        (rates.false_alarm(1, by="g") <= 0.4, [True, False]),
-        (rates.deferred() <= 0.4, [False]),
-    ],
-)
+@pytest.mark.parametrize(("limit", "kept"), [
+    (rates.deferred(by="h") <= 0.4, [False, False]),  # u and x
+    (rates.deferred(by="g") <= 0.4, [True, False]),  # a and b
+    (rates.deferred(by=("h", "g")) <= 0.4, [True, False, True]),  # (u, a), (u, b), (x, a)
+    (rates.false_alarm(1, by="h") <= 0.4, [False, False]),
+    (rates.false_alarm(1, by="g") <= 0.4, [True, False]),
+    (rates.deferred() <= 0.4, [False]),
+])  # fmt: skip
 def test_only_a_subgroup_that_names_its_place_has_the_answers_of_one(limit, kept):
     """At a all rows get the first label, at b any answer; the row of x is at a."""
     names = GroupNames((["a", "b"], ["u", "x"]), ("g", "h"))
