@@ -20,8 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners.foreign import open_session
-from tailboost.learners.parameters import growth_parameter, set_seeds
+from tailboost.learners.foreign import growth_parameter, open_session, set_seeds
 
 X, Y = noisy(0, n=150, K=3)
 WEIGHT = np.random.default_rng(1).integers(1, 4, 150).astype(float)

@@ -40,9 +40,8 @@ from tailboost.core import (
 from tailboost.core.ranges import BELOW_ONE, COUNT, NON_NEGATIVE, POSITIVE, SHARE, TO_ONE, UNIT
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.base import Classifier, check_labelled_rows, checked_rows, seed_of
-from tailboost.learners.foreign import class_scores, open_session, predict_models
+from tailboost.learners.foreign import class_scores, first_step, open_session, predict_models
 from tailboost.learners.named import named_learner
-from tailboost.learners.parameters import first_step
 
 
 class LabelledRows(NamedTuple):

@@ -32,10 +32,10 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import POSITIVE, check_number
 from tailboost.learners.base import seed_of
-from tailboost.learners.foreign import constant
-from tailboost.learners.parameters import (
+from tailboost.learners.foreign import (
     ClassNumbers,
     by_class_number,
+    constant,
     in_class_numbers,
     of_present,
     set_seeds,

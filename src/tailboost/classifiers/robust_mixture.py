@@ -35,7 +35,7 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import SHARE
 from tailboost.learners.base import check_classes, seed_of
-from tailboost.learners.parameters import first_step
+from tailboost.learners.foreign import first_step
 from tailboost.rows import Records, Rows, hash_rows, stacked
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.search import Charges, Problem, Program
