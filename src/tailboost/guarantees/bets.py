@@ -137,12 +137,10 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
         tested.append((bound.upper, sample))
     if bound.sense != "≤":  # an upper bound on the complement
         tested.append((sample.low + sample.high - bound.lower, sample.mirrored))
-    bets = []
-    for upper, above in tested:
-        t = (upper - sample.low) / (sample.high - sample.low)
-        if t < 1.0:
-            bets.append((t, above.scaled(t)))
-    return bets
+    scaled = [
+        ((upper - sample.low) / (sample.high - sample.low), each) for upper, each in tested
+    ]
+    return [(t, each.scaled(t)) for t, each in scaled if t < 1.0]
 
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:

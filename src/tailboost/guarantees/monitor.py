@@ -56,12 +56,13 @@ from tailboost.rows import (
     warn_of_other_groups,
     with_titles,
 )
-from tailboost.selection.door import Decided, answering
+from tailboost.rows.equal_rows import most_predicted
+from tailboost.selection.door import Decided, Scored, answering
 
 if TYPE_CHECKING:  # `Certificate.recheck` begins a monitor
     from tailboost.guarantees.certificates import Certificate
 
-MONITOR_FORMAT = 12  # version of the state's JSON
+MONITOR_FORMAT = 13  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
 BEGIN_ANEW = "begin a new state with every batch and its id="
 
@@ -82,8 +83,8 @@ class LaterRows(NamedTuple):
     def answered_by(self, decided: Decided) -> LaterRows:
         """Return the rows that have scores, and groups that the rule knows.
 
-        Labels are a column of objects, also if none is known. A warning counts the other rows. Raise
-        ValueError without any, or for a column of another length.
+        Labels are a column of objects, also if none is known; clusters and ids are hashes. A warning counts
+        the other rows. Raise ValueError without any, or for a column of another length.
         """
         rule = decided.rule
         scored = decided.score(self.X, group_columns(self.groups, "groups", self.X))
@@ -114,7 +115,21 @@ class LaterRows(NamedTuple):
                     )
                 is_read &= ~is_other
         labels = np.full(n, None) if rows.y is None else column_or_1d(rows.y, dtype=object)
-        return rows._replace(y=labels).part(is_read)
+        clusters = _hashed(rows.clusters, "clusters")
+        return rows._replace(y=labels, clusters=clusters, id=_hashed(rows.id, "id")).part(
+            is_read
+        )
+
+
+def _hashed(names: Column, argument: str) -> Hashes | None:
+    """Return the hash of each name of a cluster or an id, shape (n,); None for None."""
+    if names is None:
+        return None
+    if not isinstance(names, list):
+        names = column_or_1d(names, dtype=object)
+    # As text, which keeps long numbers of either sign apart.
+    texts = [None if is_missing(each) else written(each) for each in names]
+    return hashes_of_names(label_column(texts, argument, target=True))
 
 
 @frozen_value
@@ -148,11 +163,12 @@ class Monitor:
     Bets test each bound, and their wealth grows if rows break it (`Wealth`). Those against a gap or ratio
     pair rows of two subgroups: a batch tests nothing without rows of both. If all m bounds are true, the
     probability that the evidence against any of them ever reaches m/(1 − confidence), after any number of
-    batches, is at most 1 − confidence. Rows, or clusters, must be independent draws. The order of rows within
-    a batch has no effect.
+    batches, is at most 1 − confidence. Rows, or clusters, must be independent draws: a person of an earlier
+    batch is no new one. The order of rows within a batch has no effect.
 
-    Labels may come late for rows with ids: give the batch again, with its name. The delay of a label must not
-    depend on the correctness of the prediction. It may depend on the class for rates of one class.
+    Labels may come late for rows with ids: give all rows at first, and the same rows again. The delay of a
+    label must not depend on the correctness of the prediction, nor on the size of its cluster. It may depend
+    on the class for rates of one class.
 
     Parameters
     ----------
@@ -192,9 +208,11 @@ class Monitor:
     # Of each bound, in the order of the certificate.
     bets: tuple[Bets, ...] = field(default=(), repr=False)
     batches: list[MonitoredBatch] = field(default_factory=list)
-    # With ids: hashes of those whose label was used, and of pairs of a tested cluster and its batch.
-    ids: Hashes = field(default_factory=lambda: NO_HASHES, repr=False)
-    # Without ids: the rows of each batch.
+    # Hashes of the clusters that need no further look; of rows without clusters, of their ids.
+    clusters: Hashes = field(default_factory=lambda: NO_HASHES, repr=False)
+    # With ids: hashes of the id, the content and the cluster of each row, shape (n, 3).
+    ids: Hashes = field(default_factory=lambda: NO_HASHES.reshape(0, 3), repr=False)
+    # Without ids: the labelled rows of each batch.
     seen: tuple[Seen, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:  # also after each batch, by `replace`
@@ -252,18 +270,21 @@ class Monitor:
         y : array-like of shape (n,), optional
             Their labels. None, NaN or ``pandas.NA`` marks a missing label.
         groups, clusters : optional
-            As in `tailboost.certify`. A cluster is tested once in each batch, in the first look with
-            all its labels.
+            As in `tailboost.certify`. A cluster is tested once in all batches, in the first look with all
+            its labels. Until then each look has all its earlier rows, or none. Without ids its first batch
+            is its only look.
         id : array-like of shape (n,), optional
-            Id of each row, all different: of all batches or of none. Late labels need ids: rows whose label
-            was tested are passed over when their batch is given again.
+            Id of each row, different in all batches; for all batches or for none. Late labels need ids: rows
+            whose label was tested are passed over when they are given again.
         name : str, optional
-            Name of the batch; by default its number, or a later one if that is taken.
+            Name of the batch; by default its number, or a later one if that is taken. No row is told apart
+            by it.
 
         Raises
         ------
         LeakageError
-            If rows of the fit, of the certificate or of another batch are among them, more than by chance.
+            If rows of the fit, of the certificate or of another batch are among them, more than by chance,
+            or if an id is that of another row.
         ValueError
             If an argument is not as described.
         """
@@ -290,20 +311,15 @@ class Monitor:
                 "the fit, the rule and the certificate had, which look easier than new ones"
             )
 
-        # 2. Those that are tested: each row once, with its first label.
+        # 2. Those that are tested: each row and each cluster once, when all its labels are known.
         has_label = np.array([not is_missing(label) for label in rows.y.tolist()])
-        is_tested = has_label
-        ids = self.ids
-        seen = self.seen
-        if rows.id is None:
-            seen = self._seen_after(Seen.of(scored.given(), name), has_label, decided)
-        else:
-            is_tested, ids = self._tested_by_id(name, rows, has_label)
+        is_tested, hashes = self._tested(rows, has_label, scored)
 
         # 3. The bets on them.
         bets = self.bets
+        seen = self.seen
         if is_tested.any():
-            bets = self._bets_after(rows.part(has_label), is_tested[has_label], decided)
+            bets, seen = self._bets_after(rows.part(has_label), is_tested[has_label], decided)
         else:  # unreadable rows are refused now, not with their late labels
             scored.numbers(decided.classes)
         if name not in names:
@@ -320,93 +336,113 @@ class Monitor:
             errors=[[each.n, each.rate] for each in newest],
             evidence=[each.value for each in bets],
         )
-        return replace(self, bets=bets, batches=[*self.batches, look], ids=ids, seen=seen)
+        return replace(self, bets=bets, batches=[*self.batches, look], seen=seen, **hashes)
 
-    def _seen_after(self, rows: Seen, has_label: Mask, decided: Decided) -> tuple[Seen, ...]:
-        """Return all `seen` after a batch without ids: this is its only look. Warn of rows without a label.
+    def _tested(
+        self, rows: LaterRows, has_label: Mask, scored: Scored
+    ) -> tuple[Mask, dict[str, Hashes]]:
+        """Return which rows are tested, and `clusters` and `ids` after it.
 
-        Raise LeakageError if another batch had rows of this one, ValueError if it had its name, or ids.
+        A cluster is tested once, in the first look with all its rows so far and all their labels: its vote
+        must not depend on which come first. A row without one is a cluster of its own. Without ids this is
+        the only look at the rows, and at their clusters. A cluster that waits with other rows is passed over.
+        Raise LeakageError if known rows differ, ValueError if ids are not as described or no label is new.
         """
-        if len(self.ids):
-            raise ValueError(f"id is needed for batch {rows.use!r}: earlier batches have ids")
-        if rows.use in self._names:
+        has_ids = rows.id is not None
+        if len(self.seen if has_ids else self.ids):
             raise ValueError(
-                f"batch {rows.use!r} was given before, and without ids its rows are not told "
-                f"apart: other rows need another name; for late labels {BEGIN_ANEW}"
+                f"id is needed with each batch, or with none: leave it out, or {BEGIN_ANEW}"
             )
-        if not has_label.any():
-            raise ValueError("y: no row has a label; give id= with rows whose labels come late")
-        if not has_label.all():
-            warn_user(
-                f"y: {(~has_label).sum():,} of {len(has_label):,} rows have no label and are "
-                "left out; if their labels come later, give id= with each batch, also this one"
-            )
-        equal_rows = self.certificate.equal_rows
-        if decided.known[0].score_labels:
-            equal_rows = "natural"
-        known = first_repeated(rows, self.seen, equal_rows)
-        if known is not None:
-            raise LeakageError(
-                f"X: rows of this batch equal rows of batch {known.use!r}. If they are "
-                "other rows, give id= with each batch"
-            )
-        return (*self.seen, rows)
-
-    def _tested_by_id(self, name: str, rows: LaterRows, has_label: Mask) -> tuple[Mask, Hashes]:
-        """Return which rows are tested, and all `ids` after it: each has one test, with its first label.
-
-        So has a cluster in each batch, when all its labels are known: its vote must not depend on which
-        come first. Raise LeakageError if another batch had rows of this one, ValueError if ids are not as
-        described.
-        """
-        if self.seen:
-            raise ValueError(f"id: earlier batches have none: leave it out, or {BEGIN_ANEW}")
-        is_new = name not in self._names
-        # As text, which keeps long numbers of either sign apart.
-        texts = [None if is_missing(each) else written(each) for each in rows.id]
-        hashes = hashes_of_names(label_column(texts, "id", target=True))
-        if len(np.unique(hashes)) < len(hashes):
+        n = len(has_label)
+        ids = np.arange(n, dtype=np.uint64)
+        if has_ids:
+            ids = rows.id
+        if len(np.unique(ids)) < n:
             raise ValueError(
                 "id: two rows have the same id; rows of one person need clusters= instead"
             )
-        earlier = max((each.rows for each in self.batches if each.name == name), default=0)
-        if rows.clusters is not None and len(hashes) < earlier:
-            raise ValueError(
-                f"X: batch {name!r} had {earlier:,} rows; give all of them again, as a cluster waits for "
-                "all of its labels"
-            )
-        is_known = np.isin(hashes, self.ids)
-        if is_new and is_known.any():
-            raise LeakageError(
-                f"id: {is_known.sum():,} of {len(hashes):,} rows were tested in another batch; "
-                "give late labels with the name of their batch"
-            )
-        is_tested = has_label & ~is_known
-        used = [self.ids]
+        clusters = ~ids  # no name of a cluster
         if rows.clusters is not None:
-            of_rows = hashes_of_names(label_column(rows.clusters, "clusters", target=True))
-            of_batch = hashes_of_pairs(of_rows, hashes_of_names([name]))
-            is_tested &= ~(np.isin(of_rows, of_rows[~has_label]) | np.isin(of_batch, self.ids))
-            used.append(np.unique(of_batch[is_tested]))
-        if not (is_new or is_tested.any()):
-            raise ValueError(
-                f"batch {name!r} was given before, and no row has a new label; a cluster waits "
-                "for all of its labels"
+            clusters = rows.clusters
+
+        # Known rows are as before, and clusters that wait have all their rows.
+        contents = hashes_of_pairs(clusters, scored.given())
+        known, known_contents, of_known = self.ids.T
+        is_known = np.isin(ids, known)
+        is_open = ~np.isin(clusters, self.clusters)
+        is_part = is_open & np.isin(clusters, of_known[~np.isin(known, ids)])
+        is_other = is_known & (is_part | ~np.isin(contents, known_contents))
+        if is_other.any():
+            raise LeakageError(
+                f"id: {is_other.sum():,} of {n:,} rows have the id of a known row with other values, or "
+                "lack rows of their cluster. Ids must be unique over all batches; give late labels "
+                "with the rows as the rule answered them, and with all rows of a cluster"
             )
-        return is_tested, np.concatenate([*used, hashes[is_tested]])
+        is_open &= ~is_part
+        is_tested = is_open & has_label & ~np.isin(clusters, clusters[~has_label])
+        is_new = is_open & ~is_known & has_ids
+        if not (is_new | is_tested).any():
+            raise ValueError(
+                "y: no row has a new label. A cluster is tested once, with all of its labels; "
+                "give id= with rows whose labels come late"
+            )
+        is_spent = is_tested
+        if not has_ids:
+            is_spent = is_open & (rows.clusters is not None)
+            if not is_tested.all():
+                warn_user(
+                    f"y: {(~is_tested).sum():,} of {n:,} rows have no label, or are in a cluster with such "
+                    "rows or of an earlier batch, and are left out; if labels come later, give id= with each "
+                    "batch, also this one"
+                )
+        of_rows = np.column_stack([ids, contents, clusters])[is_new]
+        spent = np.union1d(self.clusters, clusters[is_spent])
+        return is_tested, {"clusters": spent, "ids": np.vstack([self.ids, of_rows])}
+
+    def _seen_after(self, rows: Seen, decided: Decided, has_ids: bool) -> tuple[Seen, ...]:
+        """Return all `seen` after the labelled rows of a batch.
+
+        Raise LeakageError if they repeat those of the certificate or of a batch. Without ids also, if more
+        rows of all batches equal another one, or one of the certificate, than its repetition predicts.
+        """
+        # The last known table is that of the certificate, if it is known.
+        known = [*decided.known[0].tables, self.certificate.used]
+        tables = [each for each in known if each and len(each.digests)][-1:]
+        equal_rows = self.certificate.equal_rows
+        among_batches = equal_rows
+        if rows.of_scores:  # different rows may have equal scores
+            among_batches = "natural"
+        is_repeated = bool(
+            first_repeated(rows, tables, equal_rows)
+            or first_repeated(rows, self.seen, among_batches)
+        )
+        seen = self.seen
+        if not has_ids:
+            seen = (*seen, rows)
+            tables += seen
+            first = np.unique_counts(tables[0].digests).counts
+            n_first, n_new = first.sum(), sum(len(each.digests) for each in seen)
+            # Of each table one row of each content: many may have the value at which scores are clipped.
+            contents = np.concatenate([np.unique(each.digests) for each in tables])
+            n_equal = len(contents) - len(np.unique(contents))
+            most = 1 + most_predicted(first, n_new * (n_first + n_new) / n_first)
+            is_repeated |= equal_rows == "copies" and n_equal > most
+        if is_repeated:
+            raise LeakageError(
+                "X: rows of this batch equal rows of earlier batches, or of the certificate. If they "
+                f"are other rows, or for late labels, {BEGIN_ANEW}"
+            )
+        return seen
 
     def _bets_after(
         self, labelled: LaterRows, is_new: Mask, decided: Decided
-    ) -> tuple[Bets, ...]:
-        """Return the bets after rows with labels, of which some are new."""
+    ) -> tuple[tuple[Bets, ...], tuple[Seen, ...]]:
+        """Return the bets, and `seen`, after rows with labels, of which some are new."""
         whole = Rows.read(labelled.X, labelled.y, labelled.groups, clusters=labelled.clusters)
         rows = whole.part(is_new).occurring()
         rates = [each.bound.rate for each in self.bets]
-        equal_rows = self.certificate.equal_rows
-        fresh = Fresh.of_model(decided, rows, rates, equal_rows, whole=whole)
-        used = self.certificate.used
-        if used is not None and fresh.used.repeats(used, equal_rows):
-            raise LeakageError("X: these rows repeat rows of the certificate. Give new rows")
+        fresh = Fresh.of_model(decided, rows, rates, self.certificate.equal_rows, whole=whole)
+        seen = self._seen_after(fresh.used, decided, labelled.id is not None)
         of_rate = {rate: fresh.samples(rate) for rate in rates}  # once for all bounds of a rate
         bets = []
         for before in self.bets:
@@ -422,7 +458,7 @@ class Monitor:
             # Of votes, whose draws are the least of their clusters, those of large clusters would be first.
             in_order = [each.taken(np.argsort(fresh.lots[each.rows])) for each in named]
             bets.append(before.add(in_order))
-        return tuple(bets)
+        return tuple(bets), seen
 
     # -- results -------------------------------------------------------------------------------------
 
@@ -439,12 +475,11 @@ class Monitor:
     @property
     def _contradicted(self) -> list[tuple[CertifiedBound, str]]:
         """Each contradicted bound, with the name of the first batch that contradicts it."""
-        contradicted = []
-        for j, bets in enumerate(self.bets):
-            beyond = [each.name for each in self.batches if each.evidence[j] >= self.threshold]
-            if beyond:
-                contradicted.append((bets.bound, beyond[0]))
-        return contradicted
+        return [
+            (bets.bound, batch.name)
+            for j, bets in enumerate(self.bets)
+            for batch in [b for b in self.batches if b.evidence[j] >= self.threshold][:1]
+        ]
 
     @property
     def alarms(self) -> list[CertifiedBound]:
@@ -457,16 +492,19 @@ class Monitor:
         of_bounds = how_many(len(self.bets), "bound")
         if not self.batches:
             return f"No rows yet: {of_bounds} to test."
-        n_rows = how_many(sum(batch.labelled for batch in self.batches), "row")
-        rows = f"{n_rows} of {how_many(len(self._names), 'batch', 'batches')} contradict"
+        rows = (
+            f"{how_many(sum(batch.labelled for batch in self.batches), 'row')} of "
+            f"{how_many(len(self._names), 'batch', 'batches')} contradict"
+        )
         broken = [
             f"{bound.title} {bound.bound_text} since {name}"
             for bound, name in self._contradicted
         ]
         if not broken:
             return f"No alarm: {rows} none of {of_bounds}."
-        named = joined(broken, GROUPS_NOTED, "; ")
-        return f"Alarm: {rows} {len(broken)} of {of_bounds}: {named}."
+        return (
+            f"Alarm: {rows} {len(broken)} of {of_bounds}: {joined(broken, GROUPS_NOTED, '; ')}."
+        )
 
     def cells(self) -> Cells:
         """Return the table of bounds."""
@@ -505,11 +543,10 @@ class Monitor:
         return heads, rows
 
     def __str__(self) -> str:
-        allowed = percent(round(1.0 - self.certificate.confidence, 12))
         meaning = (
             "Evidence is what a stake of 1 has become by bets on the new rows against a "
             "bound. If all bounds are true and the rows are independent draws, any alarm ever "
-            f"has a probability of at most {allowed}."
+            f"has a probability of at most {percent(round(1.0 - self.certificate.confidence, 12))}."
         )
         return "\n".join(
             [self.verdict, "", text_table(*self.cells(), left=(0, 1)), "", meaning]
@@ -525,7 +562,8 @@ class Monitor:
                 {"bets": list(map(vars, each.wealths)), "sums": each.sums.tolist()}
                 for each in self.bets
             ],
-            "batches": [asdict(batch) for batch in self.batches],
+            "batches": list(map(asdict, self.batches)),
+            "clusters": self.clusters.tolist(),
             "ids": self.ids.tolist(),
             "seen": [rows.to_dict() for rows in self.seen],
         }
@@ -564,6 +602,7 @@ class Monitor:
                 monitor,
                 bets=bets,
                 batches=[MonitoredBatch(**batch) for batch in state["batches"]],
-                ids=np.array(state["ids"], np.uint64),
+                clusters=np.array(state["clusters"], np.uint64),
+                ids=np.array(state["ids"], np.uint64).reshape(-1, 3),
                 seen=tuple(map(Seen.from_dict, state["seen"])),
             )

@@ -133,11 +133,11 @@ def most_in_common(small: Ints, large: Ints) -> float:
         q = 2 * n * n_large / (n + n_large) ** 2
         most = math.log(APART_BY_CHANCE) / math.log(q)
     else:  # the smaller prediction: copies that somebody made within one table do not widen it
-        most = min(_most_predicted(small, n_large), _most_predicted(large, n))
+        most = min(most_predicted(small, n_large), most_predicted(large, n))
     return max(A_FEW, SMALL_SHARE * n, most)
 
 
-def _most_predicted(counts: Ints, n_other: int) -> float:
+def most_predicted(counts: Ints, n_other: int) -> float:
     """Return how many rows two tables may have in common by the repetition within one of them.
 
     ``counts`` are its rows of each content, ``n_other`` is the number of rows of the other table.
