@@ -141,8 +141,7 @@ class ModelCard:
             stated["purpose"] = purpose
         name = stated.pop("name", type(model).__name__)
         not_tested = (
-            "Whether the recorded rows and labels are correct.\n"
-            "Rows unlike the measured ones.\n"
+            "Whether the recorded rows and labels are correct.\nRows unlike the measured ones.\n"
             "The consequences of the answers."
         )
         if monitor is None:

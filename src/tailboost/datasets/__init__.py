@@ -110,7 +110,7 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
         target=target.copy(),
         groups={
             "sex": np.where(columns["SEX"] == 1, "male", "female"),
-            "age_band": _AGE_BANDS[np.searchsorted([30, 40, 50], columns["AGE"], side="right")],
+            "age_band": _AGE_BANDS[np.digitize(columns["AGE"], [30, 40, 50])],
             "education": _EDUCATION[columns["EDUCATION"]],
         },
         feature_names=[*columns],

@@ -196,7 +196,7 @@ class Limit(Expression):
     """
 
     bound: Stated
-    in_percent: bool = field(default=False, compare=False, repr=False)
+    in_percent: bool = field(compare=False)
 
     def __bool__(self) -> NoReturn:
         # ``0.1 <= rate <= 0.3`` is a limit "and" a limit, and asks for a truth value.

@@ -79,7 +79,7 @@ class Strata:
     combinations: Ints
     mass: Floats
     size: Floats
-    defers: bool = False
+    defers: bool
     mean_costs: Floats | None = None
     cost_range: tuple[float, float] = (0.0, 1.0)
     known: tuple[Names, ...] = ()

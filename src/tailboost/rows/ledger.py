@@ -61,7 +61,7 @@ def attempts_of(previous: Any) -> Attempts:
             "previous must be the result of the previous attempt: the NotCertifiedError, the "
             f"classifier or its certificate_; got {type(previous).__name__}"
         )
-    return tuple(attempts)
+    return attempts
 
 
 @dataclass(eq=False)

@@ -4,23 +4,21 @@ A table is kept as one digest of each row, and compared with later tables. No bo
 only refuse rows.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Sequence
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tailboost.core import Document, Hashes, LeakageError, Mask, frozen_object
+from tailboost.core import Array, Document, Hashes, LeakageError, Mask, frozen_object
 from tailboost.rows.equal_rows import equal_by_chance, is_part, most_in_common
 from tailboost.rows.fingerprints import hashes_of_pairs
 
-Digests = NDArray[np.uint32]
 #: Reason for rows that equal known rows: copies, or features and scores with few values.
 EqualRows = Literal["copies", "natural"]
 
+# The limit of a table all of whose rows have digests.
+NO_LIMIT = 2**32 - 1
 # Uses of rows, in messages.
 TRAINED_ON = "the model was trained on"
 SELECTED_ON = "the rule was selected on"
@@ -56,11 +54,11 @@ class Seen:
         (`equal_by_chance`): then the digest depends on the order, or is None if this may be equal, too.
     """
 
-    digests: Digests
-    limit: int = 2**32 - 1
-    use: str = ""
-    of_scores: bool = False
-    whole: int | None = None
+    digests: Array
+    limit: int
+    use: str
+    of_scores: bool
+    whole: int | None
 
     @classmethod
     def of(
@@ -77,7 +75,7 @@ class Seen:
         if has_column is not None:
             hashes = hashes_of_pairs(hashes, (~has_column).astype(np.uint64))
         digests = np.sort((hashes >> 32).astype(np.uint32))
-        limit = cls.limit
+        limit = NO_LIMIT
         if len(digests) > most:
             limit = int(digests[most - 1])
         whole = None
@@ -93,9 +91,9 @@ class Seen:
 
         Digests are uniform: a share limit / 2³² of the rows is expected to have one here.
         """
-        return self.limit == Seen.limit or n_rows * self.limit >= FEWEST_DIGESTS << 32
+        return self.limit == NO_LIMIT or n_rows * self.limit >= FEWEST_DIGESTS << 32
 
-    def comparable(self, known: Seen) -> tuple[Digests, Digests]:
+    def comparable(self, known: Self) -> tuple[Array, Array]:
         """Return the digests of these and of known rows, up to the limit of both.
 
         There are none if one table has rows of scores and the other one has not.
@@ -105,12 +103,12 @@ class Seen:
         limit = min(self.limit, known.limit)
         return self.digests[self.digests <= limit], known.digests[known.digests <= limit]
 
-    def share_in(self, known: Seen) -> float:
+    def share_in(self, known: Self) -> float:
         """Return the fraction of these rows that equal known rows; 0 without rows to compare."""
         new, old = self.comparable(known)
         return np.isin(new, old).sum() / max(len(new), 1)
 
-    def repeats(self, known: Seen, equal_rows: EqualRows = "copies") -> bool:
+    def repeats(self, known: Self, equal_rows: EqualRows = "copies") -> bool:
         """Return whether these rows repeat known rows beyond chance.
 
         If equal rows are "copies", the tables repeat if they have more rows in common than `most_in_common`.

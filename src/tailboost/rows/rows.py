@@ -179,7 +179,7 @@ class Rows:
         if not len(score_labels):
             return None
         has_label = [label in score_labels for label in self.classes.tolist()]
-        return np.array(has_label, bool)[self.y]
+        return np.array(has_label)[self.y]
 
     def hashes(self, contents: Hashes) -> Hashes:
         """Return the hashes of the rows with their labels, groups and costs, shape (n,).

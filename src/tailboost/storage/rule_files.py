@@ -140,7 +140,7 @@ def _models_of(rule: ThresholdRule | Rule, scores: Any, names: GroupNames) -> An
 
     from tailboost.selection.outputs import Models
 
-    weights = {str(scores.column_list[0]): 1.0}
+    weights = {scores.column_list[0]: 1.0}
     offsets = [0.0, 0.0]
     if isinstance(rule, Rule):
         weights = rule.weights
@@ -221,7 +221,7 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
         "scores": scores.get_params(),
         # The groups of the selection data, each with its column, and the combinations that occur.
         "groups": list(names.names),
-        "combinations": list(classifier.evidence_.combinations),
+        "combinations": classifier.evidence_.combinations,
         "by_group": selected.groups_read[1],
         "objective": repr(selected.problem.objective),
         "limits": list(map(repr, selected.problem.limits)),

@@ -9,7 +9,5 @@ from importlib.util import find_spec
 if find_spec("typer") is None:
     raise SystemExit('The command line of tailboost needs typer: pip install "tailboost[app]"')
 
-from tailboost.app.cli import commands
-from tailboost.app.cli.frame import app, main
-
-__all__ = ["app", "commands", "main"]
+from tailboost.app.cli import commands as commands
+from tailboost.app.cli.frame import app as app, main as main
