@@ -79,10 +79,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    elif name in f"{_PACKAGES} torch".split():  # `import *` does not import the extra
-        value = import_module(f"tailboost.{name}")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+        return getattr(import_module(_HOME[name]), name)
+    if name in f"{_PACKAGES} torch".split():  # `import *` does not import the extra
+        return import_module(f"tailboost.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,7 @@ import tailboost as tb
 from tailboost.core import as_known
 from tailboost.rates.subgroups import groups_in
 from tailboost.rows.fingerprints import hashes_of_names
-from tailboost.rows.groups import GroupNames, group_numbers, warn_of_other_groups
+from tailboost.rows.groups import GroupNames, group_numbers, warn_of_other_groups, with_titles
 
 LIMITS = ["miss(spam, by=group) <= 30%"]
 
@@ -147,7 +147,7 @@ def test_a_column_by_another_name_is_not_compared():
 @pytest.mark.parametrize(("name", "known"), [("site", "abc"), (None, "abc"), ("ward", "ab")])
 def test_groups_of_a_fit_are_those_of_its_column(name, known):
     rows = GroupNames((np.array(["a", "b"]),), (name,))
-    names, _ = rows.extended_by({"site": ("a", "b", "c")}, np.zeros((1, 1), int))
+    names, _ = rows.extended_by(with_titles({"site": ("a", "b", "c")}, [name]), np.zeros((1, 1), int))
     assert names.values[0].tolist() == [*known]
 
 

@@ -183,7 +183,6 @@ class ModelCard:
             loader=PackageLoader("tailboost", "app"),
             autoescape=True,
             trim_blocks=True,
-            lstrip_blocks=True,
         )
         return pages.get_template("card.html.j2").render(card=self)
 

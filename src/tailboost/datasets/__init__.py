@@ -29,7 +29,7 @@ def _in_form(bunch: Any, target_name: str, return_X_y: bool, as_frame: bool) -> 
 
     ``target_name`` is the name of the Series of labels.
     """
-    bunch.DESCR = (_DATA / "README.md").read_text(encoding="utf-8")
+    bunch.DESCR = (_DATA / "README.md").read_text("utf-8")
     if as_frame:
         try:
             import pandas

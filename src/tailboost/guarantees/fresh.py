@@ -47,6 +47,7 @@ from tailboost.rows import (
     refuse_copies,
     refuse_repeated,
     voting_numbers,
+    with_titles,
 )
 from tailboost.selection.door import NO_RULE, Decided, Decision, Scored
 from tailboost.selection.identity import NOTHING, Identity
@@ -365,12 +366,13 @@ def _refuse_unknown(rates: Sequence[Rate], rows: Rows, cost_range: CostRange) ->
 def _stratified(rows: Rows, rule: Decision, classes: Labels, cost_range: CostRange) -> Counts:
     """Return the rows by stratum, without answers yet."""
     costs = check_costs(rows.costs, len(rows), classes)
-    names, groups = rows.names.extended_by(rule.groups, rows.groups)
+    of_fit = with_titles(rule.groups, rows.names.titles)
+    names, groups = rows.names.extended_by(of_fit, rows.groups)
     y = positions(rows.classes, classes, "y")[rows.y]
     counts = Counts.stratified(
         y, groups.T, rows.weight, classes, names, defers=rule.defers, costs=costs
     )
-    strata = replace(counts.strata, known=names.combinations_of(rule.groups, rule.combinations))
+    strata = replace(counts.strata, known=names.combinations_of(of_fit, rule.combinations))
     if cost_range is not None and costs is not None:
         low, high = finite(cost_range, "cost_range").tolist()
         least, most = strata.cost_range

@@ -7,7 +7,6 @@ costs. A family has the same rate in each of several subgroups.
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -220,7 +219,7 @@ class Rate(Limitable, Derived):
         """The labels that it names, also in pairs."""
         if self.label is not None:
             return {self.label}
-        parts = {*chain(*self.definition.counted, *self.definition.among)}
+        parts = set().union(*self.definition.counted, *self.definition.among)
         return parts.difference(PARTS.values(), [HUMAN_REVIEW])
 
     @property

@@ -221,7 +221,6 @@ class GroupNames:
         ``of_fit`` has the groups of the fit by column. They are added to a column of which a row has one of
         them; another column has the same name by chance.
         """
-        of_fit = with_titles(of_fit, self.titles)
         values = []
         among_both = np.empty_like(numbers)
         for j, title in enumerate(self.titles):
@@ -242,7 +241,6 @@ class GroupNames:
         Those of a single column are its values. There are none unless each column has all groups that it had
         in the fit, as after `extended_by`.
         """
-        of_fit = with_titles(of_fit, self.titles)
         if not self.titles:
             return ()
         for title, values in zip(self.titles, self.values, strict=True):

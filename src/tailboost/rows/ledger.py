@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any, Self
 
 from tailboost.core import Document, LeakageError, NotCertifiedError, frozen_object
@@ -127,7 +126,7 @@ class Ledger:
             If no error probability is left. Nothing is recorded.
         """
         with _LOCK:
-            before = merged(*(_before(attempt.key, each) for each in (self.attempts, earlier)))
+            before = merged(_before(attempt.key, self.attempts), _before(attempt.key, earlier))
             if any(attempt.rows.repeats(each.rows) for each in before):
                 raise LeakageError(
                     "X: an earlier attempt had these rows, or rows equal to them. Repeated "
@@ -149,10 +148,11 @@ class Ledger:
 def merged(*lists: Iterable[Attempt]) -> Attempts:
     """Return attempts of several ledgers, each call once, with the most that a ledger has spent on it."""
     by_call: dict[str, Attempt] = {}
-    for each in chain(*lists):
-        known = by_call.setdefault(each.key, each)
-        if each.error > known.error:
-            by_call[each.key] = each
+    for attempts in lists:
+        for each in attempts:
+            known = by_call.setdefault(each.key, each)
+            if each.error > known.error:
+                by_call[each.key] = each
     return tuple(by_call.values())
 
 
