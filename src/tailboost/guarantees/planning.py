@@ -135,14 +135,15 @@ def rows_needed(
     stated = checked_limits(limits)
     if not stated:
         raise ValueError("limits: there is no limit")
-    given = {"rates": rates if isinstance(rates, (list, tuple)) else [rates]}
-    given["shares"] = shares if isinstance(shares, (list, tuple)) else [shares] * len(stated)
-    for name, by_limit in given.items():
-        if len(by_limit) != len(stated):
-            raise ValueError(
-                f"{name}: give one for each of the {len(stated)} limits, in their order"
-            )
-    expected_by_limit = [*map(Expected.of, stated, *given.values())]
+    if not isinstance(rates, (list, tuple)):
+        rates = [rates]
+    if not isinstance(shares, (list, tuple)):
+        shares = [shares] * len(stated)
+    if not len(rates) == len(shares) == len(stated):
+        raise ValueError(
+            f"rates, shares: give one for each of the {len(stated)} limits, in their order"
+        )
+    expected_by_limit = [*map(Expected.of, stated, rates, shares)]
     # 2. Which part of the level and of the rows each test has: this depends on the labels and the groups.
     labels = set().union(*(limit.rate.named_labels for limit in stated))
     classes = (*labels, "one", "another")[: max(2, len(labels))]
@@ -174,7 +175,7 @@ def rows_needed(
         totals.append(total)
         sizes = expected.counted(total).tolist()
         rows_by_limit.append(dict(zip(expected.names, sizes, strict=True)))
-    of_all = None if None in given["shares"] else max(totals)
+    of_all = None if None in shares else max(totals)
     return RowsNeeded(stated, rows_by_limit, of_all, power)
 
 

@@ -204,10 +204,7 @@ def joint_bounds(
         if bound.method == ESTIMATE and (bound.n or each.rate.is_ratio or not reads_numbers)
     }
     level_of_each = level and level / max(len(on_means), 1)
-    bounds = []
-    for each in expressions:
-        bounds += bounds_of(each, fresh, level_of_each)
-    return bounds
+    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
 
 
 def possible_values(rate: Rate, fresh: Fresh) -> list[set[float]]:
