@@ -44,6 +44,13 @@ def test_tables_that_are_not_read_are_refused():
     refused(lambda: tb.tune(s, X.data[:, 0].tolist(), y), "dense array .* got list of shape")
 
 
+def test_blocks_of_an_array_are_read_as_its_rows():
+    rows = np.arange(60.0).reshape(20, 3)
+    blocks, _ = core.streamed(pytest.importorskip("dask.array").from_array(rows, chunks=(8, 1)))
+    assert [len(block) for block in blocks] == [8, 8, 4]
+    np.testing.assert_array_equal(np.concatenate([*blocks]), rows)
+
+
 @pytest.mark.parametrize("kind", ["array", "frame", "delayed"])
 def test_a_collection_of_dask_is_refused(kind):
     """Its rows may not fit into memory, so no call loads them by itself; ``compute()`` does."""
