@@ -108,12 +108,13 @@ class RoundLearner:
         seed = np.random.SeedSequence([self.seed, t]).generate_state(1).item()
         y = self.rows.y
         K = y.max() + 1
-        if self.grows and hasattr(self.session, "stages"):
-            stages = self.session.stages(weight, seed)
+        session = self.session
+        if self.grows and hasattr(session, "stages"):
+            stages = session.stages(weight, seed)
         else:
-            stages = [self.session.fit(weight, seed)]
+            stages = [session.fit(weight, seed)]
         for model in stages:
-            answers = self.session.predict(model)
+            answers = session.predict(model)
             if answers.dtype.kind == "f":
                 losses = (1 - class_scores(answers, K)[np.arange(len(y)), y]) / 2
             else:
@@ -128,7 +129,7 @@ class RoundLearner:
         if answers.dtype.kind != "f":  # a fit holds the answers of all rounds
             answers = answers.astype(np.min_scalar_type(K))
         h = Hypothesis(model, losses, weighted_loss, answers)
-        if hasattr(self.session, "deterministic"):
+        if hasattr(session, "deterministic"):
             self.last[:] = w, h
         return h
 
@@ -192,11 +193,10 @@ class Boosting(Classifier):
 
     def _learner(self) -> Any:
         """Return the base learner: as given, of this name, or a binned tree."""
-        if self.estimator is None:
+        learner = self.estimator
+        if learner is None:
             return self._default_learner
-        if isinstance(self.estimator, str):
-            return named_learner(self.estimator)
-        return self.estimator
+        return named_learner(learner) if isinstance(learner, str) else learner
 
     def _checked(self, X: Table, *, reset: bool = False) -> Any:
         """Return a table, checked as the learner allows; ``reset`` sets the columns."""

@@ -111,16 +111,17 @@ class MixtureClassifier(Boosting):
         while self.whole and len(rounds) > 1 and rounds[-1] is rounds[-2]:
             rounds.pop()
         answers = self._answers(learn, rounds)
-        if learn.judged is learn.rows and self.cv != "train":
+        judged = learn.judged
+        if judged is learn.rows and self.cv != "train":
             for held, part in self._without_folds(learn):  # games without these rows
                 answers[:, held] = self._answers(part, self._play(part))
         self._set_game(learn, rounds)
         self.estimators_ = [h.model for h in rounds]
-        self.answers_ = answers[-len(rounds) :]
-        self.judged_y_ = learn.judged.y
-        self.base_ = learn.judged.weight / learn.judged.weight.sum()
+        self.answers_ = answers[-self.n_iter_ :]
+        self.judged_y_ = judged.y
+        self.base_ = judged.weight / judged.weight.sum()
         self.candidate_losses_ = answers != self.judged_y_
-        self.losses_ = self.candidate_losses_[-len(rounds) :]
+        self.losses_ = self.candidate_losses_[-self.n_iter_ :]
         self._set_weights(self._mix(self.candidate_losses_))
 
     def _without_folds(self, learn: RoundLearner) -> Iterator[tuple[Mask, RoundLearner]]:

@@ -53,11 +53,12 @@ def write_output(path: FilePath, content: str | bytes) -> None:
 
 def _descriptor_of(path: FilePath) -> int | None:
     """Return the descriptor that a path names, itself or by links as /dev/stdout; None if none."""
-    folder, name = os.path.split(path)
-    if name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
-        return int(name)
-    if os.path.islink(path) and os.path.exists(path):  # a loop of links leads to nothing
-        return _descriptor_of(os.path.join(folder, os.readlink(path)))
+    entry = Path(path)
+    folder = entry.parent
+    if entry.name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
+        return int(entry.name)
+    if entry.is_symlink() and entry.exists():  # a loop of links leads to nothing
+        return _descriptor_of(folder / entry.readlink())
     return None
 
 

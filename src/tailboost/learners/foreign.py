@@ -33,6 +33,7 @@ from tailboost.core import (
     Model,
     Partitions,
     Table,
+    frozen_object,
     plain,
     warn_user,
 )
@@ -202,7 +203,7 @@ def grow(
         yield model.set_params(**{parameter: n_taken}).fit(X, y, **params)
 
 
-@dataclass(eq=False)
+@frozen_object
 class _OnPresentClasses:
     """Fitted model of training rows without some classes, with the class numbers that were present."""
 
@@ -382,7 +383,7 @@ def by_class_number(
 
 def of_present(estimator: Model, present: Ints, n_classes: int) -> Any:
     """Return a clone for rows of some classes alone, which are then numbered without gaps."""
-    numbers = {k: number for number, k in enumerate(present.tolist())}
+    numbers = {k: number for number, k in enumerate(present)}
     return clone(in_class_numbers(estimator, dict.fromkeys(range(n_classes)) | numbers))
 
 

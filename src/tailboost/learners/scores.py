@@ -293,17 +293,18 @@ class Scores(OfProbabilities):
         """
         check_is_fitted(self, "classes_")
         values = self.values(X)
+        kind = self.kind
         if values.shape[1] > 1:
-            if self.kind == "logit":
+            if kind == "logit":
                 return softmax(values, axis=1)
             return values / values.sum(axis=1, keepdims=True)
         score = values[:, 0]
-        if self.kind == "logit":
+        if kind == "logit":
             score = expit(score)
-        elif self.kind == "number":
+        elif kind == "number":
             score = np.interp(score * STEEP, self.knots_ * STEEP, self.levels_)
         else:
-            score = score / score_kind(self.kind).upper
+            score = score / score_kind(kind).upper
         columns = [1.0 - score, score]
         return np.column_stack(columns if self.positive_ else columns[::-1])
 

@@ -304,10 +304,11 @@ class TorchSession(OpenSession):
             self.start = Training(self, self.seed, self.sample_weight)
             self.start.advance(learner.warmup_steps)
         training = Training(self, seed, weight, self.start)
-        growth = learner.growth or learner.steps
-        milestones = tuple(round(share * learner.steps) for share in learner.milestones)
-        while training.steps_taken < learner.steps:
-            training.advance(min(growth, learner.steps - training.steps_taken), milestones)
+        steps = learner.steps
+        growth = learner.growth or steps
+        milestones = tuple(round(share * steps) for share in learner.milestones)
+        while training.steps_taken < steps:
+            training.advance(min(growth, steps - training.steps_taken), milestones)
             weights = {k: v.cpu().numpy().copy() for k, v in training.net.state_dict().items()}
             yield FittedNet(self.feed, self.architecture, learner.eval_batch_size, weights)
 
@@ -437,13 +438,14 @@ class TorchClassifier(ProbabilityClassifier):
 
     def _make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
         """Return the optimiser for the trained parameters of a net, by name or by the given factory."""
+        optimizer = self.optimizer
         trained = [p for p in parameters if p.requires_grad]
-        if callable(self.optimizer):
-            return self.optimizer(trained)
+        if callable(optimizer):
+            return optimizer(trained)
         options = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        if self.optimizer == "sgd":
+        if optimizer == "sgd":
             options["momentum"] = self.momentum
-        return OPTIMIZERS[self.optimizer](trained, **options)
+        return OPTIMIZERS[optimizer](trained, **options)
 
     net_ = property(attrgetter("model_"))
 

@@ -376,18 +376,19 @@ def entropic_weights(
     beta = check_number(beta, "beta", POSITIVE)
     game = TailGame.build(losses, alpha, base)
     lam = game.first(start)
+    scale = game.scale
     scaled = 0.0
-    while scaled < beta * game.scale:  # the solution for a smaller β is a good start
-        scaled = min(beta * game.scale, max(5.0 * scaled, FIRST_BETA))
+    while scaled < beta * scale:  # the solution for a smaller β is a good start
+        scaled = min(beta * scale, max(5.0 * scaled, FIRST_BETA))
         respond = partial(entropic, p=game.p, alpha=game.alpha, beta=scaled)
         lam, best = newton(game.losses, respond, lam, REGULARISED_GAP)
     mixture, w = game.expand(lam, best.w)
-    value = 1.0 - float(expectations(game.full, w).min()) + game.scale * best.penalty
+    value = 1.0 - float(expectations(game.full, w).min()) + scale * best.penalty
     combined = combine(game.losses, lam)
     F = respond(combined).value(combined)
-    dual_value = 1.0 - game.offset - game.scale * F
+    dual_value = 1.0 - game.offset - scale * F
     gap = value - dual_value
-    check_gap(gap, value, 1e-13 * (game.scale + abs(game.offset)))
+    check_gap(gap, value, 1e-13 * (scale + abs(game.offset)))
     return EntropicSolution(w, mixture, value, dual_value, gap)
 
 

@@ -176,9 +176,11 @@ def _chain(
         i = np.argmax(slack)
         left, right = chain[i : i + 2]
         slack[i] = 0.0
-        if right.mean - left.mean <= ON_CHORD or left.worst <= right.worst:
+        width = right.mean - left.mean
+        drop = left.worst - right.worst
+        if width <= ON_CHORD or drop <= 0.0:
             continue  # one point dominates the other
-        slope = (left.worst - right.worst) / (right.mean - left.mean)
+        slope = drop / width
         touched, height = frontier.touching(slope, 0.5 * (left.mixture + right.mixture))
         on_chord = left.worst + slope * left.mean
         below = on_chord - (touched.worst + slope * touched.mean)
