@@ -290,6 +290,8 @@ def test_a_rate_that_means_nothing_is_refused_whoever_makes_it():
         ("alpha", rates.tail, 0.0), ("kl", rates.shift, 0.0), ("a tail", rates.shift, 0.1, rates.miss(1)),
         ("alpha", rates.tail, 2), ("kl", rates.shift, np.nan), ("a tail", rates.tail, 0.1, None),
         ("precisoin", rates.parse, "precisoin(1)"), ("a tail", rates.tail, 0.1, rates.error(by="class")),
+        *(("a tail", rates.tail, 0.1, rates.error(by=by), None) for by in (0, "")),
+        *(("a tail", rates.tail, 0.1, rates.error(), by) for by in (0, "")),  # names of columns
         *(("beta", rates.f_score, 1, beta) for beta in (-1, 0, np.nan, True)),
         ("labels must name", rates.parse, "cost([[0, 1], [1, 0]], labels=['a', 'a'])"),
     ):  # fmt: skip
@@ -299,6 +301,19 @@ def test_a_rate_that_means_nothing_is_refused_whoever_makes_it():
             refused(lambda: call(label), "must be text or a number", TypeError)
     for name in ("label", "beta", "level", "matrix"):
         refused(lambda: rates.parse(f"error({name}=1)"), name)
+
+
+@pytest.mark.parametrize("title", [0, ""])
+def test_a_column_of_groups_may_have_a_name_that_python_takes_as_false(title):
+    found = []
+    for name in ("g", title):
+        groups, limit = {name: LABELS}, rates.gap(rates.selected(1, by=name)) <= 0.9
+        assert rates.parse(repr(limit)) == limit
+        objective = rates.largest(rates.error(by=name))
+        clf = tb.tune(tb.Scores(0, 1), TABLE, LABELS, objective=objective, limits=[limit], groups=groups)
+        bounds = tb.certify(clf, TABLE + 0.01, LABELS, rates=[limit], groups=groups).bounds
+        found.append((clf.rule_, [(each.subgroup, each.upper) for each in bounds]))
+    assert found[0] == found[1]
 
 
 def test_a_class_may_be_called_as_the_answer_to_deferred_rows():

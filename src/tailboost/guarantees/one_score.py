@@ -73,7 +73,7 @@ class CountTable:
         problem = selection.problem
         family = selection.thresholds
         rate = problem.objective.rate
-        if family is None or problem.objective.worst or rate.is_ratio or rate.by:
+        if family is None or problem.objective.worst or rate.is_ratio:
             return None
         if strata is None or rows is None:
             strata = family.data.strata

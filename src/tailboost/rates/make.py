@@ -538,8 +538,8 @@ def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
 
 def _worst_mean(kind: str, loss: Rate, level: float, by: None) -> Rate:
     """Return the mean loss in the worst population; raise ValueError for another loss."""
-    is_mean = isinstance(loss, Rate) and loss.kind in ("error", "cost") and not loss.by
-    if by or not is_mean:
+    is_mean = isinstance(loss, Rate) and loss.kind in ("error", "cost") and loss.by is None
+    if by is not None or not is_mean:
         raise ValueError(
             "a tail or shift takes error() or cost() without by=, for all large groups"
         )
