@@ -13,21 +13,17 @@ def layouts(Z):
     """Return the table as sparse matrices by name; its values must be multiples of 1/4 (exact sums)."""
     (n, d), whole = Z.shape, sp.csr_matrix(Z)
     ends, places = np.arange(0, d * n + 1, d), np.tile(np.arange(d), n)
-    backward = np.concatenate(
-        [np.arange(a, b)[::-1] for a, b in zip(whole.indptr[:-1], whole.indptr[1:], strict=True)]
-    )
+    bounds = zip(whole.indptr[:-1], whole.indptr[1:], strict=True)
+    backward = np.concatenate([np.arange(a, b)[::-1] for a, b in bounds])
     zeros = sp.csr_matrix((Z.ravel().copy(), places, ends), shape=Z.shape)
-    repeats = sp.csr_matrix(
-        (np.stack([Z - 1, np.ones_like(Z)], 2).ravel(), np.repeat(places, 2), 2 * ends), shape=Z.shape
-    )
-    unsorted = sp.csr_matrix(
-        (whole.data[backward], whole.indices[backward], whole.indptr.copy()), shape=Z.shape
-    )
+    halves = np.stack([Z - 1, np.ones_like(Z)], 2).ravel()
+    repeats = sp.csr_matrix((halves, np.repeat(places, 2), 2 * ends), shape=Z.shape)
+    unordered = whole.data[backward], whole.indices[backward], whole.indptr.copy()
+    unsorted = sp.csr_matrix(unordered, shape=Z.shape)
     columns = sp.csr_matrix(Z.T)
     turned = sp.csr_matrix(repeats.toarray().T)  # rows of the columns, to repeat entries in csc too
-    twice = sp.csr_matrix(
-        (np.repeat(turned.data / 2, 2), np.repeat(turned.indices, 2), 2 * turned.indptr), shape=Z.T.shape
-    )
+    data, indices = np.repeat(turned.data / 2, 2), np.repeat(turned.indices, 2)
+    twice = sp.csr_matrix((data, indices, 2 * turned.indptr), shape=Z.T.shape)
     coo = repeats.tocoo()
     return {
         "csr": whole, "csr, zeros stored": zeros, "csr, entries repeated": repeats,

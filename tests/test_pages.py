@@ -18,10 +18,8 @@ from typer.testing import CliRunner
 from tailboost.app import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
-TEXTS = {
-    path.relative_to(DOCS).as_posix().removesuffix(".md"): path.read_text(encoding="utf-8")
-    for path in DOCS.glob("*.md")
-}
+PATHS = {path.relative_to(DOCS).as_posix().removesuffix(".md"): path for path in DOCS.glob("*.md")}
+TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PATHS.items()}
 BLOCK = re.compile(r"^```(python|shell)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 RUN = sorted(name for name, text in TEXTS.items() if BLOCK.search(text))
 NEEDED = {"published": "torch", "large": "dask.dataframe"}

@@ -28,9 +28,8 @@ def test_blocks_of_python_print_what_the_page_says(tmp_path, monkeypatch, capsys
         printed = capsys.readouterr().out
         number = r"\d[\d,]*(?:\.\d+)?"  # rounding may differ between machines
         assert re.sub(rf"{number}|\s+", " ", printed) == re.sub(rf"{number}|\s+", " ", stated)
-        found, said = (
-            [float(n.replace(",", "")) for n in re.findall(number, text)] for text in (printed, stated)
-        )
+        numbers = (re.findall(number, text) for text in (printed, stated))
+        found, said = ([float(each.replace(",", "")) for each in texts] for texts in numbers)
         assert found == pytest.approx(said, rel=0.05)
 
 

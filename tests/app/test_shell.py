@@ -151,11 +151,9 @@ def test_other_ways_to_write_a_table(folder, tables):
 
 def test_codes_of_text_keep_their_zeros(folder, tables):
     fraud = tables["a"]["fraud"][:200].replace("no", "human review")
-    codes = np.where(fraud == "yes", "007", "7")
-    coded = pd.DataFrame(
-        {"fraud": fraud, "code": codes, "row": [None, *range(199)], "sex": np.arange(200) % 2}
-    )
-    coded.to_csv("codes.csv", index=False)
+    code = np.where(fraud == "yes", "007", "7")
+    rows = pd.DataFrame({"fraud": fraud, "code": code, "row": [None, *range(199)], "sex": np.arange(200) % 2})
+    rows.to_csv("codes.csv", index=False)
     shell("fit codes.csv --target fraud --text code --group sex --out m.model")
     shell("predict m.model codes.csv --out answers.tsv")
     assert pd.read_table("answers.tsv").to_numpy()[:, 1:3].tolist() == [[label, False] for label in fraud]
@@ -212,10 +210,8 @@ def test_numbers_of_groups_are_numbers_among_the_features(folder):
     table = pd.DataFrame({"ward": rng.choice([1, 2, 3], 900), "z": rng.normal(size=900).round(3)})
     table["y"] = np.where(rng.normal(size=900) < table["ward"] - 2 + table["z"], "yes", "no")
     old, new, X, y, groups = slice(300), slice(600, 900), table[["ward", "z"]], table["y"], table[["ward"]]
-    wards = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore"), ["ward"]), ("passthrough", ["z"])
-    )
-    bare = make_pipeline(wards, LogisticRegression()).fit(X[old], y[old])
+    code = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["ward"]), ("passthrough", ["z"]))
+    bare = make_pipeline(code, LogisticRegression()).fit(X[old], y[old])
     given = {"groups": groups[300:600], "limits": ["miss(yes, by=ward) <= 60%"]}
     models = {"tuned": tb.tune(bare, X[300:600], y[300:600], training_rows=X[old], **given)}
     tb.save_model(models["tuned"], "tuned.model")
@@ -316,9 +312,7 @@ def test_facts_are_kept_in_the_files_and_stand_on_the_card(folder, ending, first
     assert "'owner'" in shell(f"card n.{ending} c.csv --about owner --out card.html", 2)
 
 
-def test_an_uncertified_attempt_ends_with_code_4_and_an_alarm_with_code_3_and_all_attempts_count(
-    folder, tables
-):
+def test_an_uncertified_attempt_ends_with_4_and_an_alarm_with_3_and_all_attempts_count(folder, tables):
     strict = OPTIONS.replace("miss(yes, by=region) <= 30%", "error <= 14%")
     shell(f"calibrate a.csv {strict} --out rule.json", 4)
     assert not (folder / "rule.json").exists()
@@ -515,9 +509,7 @@ def of_python(tables, tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore:X. whether these rows trained")
 @pytest.mark.parametrize("name", ["bare", "pipeline", "blind", "aware"])
-def test_a_model_of_python_takes_its_columns_from_a_table_with_others(
-    name, of_python, tables, tmp_path, monkeypatch
-):
+def test_a_model_of_python_takes_its_columns_from_any_table(name, of_python, tables, tmp_path, monkeypatch):
     folder, models = of_python
     monkeypatch.chdir(folder)
     model, table = models[name], tables["c"]

@@ -70,9 +70,8 @@ def test_each_round_is_a_projected_gradient_and_an_exact_line_search(radius, K):
         if (h[rows, y] > 0).all():
             assert step == 1
         else:
-            best = minimize_scalar(
-                lambda a, h=h, scores=scores: at(scores + a * h), (0, step, 2 * step + 1e-9), tol=1e-10
-            )
+            bracket = (0, step, 2 * step + 1e-9)
+            best = minimize_scalar(lambda a, h=h, scores=scores: at(scores + a * h), bracket, tol=1e-10)
             assert at(scores + step * h) == pytest.approx(best.fun, rel=1e-7)
         scores = scores + step * h
         assert log_cost == pytest.approx(np.log(at(scores)), abs=1e-8)

@@ -141,9 +141,8 @@ def dro_boost(learner, y):
         losses = np.exp(-y * f)
         u = worst_case(losses) * losses
         h = learner.answers_of_ours(n * u / u.sum())
-        step = minimize_scalar(
-            lambda a, f=f, h=h: worst_loss(f + a * h), bounds=(0, 6), options={"xatol": 1e-12}
-        )
+        tight = {"xatol": 1e-12}
+        step = minimize_scalar(lambda a, f=f, h=h: worst_loss(f + a * h), bounds=(0, 6), options=tight)
         f = f + step.x * h
 
 

@@ -22,23 +22,20 @@ def peer(logs, y, weight, idle=()):
 
     def loss(t):
         z = log_softmax(sum(w * log for w, log in zip(t[:M], logs, strict=True)) + t[M:], axis=1)
-        return -weight @ z[np.arange(len(y)), y] + PSEUDO_ROWS / 2 * (
-            ((t[:M] - 1 / M) ** 2).sum() + (t[M:] ** 2).sum()
-        )
+        square = ((t[:M] - 1 / M) ** 2).sum() + (t[M:] ** 2).sum()
+        return -weight @ z[np.arange(len(y)), y] + PSEUDO_ROWS / 2 * square
 
     start = np.r_[np.full(M, 1 / M), np.zeros(K)]
     bounds = [(0, 0 if i in idle else None) for i in range(M)] + [(None, None)] * K
-    found = minimize(
-        loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-7}
-    )
+    options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-7}
+    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options=options)
     return found.x, found.fun, loss
 
 
 def learned(logs, rows):
     M, K = len(logs), logs[0].shape[1]
-    return averaging(
-        Models([f"m{i}" for i in range(M)], [None] * M, [], rows, np.ones(M) / M, np.zeros(K), logs)
-    )
+    names, unused = [f"m{i}" for i in range(M)], [None] * M
+    return averaging(Models(names, unused, [], rows, np.ones(M) / M, np.zeros(K), logs))
 
 
 @pytest.mark.parametrize(("strengths", "K"), [((1.0, 2.0), 2), ((0.5, 1.5, 2.0), 4), ((2.0, -1.5), 3)])
@@ -107,10 +104,8 @@ def test_models_that_agree_by_chance_alone_are_surer_together():
 def test_a_mixture_answers_new_rows_by_the_average_it_learned():
     rng = np.random.default_rng(3)
     y, fresh = rng.integers(0, 3, 600), rng.integers(0, 3, 50)
-    P, Q = (
-        {name: np.exp(noisy_probabilities(rng, t, 3, s)) for name, s in (("a", 1.5), ("b", 1.0))}
-        for t in (y, fresh)
-    )
+    noise = {"a": 1.5, "b": 1.0}
+    P, Q = ({m: np.exp(noisy_probabilities(rng, t, 3, s)) for m, s in noise.items()} for t in (y, fresh))
     mix = RobustMixtureClassifier.from_probabilities(P, y, objective="error")
     weights, _, _ = peer([np.log(P["a"]), np.log(P["b"])], y, np.ones(600))
     scores = weights[0] * np.log(Q["a"]) + weights[1] * np.log(Q["b"]) + weights[2:]

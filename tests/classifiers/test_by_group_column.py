@@ -130,10 +130,8 @@ def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(
             continue
         answered += 1
         answers = rule.predict(X, groups=groups)
-        broken += any(
-            max(rates.measure(limit.rate, y, answers, groups=groups).values()) > limit.bound
-            for limit in LIMITS
-        )
+        found = [max(rates.measure(each.rate, y, answers, groups=groups).values()) for each in LIMITS]
+        broken += any(rate > each.bound for rate, each in zip(found, LIMITS, strict=True))
     assert answered >= 60
     assert binom.sf(broken - 1, 120, 0.1) > 0.001
 

@@ -93,9 +93,8 @@ class Tuned(ClassifierMixin, BaseEstimator):
     def fit(self, X, y, sample_weight=None):
         model = LogisticRegression().fit(X, y, sample_weight)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", tb.ResubstitutionWarning
-            )  # the checks give one table, of few rows
+            # The checks give one table, of few rows.
+            warnings.simplefilter("ignore", tb.ResubstitutionWarning)
             warnings.simplefilter("ignore", tb.SmallSubgroupsWarning)
             self.tuned_ = tb.tune(model, X, y, sample_weight=sample_weight)
         self.classes_, self.n_features_in_ = self.tuned_.classes_, model.n_features_in_
@@ -125,9 +124,7 @@ BY_FOLDS = dict.fromkeys(WEIGHTS, FOLDS)
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [RobustMixtureClassifier()], expected_failed_checks=lambda estimator: MOVED | BY_FOLDS
-)
+@parametrize_with_checks([RobustMixtureClassifier()], expected_failed_checks=lambda _: MOVED | BY_FOLDS)
 def test_the_default_flagship(estimator, check):
     check(estimator)
 

@@ -50,9 +50,8 @@ P = {"m": MODEL.predict_proba(X)}
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_probabilities_with_costs_give_the_cheapest_rule(weight):
-    mix = RobustMixtureClassifier.from_probabilities(
-        P, Y, objective=rates.cost(), costs=COSTS, sample_weight=weight
-    )
+    given = {"objective": rates.cost(), "costs": COSTS, "sample_weight": weight}
+    mix = RobustMixtureClassifier.from_probabilities(P, Y, **given)
     assert met(mix.predict(P), weight=weight) == pytest.approx(least(weight=weight))
     assert mix.rates_.lines[0].value == pytest.approx(least(weight=weight))
     # No threshold serves answers that pay the other way round.
@@ -97,9 +96,8 @@ def test_another_selection_reads_the_costs_of_rows(first, objective):
 
 def test_a_limit_on_costs_holds_by_group():
     groups, limits = {"sex": (RNG.random(N) < 0.5).astype(int)}, [rates.cost(by="sex") <= 0.6]
-    mix = RobustMixtureClassifier.from_probabilities(
-        P, Y, objective=rates.miss(1), limits=limits, costs=COSTS, groups=groups
-    )
+    given = {"objective": rates.miss(1), "limits": limits, "costs": COSTS, "groups": groups}
+    mix = RobustMixtureClassifier.from_probabilities(P, Y, **given)
     found = rates.measure(rates.cost(by="sex"), Y, mix.predict(P), groups=groups, costs=COSTS)
     assert mix.limits_met_
     assert max(found.values()) <= 0.6 + 0.02
@@ -110,9 +108,8 @@ def test_a_limit_on_costs_holds_by_group():
 def test_costs_of_rows_are_certified_between_stated_ends():
     tuned = tb.tune(MODEL, X[:300], Y[:300], objective=rates.cost(), costs=COSTS[:300])
     answers = tuned.predict(X[300:])
-    cert = tb.certify(
-        tuned, X[300:], Y[300:], rates=[rates.cost() <= 1.5], costs=COSTS[300:], cost_range=(0, 40)
-    )
+    given = {"rates": [rates.cost() <= 1.5], "costs": COSTS[300:], "cost_range": (0, 40)}
+    cert = tb.certify(tuned, X[300:], Y[300:], **given)
     assert cert.bounds[0].estimate == pytest.approx(met(answers, slice(300, None)))
     assert cert.bounds[0].upper > cert.bounds[0].estimate
     with pytest.raises(ValueError, match=r"costs=.* predicted"):  # and no row is used up

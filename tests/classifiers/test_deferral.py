@@ -92,9 +92,7 @@ def test_predict_marks_deferred_rows(labels, mark, kind):
     for found in (mix.predict(X, deferred=mark), mix.predict(probabilities, deferred=mark)):
         assert found.dtype.kind == kind
         assert found[~passed].tolist() == plain[~passed].tolist()
-        assert [type(one) for one in found[~passed].tolist()] == [
-            type(one) for one in plain[~passed].tolist()
-        ]
+        assert [*map(type, found[~passed].tolist())] == [*map(type, plain[~passed].tolist())]
         assert all(one == mark or one != one for one in found[passed].tolist())
     for ask in (lambda **d: mix.predict(X, **d), lambda **d: mix.predict(probabilities, **d)):
         refused(lambda: ask(deferred=labels[1].item()), "label")
@@ -146,15 +144,13 @@ def test_a_rule_that_never_defers_marks_no_row():
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.DeferredRowsWarning")
 def test_the_table_of_rates_is_what_counting_gives():
     some, y, groups = {"model": P["model"][:400]}, Y[:400], {"sex": SEX[:400]}
-    mix = RobustMixtureClassifier.from_probabilities(
-        some, y, groups=groups, objective=GOAL, limits=LIMITS, by_group=True
-    )
+    given = {"groups": groups, "objective": GOAL, "limits": LIMITS, "by_group": True}
+    mix = RobustMixtureClassifier.from_probabilities(some, y, **given)
     answers, passed = mix.predict(some, groups=groups), mix.defers(some, groups=groups)
     for rate in (rates.answered_error(by="cell"), rates.deferred(by="sex"), rates.deferred()):
         counted = rates.measure(rate, y, answers, groups=groups, deferred=passed)
-        assert {line.subgroup: line.value for line in mix.rates_ if line.rate == str(rate)} == pytest.approx(
-            counted
-        )
+        said = {line.subgroup: line.value for line in mix.rates_ if line.rate == str(rate)}
+        assert said == pytest.approx(counted)
     assert mix.limits_met_
     refused(lambda: mix.defers(some), "groups")
 
@@ -163,9 +159,8 @@ def test_weights_are_rows():
     w = RNG.integers(0, 3, size=N)
     twice, limits = np.repeat(np.arange(N), w), [rates.deferred() <= 0.1]
     weighted = RobustMixtureClassifier.from_probabilities(P, Y, sample_weight=w, limits=limits)
-    repeated = RobustMixtureClassifier.from_probabilities(
-        {"model": P["model"][twice]}, Y[twice], limits=limits
-    )
+    P_twice = {"model": P["model"][twice]}
+    repeated = RobustMixtureClassifier.from_probabilities(P_twice, Y[twice], limits=limits)
     assert (weighted.defers(P) == repeated.defers(P)).mean() > 0.99
     seen = np.average(weighted.defers(P), weights=w)
     assert seen == pytest.approx(0.1, abs=3e-3)
@@ -183,11 +178,8 @@ def test_a_point_of_a_curve_is_taken_by_a_limit_in_percent():
         refused(lambda: curve.at(wrong), "number", TypeError)
     # A rate that should be large is limited from above as its complement alone.
     label = {"recall": 1, "specificity": 0}
-    for kind, most, measured in [
-        ("recall", 0.1, recall_score),
-        ("specificity", 0.16, recall_score),
-        ("f_score", 0.23, f1_score),
-    ]:
+    scores = {"recall": (0.1, recall_score), "specificity": (0.16, recall_score), "f_score": (0.23, f1_score)}
+    for kind, (most, measured) in scores.items():
         refused(lambda: as_text.tradeoff(f"{kind}(1)"), rf"'1 - {kind}\(1\)'")
         answers = as_text.tradeoff(f"1 - {kind}(1)").at(most).predict(p[:, None])
         assert 0 <= measured(y, answers, pos_label=label.get(kind, 1)) - (1 - most) < 0.03
@@ -220,9 +212,8 @@ def test_rows_that_are_surely_right_are_not_deferred_and_deferred_ones_get_the_l
     y, X = (rng.random(6000) < s).astype(int), s[:, None]
     rule = tb.calibrate(tb.Scores(0, 1), X, y, limits=["miss(1) <= 30%", "deferred() <= 80%"])
     assert 0 < rule.defers(X).mean() < 0.25
-    narrow = tb.tune(
-        tb.Scores(0, 1), X, y, limits=["miss(1) <= 2%", "false_alarm(1) <= 2%", "deferred() <= 90%"]
-    )
+    limits = ["miss(1) <= 2%", "false_alarm(1) <= 2%", "deferred() <= 90%"]
+    narrow = tb.tune(tb.Scores(0, 1), X, y, limits=limits)
     deferred = narrow.defers(X)
     assert deferred.any()
     assert (narrow.predict(X) == narrow.predict_proba(X).argmax(axis=1))[deferred].all()

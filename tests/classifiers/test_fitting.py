@@ -92,9 +92,8 @@ def test_a_seed_that_a_model_states_is_its_own_and_the_mixture_seeds_others(tree
     X, y = noisy(3, n=120, K=2)
     seed = [name for name in tree.get_params() if name.endswith("random_state")]
     alone = clone(tree).set_params(**dict.fromkeys(seed, stated)).fit(X.astype(np.float32), y)
-    mixes = [
-        RobustMixtureClassifier([("tree", clone(alone))], cv=2, random_state=own).fit(X, y) for own in (0, 1)
-    ]
+    models = [("tree", clone(alone))]
+    mixes = [RobustMixtureClassifier(models, cv=2, random_state=own).fit(X, y) for own in (0, 1)]
     X = X[::-1] + X  # other rows
     first, second = (mix.estimators_[0].predict_proba(X) for mix in mixes)
     assert np.array_equal(first, second) == (stated is not None)
@@ -219,10 +218,9 @@ def test_of_many_rows_a_fifth_is_held_out_if_it_has_twenty_of_the_rarest_class(n
 def test_class_weights_are_weights_of_rows_in_the_fits():
     X, y = noisy(7, n=150, K=3)
     weight, given = np.array([1.0, 4.0, 0.5]), {"random_state": 0, "error_budget": 0.02}
-    by_class = RobustMixtureClassifier(
-        [("bayes", GaussianNB())], class_weight=dict(enumerate(weight)), **given
-    ).fit(X, y)
-    by_row = RobustMixtureClassifier([("bayes", GaussianNB())], **given).fit(X, y, sample_weight=weight[y])
+    models = [("bayes", GaussianNB())]
+    by_class = RobustMixtureClassifier(models, class_weight=dict(enumerate(weight)), **given).fit(X, y)
+    by_row = RobustMixtureClassifier(models, **given).fit(X, y, sample_weight=weight[y])
     fits = [mix.estimators_[0].predict_proba(X) for mix in (by_class, by_row)]
     np.testing.assert_array_equal(*fits)
     with pytest.raises(ValueError, match="KNeighborsClassifier"):

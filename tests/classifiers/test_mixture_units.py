@@ -50,9 +50,8 @@ def test_a_rate_is_chosen_as_its_name(unit):
     P = {"score": first_column(X, Y).predict_proba(X)}
     given = {"groups": GROUP, "error_budget": 0.1}
     named = RobustMixtureClassifier.from_probabilities(P, Y, objective=f"worst_{unit}", **given)
-    stated = RobustMixtureClassifier.from_probabilities(
-        P, Y, objective=rates.largest(rates.error(by=unit)), **given
-    )
+    of_unit = rates.largest(rates.error(by=unit))
+    stated = RobustMixtureClassifier.from_probabilities(P, Y, objective=of_unit, **given)
     assert str(stated.rates_) == str(named.rates_)
     assert stated.subgroup_errors_ == named.subgroup_errors_
     assert stated.limits_met_ == named.limits_met_
@@ -79,10 +78,8 @@ def test_a_row_is_answered_alike_alone_in_threads_and_from_a_file(blind, tmp_pat
     loaded = tb.load_model(tmp_path / "m.model")
     for again in (loaded, pickle.loads(pickle.dumps(blind))):
         assert np.array_equal(again.predict(FRESH[:200]), answers)
-        cheaper = again.reweight(error_budget=0.0)
-        assert np.array_equal(
-            cheaper.predict(FRESH[:200]), blind.reweight(error_budget=0.0).predict(FRESH[:200])
-        )
+        cheaper = [each.reweight(error_budget=0.0).predict(FRESH[:200]) for each in (again, blind)]
+        assert np.array_equal(*cheaper)
 
 
 def frequencies(rng, n):

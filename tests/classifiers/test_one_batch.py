@@ -518,9 +518,8 @@ def test_the_split_is_the_same_for_every_order_of_rows_and_columns(clustered):
         order = rng.permutation(300) if k else np.arange(300)
         form = [int, bool, float, str][k % 4]  # of the labels and groups
         table, names = (each.iloc[order, [k % 2, 1 - k % 2]] for each in (X, groups))
-        given = Rows.read(
-            table, y.astype(form)[order], names.astype(form), clusters=homes[order] if clustered else None
-        )
+        persons = homes[order] if clustered else None
+        given = Rows.read(table, y.astype(form)[order], names.astype(form), clusters=persons)
         rest = on_part(tb.Scores("p", form(1)), given, limits=["error(by=g) <= .6"], selection_share=0.3)[1]
         numbers = dict(zip(rest.names.titles, rest.groups.T, strict=True))
         names = rest.X[["p", "other"]].assign(**numbers, y=rest.y, home=rest.clusters if clustered else 0)

@@ -68,9 +68,8 @@ def test_limits_alone_make_the_mean_error_small():
 
 
 def test_groups_are_inferred_from_features_where_they_are_not_told():
-    mix = RobustMixtureClassifier(
-        [("lr", LogisticRegression())], limits=[PARITY], infer_groups=True, cv=2, random_state=0
-    )
+    given = {"limits": [PARITY], "infer_groups": True, "cv": 2, "random_state": 0}
+    mix = RobustMixtureClassifier([("lr", LogisticRegression())], **given)
     mix.fit(X, Y, groups=GROUPS)
     assert mix.limits_met_
     answers = mix.predict(X)
@@ -142,11 +141,9 @@ def test_told_groups_have_thresholds_of_their_own_even_if_no_rate_names_them():
 
 
 def test_units_of_few_rows_are_named():
-    race = np.where(np.arange(N) < 3, 9, RACE)
+    race, limits = np.where(np.arange(N) < 3, 9, RACE), [rates.error(by="race") <= 1.0]
     with pytest.warns(SmallSubgroupsWarning, match="fewer"):
-        RobustMixtureClassifier.from_probabilities(
-            P, Y, groups={"race": race}, limits=[rates.error(by="race") <= 1.0]
-        )
+        RobustMixtureClassifier.from_probabilities(P, Y, groups={"race": race}, limits=limits)
 
 
 def test_tune_takes_fitted_models():
@@ -189,11 +186,9 @@ def test_another_choice_leaves_the_classifier_as_it_was():
 
 def test_groups_whose_rows_have_no_weight_are_no_groups():
     weight = (SEX == "m").astype(float)
-    given = {"groups": {"sex": SEX}, "sample_weight": weight}
+    given, of_f = {"groups": {"sex": SEX}, "sample_weight": weight}, [rates.error(by="sex") <= {"f": 0.3}]
     with pytest.raises(ValueError, match="no subgroup is called 'f'"):
-        RobustMixtureClassifier.from_probabilities(
-            P, Y, limits=[rates.error(by="sex") <= {"f": 0.3}], **given
-        )
+        RobustMixtureClassifier.from_probabilities(P, Y, limits=of_f, **given)
     mix = RobustMixtureClassifier.from_probabilities(P, Y, limits=[rates.error(by="sex") <= 0.9], **given)
     assert mix.groups_.tolist() == [("sex", "m")]
 
@@ -300,9 +295,8 @@ def test_small_budgets_are_used_where_cells_are_many():
     n, share = 4000, np.array([0.5, 0.2, 0.14, 0.1, 0.04, 0.02])
     group = rng.choice(6, n, p=share)
     y = (rng.random(n) < np.array([0.45, 0.3, 0.2, 0.5, 0.12, 0.25])[group]).astype(int)
-    features = np.column_stack(
-        [group + 0.3 * rng.normal(size=n), 1.2 * y + rng.normal(size=n) + 0.3 * (group % 3)]
-    )
+    second = 1.2 * y + rng.normal(size=n) + 0.3 * (group % 3)
+    features = np.column_stack([group + 0.3 * rng.normal(size=n), second])
     model = LogisticRegression().fit(features[:1000], y[:1000])
     own = slice(1000, None)
     given = {"groups": {"group": group[own]}, "objective": "worst_cell", "error_budget": 0.0}

@@ -125,9 +125,8 @@ def test_no_worse_than_any_threshold_of_two_classes():
     """Brute force over all thresholds of either model: a mixture of members is at least nearly as good."""
     _, y, P, _ = printed(1, K=2)
     mix = RobustMixtureClassifier.from_probabilities(P, y)
-    worst = min(
-        max(class_errors(y, (p[:, 1] >= t).astype(int))) for p in P.values() for t in np.unique(p[:, 1])
-    )
+    thresholds = [(p, t) for p in P.values() for t in np.unique(p[:, 1])]
+    worst = min(max(class_errors(y, (p[:, 1] >= t).astype(int))) for p, t in thresholds)
     assert max(mix.subgroup_errors_.values()) <= worst + 0.01
 
 
@@ -140,9 +139,8 @@ def test_a_rare_class_is_not_forgotten():
     mix = RobustMixtureClassifier([("tree", tree), ("bayes", GaussianNB())], random_state=0)
     mix.fit(X[::2], y[::2])
     alone = clone(tree).fit(X[::2], y[::2])
-    assert max(class_errors(y[1::2], mix.predict(X[1::2]))) < max(
-        class_errors(y[1::2], alone.predict(X[1::2]))
-    )
+    found, of_tree = (max(class_errors(y[1::2], each.predict(X[1::2]))) for each in (mix, alone))
+    assert found < of_tree
 
 
 def models():
@@ -182,20 +180,15 @@ def test_class_weight_acts_in_the_fits_of_models_alone():
     Z = rng.normal(size=(3000, 3))
     z = (Z[:, 0] + rng.normal(size=3000) > 2.0).astype(int)
     model = LogisticRegression().fit(Z[:1000], z[:1000])
-    limits = [tb.rates.precision(1) >= 0.6]
-    plain, weighted = (
-        RobustMixtureClassifier([("m", FrozenEstimator(model))], limits=limits, class_weight=of).fit(
-            Z[1000:], z[1000:]
-        )
-        for of in (None, "balanced")
-    )
+    models, limits = [("m", FrozenEstimator(model))], [tb.rates.precision(1) >= 0.6]
+    plain = RobustMixtureClassifier(models, limits=limits).fit(Z[1000:], z[1000:])
+    weighted = RobustMixtureClassifier(models, limits=limits, class_weight="balanced").fit(Z[1000:], z[1000:])
     assert str(plain.rule_) == str(weighted.rule_)
     answers = weighted.predict(Z[1000:])
     [line] = [line for line in weighted.rates_ if line.limit]
     assert line.value == pytest.approx(np.mean(z[1000:][answers == 1]))
-    fitted = RobustMixtureClassifier(
-        [("m", LogisticRegression())], class_weight="balanced", objective="error", random_state=0
-    ).fit(Z, z)
+    given = {"class_weight": "balanced", "objective": "error", "random_state": 0}
+    fitted = RobustMixtureClassifier([("m", LogisticRegression())], **given).fit(Z, z)
     balanced = LogisticRegression(class_weight="balanced").fit(Z, z)
     np.testing.assert_allclose(fitted.estimators_[0].coef_, balanced.coef_, rtol=1e-3)
     assert np.mean(fitted.predict(Z) != z) < np.mean(balanced.predict(Z) != z) - 0.05
@@ -219,9 +212,8 @@ def test_groups_are_known_in_training_only(objective):
     answers = mix.reweight().predict(X[TRAIN])
     assert np.array_equal(answers, mix.predict(X[TRAIN]))
     # From another objective with the same groups: the same choice, without training.
-    by_class = RobustMixtureClassifier(models(), cv=2, random_state=0).fit(
-        X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN]
-    )
+    by_class = RobustMixtureClassifier(models(), cv=2, random_state=0)
+    by_class.fit(X[TRAIN], Y[TRAIN], groups=GROUPS[TRAIN])
     # There groups are inferred from the probabilities, the features are not kept.
     again = by_class.reweight(objective=objective)
     assert list(again.subgroup_errors_) == list(mix.subgroup_errors_)
@@ -453,9 +445,7 @@ MOVED = {
 
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
-@parametrize_with_checks(
-    [RobustMixtureClassifier(models(), cv=2)], expected_failed_checks=lambda estimator: MOVED
-)
+@parametrize_with_checks([RobustMixtureClassifier(models(), cv=2)], expected_failed_checks=lambda _: MOVED)
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
 
@@ -512,9 +502,8 @@ def test_cross_validation_hands_groups_on():
 
 @pytest.mark.parametrize("form", [np.asarray, lambda g: {"texture": g}])
 def test_a_file_of_a_mixture_by_group(tmp_path, form):
-    mix = RobustMixtureClassifier(models(), cv=2, objective="worst_cell", by_group=True, random_state=0).fit(
-        X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN])
-    )
+    mix = RobustMixtureClassifier(models(), cv=2, objective="worst_cell", by_group=True, random_state=0)
+    mix.fit(X[TRAIN], Y[TRAIN], groups=form(GROUPS[TRAIN]))
     tb.save_model(mix, tmp_path / "m.model")
     loaded = tb.load_model(tmp_path / "m.model")
     assert np.array_equal(*(each.predict(X[TEST], groups=form(GROUPS[TEST])) for each in (mix, loaded)))
@@ -548,9 +537,8 @@ def test_by_group_refuses():
 
 def test_by_group_of_the_worst_group_takes_the_cheapest_of_each():
     P, y, group = biased(3, n=400)
-    mix = RobustMixtureClassifier.from_probabilities(
-        P, y, objective="worst_group", groups=group, by_group=True
-    )
+    given = {"objective": "worst_group", "groups": group, "by_group": True}
+    mix = RobustMixtureClassifier.from_probabilities(P, y, **given)
     answers = mix.predict(P, groups=group)
     for g in "abc":  # a separate threshold is nearly as good as any
         rows = group == g
@@ -628,12 +616,9 @@ def test_a_group_or_class_of_weight_zero_is_not_there(learner):
     """A row of weight 0 is ignored, also if its group or label has no other rows."""
     r = np.random.default_rng(0)
     table, groups, y = r.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30), np.arange(90) % 3
-    made = {
-        RobustMixtureClassifier: lambda: learner(
-            [("bayes", GaussianNB())], objective="worst_group", random_state=0
-        ),
-        tb.GroupDROBoostClassifier: lambda: learner(GaussianNB(), n_estimators=2, random_state=0),
-    }[learner]
+    made = partial(learner, GaussianNB(), n_estimators=2, random_state=0)
+    if learner is RobustMixtureClassifier:
+        made = partial(learner, [("bayes", GaussianNB())], objective="worst_group", random_state=0)
     weight = ((groups != "c") & (y < 2)).astype(float)
     used = weight > 0
     clf = made().fit(table, y, sample_weight=weight, groups=groups)
@@ -658,17 +643,14 @@ def test_a_label_of_weight_zero_among_probabilities():
 
 
 @pytest.mark.parametrize("labels", [[0.0, 1.0, 2.0], [0, 1, 2], [1, 2, 10]])
-@pytest.mark.parametrize(
-    "spell", [str, float, lambda label: str(float(label)), lambda label: str(int(label))]
-)
+@pytest.mark.parametrize("spell", [str, float, lambda x: str(float(x)), lambda x: str(int(x))])
 def test_columns_are_the_labels_however_numbers_are_spelled(labels, spell):
     """Labels from a nullable column are 0.0 if the names of the columns are "0", and so on."""
     pandas = pytest.importorskip("pandas")
     _, y, P, _ = printed(3)
     labels, order = np.array(labels), [2, 0, 1]
-    named = {
-        m: pandas.DataFrame(p[:, order], columns=[spell(labels[k]) for k in order]) for m, p in P.items()
-    }
+    names = [spell(labels[k]) for k in order]
+    named = {m: pandas.DataFrame(p[:, order], columns=names) for m, p in P.items()}
     mix = RobustMixtureClassifier.from_probabilities(named, labels[y])
     plain = RobustMixtureClassifier.from_probabilities(P, labels[y])
     np.testing.assert_array_equal(mix.predict(named), plain.predict(P))

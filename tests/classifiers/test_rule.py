@@ -108,10 +108,8 @@ HALF = {"forest": [[0.5, 0.5]]}
 ])  # fmt: skip
 def test_a_rule_refuses_what_predict_refuses(given, groups, says):
     P, y, of = TABLES[2]
-    limits = [rates.error(by="group") <= 0.6]
-    told = tb.RobustMixtureClassifier.from_probabilities(
-        {"forest": P["forest"]}, y, groups=of, limits=limits, by_group=True
-    )
+    stated = {"limits": [rates.error(by="group") <= 0.6], "by_group": True}
+    told = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y, groups=of, **stated)
     with pytest.raises((ValueError, TypeError), match=says):
         told.rule_.predict(given, groups)
     with pytest.raises((ValueError, TypeError)):
@@ -182,11 +180,9 @@ def test_only_differences_of_logarithms_decide(other, offset, wanted):
 def test_groups_that_are_inferred_and_what_is_no_rule():
     P, y, groups = TABLES[2]
     groups = np.where(next(iter(P.values()))[:, 1] > 0.5, "m", "f")  # known from the probabilities
-    limits = [rates.error(by="group") <= 0.6]
-    inferring = tb.RobustMixtureClassifier.from_probabilities(
-        P, y, groups=groups, limits=limits, infer_groups=True
-    )
-    anew = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits).rule_
+    given = {"groups": groups, "limits": [rates.error(by="group") <= 0.6]}
+    inferring = tb.RobustMixtureClassifier.from_probabilities(P, y, infer_groups=True, **given)
+    anew = tb.RobustMixtureClassifier.from_probabilities(P, y, **given).rule_
     inferring, again = inferring.rule_, inferring.set_params(infer_groups=False).reweight().rule_
     assert str(again) == str(anew) != str(inferring)
     assert len(str(inferring).splitlines()) <= 12
@@ -194,13 +190,13 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):
         refused(ask, "infer_groups")
     scores = next(iter(P.values()))  # the advice: a threshold on one score has SQL
-    blind = tb.tune(tb.Scores(0, max(y.tolist())), scores[:, [1]], y, groups=groups, limits=limits)
+    blind = tb.tune(tb.Scores(0, max(y.tolist())), scores[:, [1]], y, **given)
     assert "CASE" in blind.rule_.to_sql()
     refused(lambda: blind.set_params(infer_groups=True).reweight(), "infer_groups")
     refused(lambda: Rule.from_dict({"format": 7}), "format")
     refused(lambda: Rule.from_dict({}), "rule")
-    of_groups = {"groups": groups, "limits": limits, "by_group": True}
-    told = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y, **of_groups)
+    given |= {"by_group": True}
+    told = tb.RobustMixtureClassifier.from_probabilities({"forest": P["forest"]}, y, **given)
     refused(lambda: told.rule_.to_sql(), "needed")
 
 

@@ -55,9 +55,8 @@ def answers(mix):
 
 def certified(groups=GROUPS, costs=COSTS):
     asked = [rates.cost() <= 4.0, rates.error(by="sex") <= 0.6]
-    return tb.certify(
-        TUNED, X[B], Y[B], groups=groups[B], costs=costs[B], cost_range=(0, 5), rates=asked
-    ).to_dict()
+    given = {"groups": groups[B], "costs": costs[B], "cost_range": (0, 5), "rates": asked}
+    return tb.certify(TUNED, X[B], Y[B], **given).to_dict()
 
 
 def measured(shares=P, groups=GROUPS, costs=COSTS):

@@ -167,9 +167,8 @@ def test_drift(tally):
         try:
             model = made(name).fit(frame, y)
         except ValueError as refusal:  # stumps take numbers alone
-            tally.refused() if "could not convert string" in str(refusal) else tally.violation(
-                (name, refusal)
-            )
+            is_text = "could not convert string" in str(refusal)
+            tally.refused() if is_text else tally.violation((name, refusal))
             continue
         want = model.predict(frame)
         for column in frame:

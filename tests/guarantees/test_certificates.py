@@ -189,9 +189,7 @@ def test_rates_too_near_their_limit_have_no_practical_number_of_rows(limit):
 
 
 def test_shares_by_limit_are_one_for_each_and_give_a_total_unless_one_is_missing():
-    totals = [
-        tb.rows_needed("miss(1) <= 25%", 0.2, shares=shares).total for shares in (None, [None], [1.0], 1)
-    ]
+    totals = [tb.rows_needed("miss(1) <= 25%", 0.2, shares=s).total for s in (None, [None], [1.0], 1)]
     assert totals == [None, None, totals[2], totals[2]]
     for shares, rates, name in (([0.1, 0.2], 0.2, "shares"), ([0.1], [0.2, 0.1], "rates")):
         refused(lambda: tb.rows_needed("miss(1) <= 25%", rates, shares=shares), f"^{name}: give one")

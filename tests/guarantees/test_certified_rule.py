@@ -68,9 +68,8 @@ def test_printed_estimates_are_rates_of_the_answers(name, form, how, parts):
     model, (X_select, X) = model_of(form, train, [selecting[0], certifying[0]])
     _, y, sex = certifying
     try:
-        rule = tb.tune(
-            model, X_select, selecting[1], groups=selecting[2], limits=LIMITS[name], objective="error", **how
-        )
+        given = {"groups": selecting[2], "limits": LIMITS[name], "objective": "error", **how}
+        rule = tb.tune(model, X_select, selecting[1], **given)
         certified = tb.calibrate(rule, X, y, groups=sex)
     except (InfeasibleLimitsError, NotCertifiedError):
         return

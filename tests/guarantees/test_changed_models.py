@@ -224,12 +224,8 @@ COPIED = [*(model.fit(X, Y) for model in COPIED), make_pipeline(StandardScaler()
 @pytest.mark.parametrize("model", COPIED, ids=lambda model: type(model).__name__)
 def test_copies_are_the_model_and_a_later_fit_of_them_is_not(model):
     certificate = tb.certify(model, *drawn(400, 3), limits=["error() <= 90%"], training_rows=X)
-    pair = pickle.loads(pickle.dumps((model, certificate)))
-    for own, its in [
-        pair,
-        (copy.deepcopy(model), certificate),
-        (pickle.loads(pickle.dumps(model)), certificate),
-    ]:
+    pairs = [pickle.loads(pickle.dumps((model, certificate))), (copy.deepcopy(model), certificate)]
+    for own, its in [*pairs, (pickle.loads(pickle.dumps(model)), certificate)]:
         assert tb.Monitor(own, its).add(LATER, LATER_LABELS).alarms == []
         getattr(own, "steps", [(0, own)])[0][1].fit(X[:200] * 2, 1 - Y[:200])
         refused(lambda: tb.Monitor(own, its), "fitted again")
@@ -237,10 +233,8 @@ def test_copies_are_the_model_and_a_later_fit_of_them_is_not(model):
 
 def test_the_identity_is_that_of_the_content():
     def made(**changed):
-        own = {
-            "a": np.arange(6.0), "t": ("x", 1), "s": {3, 4}, "o": np.array([None, "b"]),
-            "w": np.zeros(2, "f2"),
-        }  # fmt: skip
+        own = {"a": np.arange(6.0), "t": ("x", 1), "s": {3, 4}, "o": np.array([None, "b"])}
+        own["w"] = np.zeros(2, "f2")
         found = Parts(**(own | changed))
         found.itself = found
         return identity_of([found, LogisticRegression(C=2.0)])

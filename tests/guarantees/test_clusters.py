@@ -123,9 +123,8 @@ def test_rates_of_equal_copies_are_those_of_one_row():
     answers = NAMES[Ruler().predict(X)]
     once = tb.certify(answers, None, NAMES[LABEL], groups=GROUP, rates=ASKED)
     person = RNG.permutation(np.repeat(np.arange(PERSONS), RNG.integers(1, 6, PERSONS)))
-    often = tb.certify(
-        answers[person], None, NAMES[LABEL[person]], groups=GROUP[person], rates=ASKED, clusters=person
-    )
+    given = {"groups": GROUP[person], "rates": ASKED, "clusters": person}
+    often = tb.certify(answers[person], None, NAMES[LABEL[person]], **given)
     assert often.bounds == once.bounds
 
 

@@ -217,9 +217,8 @@ def test_rows_that_a_part_of_a_step_may_know_are_not_called_compared(place):
         "an odd clone": FunctionTransformer(first_of, kw_args={"models": [(CloneOfItself(forest),)]}),
     }.get(place, on_columns)
     for first, is_compared in ((step, False), (StandardScaler(), True)):
-        mix = tb.RobustMixtureClassifier(
-            [("all", make_pipeline(first, LogisticRegression()))], random_state=0
-        )
+        model = make_pipeline(first, LogisticRegression())
+        mix = tb.RobustMixtureClassifier([("all", model)], random_state=0)
         mix.fit(X[600:1200], y[600:1200])
         with nullcontext() if is_compared else pytest.warns(UserWarning, match="training_rows"):
             certificate = tb.certify(mix, X[:600], y[:600])

@@ -231,11 +231,8 @@ def scores():
         rng = np.random.default_rng(seed)
         sex, y = rng.integers(2, size=n), rng.integers(2, size=n)
         score = 1.5 * (2 * y - 1) + 0.8 * sex + 1.5 * rng.normal(size=n)
-        return (
-            np.column_stack([score, sex + rng.normal(size=n)]),
-            NAMES[y],
-            {"sex": np.array(["f", "m"])[sex]},
-        )
+        X = np.column_stack([score, sex + rng.normal(size=n)])
+        return X, NAMES[y], {"sex": np.array(["f", "m"])[sex]}
 
     X, y, _ = rows(400, 10_000)
     model = LogisticRegression().fit(X, y)

@@ -110,9 +110,7 @@ OF_PAIRS = OF_DICTS | {
     "series": lambda P: {k: pd.Series(p, name=1) for k, p in P.items()},
     "unlike forms": lambda P: {"v": np.c_[1 - P["v"], P["v"]], "u": P["u"]},
 }
-OF_CLASSES = OF_DICTS | {
-    "columns in another order": lambda P: {k: pd.DataFrame(p)[[2, 0, 1]] for k, p in P.items()}
-}
+OF_CLASSES = OF_DICTS | {"columns reordered": lambda P: {k: pd.DataFrame(p)[[2, 0, 1]] for k, p in P.items()}}
 OF_SCORES = OF_FRAMES | {"the score in a dict": lambda X: {"u": X["u"].to_numpy()}}
 
 

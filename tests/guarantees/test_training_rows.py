@@ -107,25 +107,16 @@ def test_rows_equal_by_nature():
 def test_scores_of_training_rows_are_recognised_as_a_whole_and_beside_other_columns(tmp_path):
     """A part of a table of few values is as any other one."""
     pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
-    trained, selecting = (
-        pd.DataFrame({"p": p.round(2), "x": rng.random(1500)}) for p in rng.random((2, 1500))
-    )
+    p = rng.random((2, 1500)).round(2)
+    trained, selecting = (pd.DataFrame({"p": each, "x": rng.random(1500)}) for each in p)
     stated = {"training_rows": trained, "limits": ["miss(True) <= 90%"]}
-    labels = rng.random(1500) < selecting["p"]
-    for limit in (
-        "miss(True) <= 90%",
-        "error() <= 90%",
-        "precision(True) >= 10%",
-    ):  # all rows certify, or a part
+    labels, scores = rng.random(1500) < selecting["p"], tb.Scores("p", True)
+    for limit in ("miss(True) <= 90%", "error() <= 90%", "precision(True) >= 10%"):  # all certify, or a part
         given = stated | {"limits": [limit]}
-        refused(
-            lambda: tb.calibrate(tb.Scores("p", True), trained, labels, **given), "trained", tb.LeakageError
-        )
-    tb.save_rule(tb.tune(tb.Scores("p", True), selecting, labels, **stated), tmp_path / "rule.json")
-    for rule in (
-        tb.tune(tb.Scores("p", True), selecting, labels, **stated),
-        tb.load_rule(tmp_path / "rule.json"),
-    ):
+        refused(lambda: tb.calibrate(scores, trained, labels, **given), "trained", tb.LeakageError)
+    tuned = tb.tune(scores, selecting, labels, **stated)
+    tb.save_rule(tuned, tmp_path / "rule.json")
+    for rule in (tuned, tb.load_rule(tmp_path / "rule.json")):
         refused(lambda: tb.certify(rule, trained, labels), "trained", tb.LeakageError)
 
 

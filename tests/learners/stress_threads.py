@@ -91,11 +91,8 @@ def together(tasks: list[Callable[[], bytes]], calls: int, expected: list[bytes]
 
 def say(name: str, calls: int, errors: list[str], wrong: int) -> None:
     """Print one line at once: a crash later on must not swallow it."""
-    shown = sorted(set(errors))[:3]
-    print(
-        json.dumps({"model": name, "calls": calls, "errors": len(errors), "wrong": wrong, "shown": shown}),
-        flush=True,
-    )
+    shown = {"errors": len(errors), "wrong": wrong, "shown": sorted(set(errors))[:3]}
+    print(json.dumps({"model": name, "calls": calls, **shown}), flush=True)
 
 
 def predictions(calls: int, cold: bool, chosen: dict[str, tuple[Any, Any]]) -> None:

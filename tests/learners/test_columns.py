@@ -26,16 +26,14 @@ RNG = np.random.default_rng(0)
 N = 600
 NUMBERS = pd.DataFrame(RNG.normal(size=(N, 3)), columns=list("abc"))
 Y = (NUMBERS.a + 0.3 * RNG.normal(size=N) > 0).astype(int).to_numpy()
-CODES = pd.DataFrame(
-    {"k": pd.Categorical(RNG.choice([10, 20, 30], N)), "t": RNG.choice(["u", "v"], N), "b": NUMBERS.a}
-)
+CODES = pd.DataFrame({"k": pd.Categorical(RNG.choice([10, 20, 30], N)), "t": RNG.choice(["u", "v"], N)})
+CODES["b"] = NUMBERS.a
 LABELS = ((CODES.k.astype(int) == 20) ^ (RNG.random(N) < 0.05)).astype(int).to_numpy()
 
 
 def made():
-    return tb.RobustMixtureClassifier(
-        [("trees", HistBoostClassifier(n_estimators=10, max_depth=2))], random_state=0
-    )
+    trees = HistBoostClassifier(n_estimators=10, max_depth=2)
+    return tb.RobustMixtureClassifier([("trees", trees)], random_state=0)
 
 
 def quietly(call):
@@ -145,9 +143,7 @@ def test_names_of_which_there_are_many_are_not_compared():
     quietly(lambda: model.predict(NUMBERS.assign(a=np.char.add(names, "!"))))
 
 
-@pytest.mark.parametrize(
-    "empty", [np.array([None] * N), np.full(N, np.nan, object), pd.Categorical([None] * N)]
-)
+@pytest.mark.parametrize("empty", [np.full(N, None), np.full(N, np.nan, object), pd.Categorical([None] * N)])
 def test_a_column_without_values_in_the_fit_may_have_any_later(empty):
     model = quietly(lambda: made().fit(NUMBERS.assign(t=empty), Y))
     want = model.predict(NUMBERS.assign(t=empty))

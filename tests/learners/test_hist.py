@@ -141,10 +141,8 @@ def test_one_row_per_class(cls, K):
 def sessions(K, missing=False, seed=0):
     X, y, weight = few_values(seed, K, missing)
     for template in (HistTreeClassifier(max_depth=3), HistBoostClassifier(n_estimators=4, max_depth=3)):
-        yield (
-            template, open_session(template, X, y, np.arange(K), weight.astype(float)), X, y,
-            weight.astype(float),
-        )  # fmt: skip
+        session = open_session(template, X, y, np.arange(K), weight.astype(float))
+        yield template, session, X, y, weight.astype(float)
 
 
 @pytest.mark.parametrize("seed", range(6))

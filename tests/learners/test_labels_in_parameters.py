@@ -106,10 +106,8 @@ def test_rows_without_a_class():
 @pytest.mark.parametrize("make", [tree, pipeline, search])
 def test_an_unknown_label_is_named(make):
     y = np.array(["bad", "good"])[NUMBERS]
-    for clf in (
-        published.adalpboost(make({"godo": 3}), 0.1, T=2),
-        tb.RobustMixtureClassifier([("m", make({"godo": 3}))]),
-    ):
+    mixture = tb.RobustMixtureClassifier([("m", make({"godo": 3}))])
+    for clf in (published.adalpboost(make({"godo": 3}), 0.1, T=2), mixture):
         refused(lambda: clf.fit(X, y), "godo")
 
 

@@ -20,9 +20,8 @@ SCRIPT = Path(__file__).with_name("stress_threads.py")
 
 def count(*args, timeout):
     """Run the script in another process; return the number of calls and the errors."""
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *args], capture_output=True, text=True, timeout=timeout, check=False
-    )
+    command = [sys.executable, SCRIPT, *args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     bad = [line for line in lines if line["errors"] or line["wrong"]]
     if done.returncode:  # -11 is a segmentation fault, in the model after the last line

@@ -149,7 +149,6 @@ except ImportError as error:
     print(error)
 tailboost.AdaBoostClassifier(n_estimators=2).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
 """
-    said = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "pip install 'tailboost[torch]'" in said.stdout

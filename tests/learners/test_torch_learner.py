@@ -101,10 +101,8 @@ def test_scikit_learns_checks(estimator, check):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", partial(torch.optim.RMSprop, lr=0.001)])
 def test_the_same_seed_gives_the_same_net_and_leaves_pytorchs_generator_alone(optimizer):
     before = torch.get_rng_state()
-    params = {
-        "module": Dropout, "augment": jitter, "warmup_steps": 7, "optimizer": optimizer,
-        "learning_rate": 0.01,
-    }  # fmt: skip
+    params = {"module": Dropout, "augment": jitter, "warmup_steps": 7, "learning_rate": 0.01}
+    params["optimizer"] = optimizer
     one = learner(**params).fit(X, Y)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(99)
@@ -290,9 +288,8 @@ def test_an_explicit_validation_set_of_images():
 def test_a_data_frame_and_a_pipeline():
     frame = pd.DataFrame(X, columns=list("abcd"))
     clf = tb.AdaLPBoostClassifier(learner(), n_estimators=2, cv="train", random_state=0).fit(frame, Y)
-    np.testing.assert_array_equal(
-        clf.predict_proba(frame), clone(clf).fit(X, Y).predict_proba(X)
-    )  # fmt: skip
+    of_array = clone(clf).fit(X, Y).predict_proba(X)
+    np.testing.assert_array_equal(clf.predict_proba(frame), of_array)
     piped = clone(clf).set_params(estimator=make_pipeline(StandardScaler(), learner())).fit(X, Y)
     assert piped.predict(X).shape == Y.shape
 

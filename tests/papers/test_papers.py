@@ -49,9 +49,8 @@ def test_cells_of_other_settings_stay_and_are_not_read(tmp_path):
 
 def test_a_table_says_how_many_splits_each_row_has():
     split = {"AdaBoost": 4.0, "EBBoost": 3.0, "VadaBoost": 3.0, "RLP": 3.0, "RQP": 3.0}
-    printed = variance.summary(
-        "stumps", {"wisc": [split, split | {"VadaBoost": 2.0}], "twonorm": [split] * 3}
-    )
+    by_set = {"wisc": [split, split | {"VadaBoost": 2.0}], "twonorm": [split] * 3}
+    printed = variance.summary("stumps", by_set)
     rows = [[cell.strip() for cell in line.split("|")] for line in printed.splitlines()]
     assert [row[2] for row in rows if row[1] in ("wisc", "twonorm")] == ["2", "3"]
     assert [row[-2] for row in rows if row[1] in ("wisc", "all")] == ["+1.50 ± 0.50", "+1.25 ± 0.25"]

@@ -69,12 +69,8 @@ OF_DEFERRAL = ("deferred", "told 0 or reviewed")
 #: Kinds with the rows of all subgroups in the denominator.
 ACROSS = ("representation",)
 #: Kinds with terms between 0 and 1.
-IN_PART = {
-    kind
-    for kind, terms in ROW.items()
-    for y, a in product((0, 1), (0, 1, DEFERRED))
-    if not set(terms(y, a, 1)) <= {0, 1}
-}
+ENDS = [(kind, {*terms(y, a, 1)}) for kind, terms in ROW.items() for y in (0, 1) for a in (0, 1, DEFERRED)]
+IN_PART = {kind for kind, ends in ENDS if not ends <= {0, 1}}
 BYS = [None, "class", "g", "group", "cell", ("class", "g"), ("g", "h")]
 
 

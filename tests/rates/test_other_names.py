@@ -71,10 +71,8 @@ def test_arithmetic_of_rates_is_refused():
 def test_recall_is_maximised_as_objective():
     X, y = scored(2000, 2)
     limits = [rates.false_alarm(1) <= 0.1]
-    found, missed = (
-        tb.tune(MODEL, X, y, objective=objective, limits=limits)
-        for objective in (rates.recall(1), rates.miss(1))
-    )
+    aims = (rates.recall(1), rates.miss(1))
+    found, missed = (tb.tune(MODEL, X, y, objective=each, limits=limits) for each in aims)
     assert np.array_equal(found.predict(X), missed.predict(X))
     with pytest.raises(ValueError, match="turn its sign"):  # this asks for more misses
         tb.tune(MODEL, X, y, limits=["1 - recall(1) >= .6"])

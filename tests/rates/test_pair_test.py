@@ -19,16 +19,14 @@ def pair_passes(errors, rows, level, **tested):
 @pytest.mark.parametrize(("factor", "gap"), [(1.0, 0.02), (1.0, 0.1), (0.8, 0.0)])
 def test_the_size_is_at_most_the_level_at_every_point_of_the_hypothesis(rows, factor, gap):
     (n1, n2), levels = rows, (0.01, 0.05, 0.1)
-    p = np.array(
-        [[pair_p_value((i, j), rows, factor=factor, gap=gap) for j in range(n2 + 1)] for i in range(n1 + 1)]
-    )
+    errors = np.ndindex(n1 + 1, n2 + 1)
+    p = np.reshape([pair_p_value(each, rows, factor=factor, gap=gap) for each in errors], (n1 + 1, n2 + 1))
     for second in np.linspace(0.0, factor - gap, 60):
         for beyond in (0.0, 0.01, 0.1, 0.3):
             first = (gap + second) / factor + beyond
             if first <= 1.0:
-                weights = binom.pmf(np.arange(n1 + 1), n1, first)[:, None] * binom.pmf(
-                    np.arange(n2 + 1), n2, second
-                )
+                of_first = binom.pmf(np.arange(n1 + 1), n1, first)
+                weights = np.outer(of_first, binom.pmf(np.arange(n2 + 1), n2, second))
                 for level in levels:
                     assert weights[p <= level].sum() <= level
 
@@ -75,12 +73,8 @@ def test_many_rows_pass_at_any_level():
 def test_a_test_at_a_large_level_keeps_it(rows, level, factor, gap):
     """With a confidence of .8 or .55, the normal approximation passed too often: of 60 and 3 rows in .51."""
     n1, n2 = rows
-    passes = np.array(
-        [
-            [pair_passes((i, j), rows, level, factor=factor, gap=gap) for j in range(n2 + 1)]
-            for i in range(n1 + 1)
-        ]
-    )
+    found = [pair_passes(x, rows, level, factor=factor, gap=gap) for x in np.ndindex(n1 + 1, n2 + 1)]
+    passes = np.reshape(found, (n1 + 1, n2 + 1))
     for second in np.linspace(0.0, factor - gap, 30):
         first = min((gap + second) / factor, 1.0)
         each = binom.pmf(np.arange(n1 + 1), n1, first)
@@ -159,9 +153,8 @@ def test_a_pair_passes_if_the_enumerated_p_value_is_at_most_the_level(rows, fact
 def test_the_size_of_a_passed_pair_is_near_its_level_and_not_above_it(level):
     """Of 24 and 24 rows, over the boundary of the hypothesis: at least a half, and at most the level."""
     n, gap = 24, 0.1
-    passes = np.array(
-        [[pair_passes((i, j), (n, n), level, gap=gap) for j in range(n + 1)] for i in range(n + 1)]
-    )
+    found = [pair_passes(x, (n, n), level, gap=gap) for x in np.ndindex(n + 1, n + 1)]
+    passes = np.reshape(found, (n + 1, n + 1))
     sizes = [
         binom.pmf(np.arange(n + 1), n, second + gap) @ passes @ binom.pmf(np.arange(n + 1), n, second)
         for second in np.linspace(0.0, 1 - gap, 30)

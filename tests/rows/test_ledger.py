@@ -147,9 +147,8 @@ def test_an_attempt_is_recorded_before_its_test(tuned, monkeypatch):
 def test_eight_threads_lose_no_attempt(rule):
     def attempt(k):
         try:
-            return len(
-                tb.calibrate(rule, *scored(10 + k, 300), limits=["miss(yes) <= .4"]).certificate_.attempts
-            )
+            certified = tb.calibrate(rule, *scored(10 + k, 300), limits=["miss(yes) <= .4"])
+            return len(certified.certificate_.attempts)
         except tb.NotCertifiedError as error:
             return len(error.attempts)
 

@@ -156,11 +156,7 @@ def test_combinations_of_a_fit_are_in_the_order_of_its_columns_and_others_have_n
     sites, sexes = np.array(["a", "b"]), np.array(["f", "m"])
     names = GroupNames((sexes, sites), ("sex", "site"))
     assert names.combinations_of(of_fit, existing) == (("f", "a"), ("m", "b"))
-    for titles, values in (
-        ((), ()),
-        (("sex", "ward"), (sexes, sites)),
-        (("sex", "site"), (sexes, sites[:1])),
-    ):
+    for titles, values in ((), ()), (("sex", "ward"), (sexes, sites)), (("sex", "site"), (sexes, sites[:1])):
         assert GroupNames(values, titles).combinations_of(of_fit, existing) == ()
 
 

@@ -29,9 +29,8 @@ def scored(seed, n, decimals, shift=0.0):
 
 def seen(scores, labels):
     """Return the rows of a table of scores as a model keeps them."""
-    return Seen.of(
-        hash_rows(scores[:, None], rounded=True), has_column=Rows.read(y=labels).has_column([True])
-    )
+    has_column = Rows.read(y=labels).has_column([True])
+    return Seen.of(hash_rows(scores[:, None], rounded=True), has_column=has_column)
 
 
 def with_copies(used, new, n_copies):
@@ -133,9 +132,8 @@ def test_rows_are_the_same_in_other_types():
         assert len({tuple(hash_rows(form, rounded=True)) for form in forms}) == 1
     months = pd.period_range("2020", periods=3, freq="M")
     zoned = pd.date_range("2020-03-01", periods=3, tz="UTC")
-    for column in map(
-        pd.Series, (zoned - zoned[1], months, zoned, zoned.tz_localize(None), pd.Categorical(zoned))
-    ):
+    series = (zoned - zoned[1], months, zoned, zoned.tz_localize(None), pd.Categorical(zoned))
+    for column in map(pd.Series, series):
         forms = [column.to_frame(), column.to_numpy()[:, None], [[each] for each in column]]
         forms += [column.astype(object), column.astype("category")]
         for rounded in (False, True):

@@ -21,17 +21,11 @@ LIMITS = [rates.miss(1, by="group") <= 0.3]
 
 @pytest.fixture(scope="module")
 def documents():
-    scores = tb.tune(
-        tb.Scores("s", 1), pd.DataFrame({"s": S}), Y, groups=G, by_group=True, limits=LIMITS,
-        objective="error",
-    )  # fmt: skip
-    models = tb.RobustMixtureClassifier.from_probabilities(
-        {"m": np.c_[1 - S, S]}, Y, groups=G, by_group=True, limits=LIMITS
-    )
-    return {
-        "scores": (tb.ThresholdRule, json.dumps(scores.rule_.to_dict())),
-        "models": (tb.Rule, json.dumps(models.rule_.to_dict())),
-    }
+    given, P = {"groups": G, "by_group": True, "limits": LIMITS}, {"m": np.c_[1 - S, S]}
+    scores = tb.tune(tb.Scores("s", 1), pd.DataFrame({"s": S}), Y, objective="error", **given)
+    models = tb.RobustMixtureClassifier.from_probabilities(P, Y, **given)
+    forms = {"scores": (tb.ThresholdRule, scores), "models": (tb.Rule, models)}
+    return {name: (form, json.dumps(clf.rule_.to_dict())) for name, (form, clf) in forms.items()}
 
 
 FORGED = {

@@ -26,9 +26,8 @@ def test_an_interval_of_the_error_has_the_true_error_or_is_absent(by_group, draw
     limit, missed = rates.miss(1, by="g") <= {0: 0.3}, 0
     for seed in range(draws):
         X, y, group = drawn(N_ROWS, 100 + seed)
-        rule = tb.tune(
-            tb.Scores(0, 1), X, y, groups={"g": group}, limits=[limit], by_group=by_group, infer_groups=False
-        )
+        given = {"limits": [limit], "by_group": by_group, "infer_groups": False}
+        rule = tb.tune(tb.Scores(0, 1), X, y, groups={"g": group}, **given)
         line = next(line for line in rule.rates_ if line.rate == "error")
         given = {"groups": {"g": group_new}} if by_group else {}
         error = np.mean(rule.predict(X_new, **given) != y_new)

@@ -61,9 +61,8 @@ def test_rules_by_group_that_defer_are_turned_too():
 
 def by_threshold(t, **given):
     bands = [[(None, "well"), (t, "ill")]]
-    return tb.ThresholdRule(
-        "s", ["ill", "well"], None, bands, **{"kind": "probability", "label": "ill"} | given
-    )
+    given = {"kind": "probability", "label": "ill"} | given
+    return tb.ThresholdRule("s", ["ill", "well"], None, bands, **given)
 
 
 TENTHS = [round(k / 100, 2) for k in range(1, 100)]

@@ -46,9 +46,8 @@ def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit)
         limits = [rate <= 1.0] if name != "error" else []
         table = counted_on([rates.error(), *limits], Counts.answered(y, answers, groups=groups), refit)
         unit = name.split()[-1] if " of " in name else None
-        (line,) = [
-            x for x in table if x.rate == str(rate) and x.subgroup == unit and bool(x.limit) == bool(limits)
-        ]
+        of_rate = [x for x in table if x.rate == str(rate) and x.subgroup == unit]
+        (line,) = [x for x in of_rate if bool(x.limit) == bool(limits)]
         k, n = event[among].sum(), among.sum()
         assert (line.value, line.rows) == pytest.approx((k / n, n))
         more = 1.96 * 0.015 * (refit and name != "error")

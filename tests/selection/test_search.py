@@ -186,9 +186,8 @@ def test_bins_cuts_and_chances_of_weighted_rows():
 def test_each_class_has_one_more_row_in_the_shares_of_groups_divided_as_the_groups():
     """Class b has no row of the second group, which has a third of all rows."""
     names = GroupNames((range(2),), ("sex",))
-    data = Counts.stratified(
-        np.array([0, 0, 1]), [np.array([0, 1, 0])], np.ones(3), np.array(["a", "b"]), names
-    )
+    strata, subgroups = np.array([0, 0, 1]), [np.array([0, 1, 0])]
+    data = Counts.stratified(strata, subgroups, np.ones(3), np.array(["a", "b"]), names)
     np.testing.assert_allclose(ClassWeights(data).shares, [[5 / 9, 4 / 9], [5 / 6, 1 / 6]])
 
 

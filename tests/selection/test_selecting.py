@@ -345,9 +345,7 @@ def test_a_budget_is_relative_to_rules_that_defer_as_many_rows():
 
 
 @pytest.mark.parametrize("cap", [rates.deferred() <= 0.2, rates.deferred(by="sex") <= 0.2])
-@pytest.mark.parametrize(
-    "family", [smooth(1)[0], atoms(0, 3, 2, 9, defers=True)[0]], ids=["score", "weights"]
-)
+@pytest.mark.parametrize("family", [smooth(1)[0], atoms(0, 3, 2, 9, defers=True)[0]], ids=["score", "weight"])
 def test_a_budget_is_above_the_least_error_itself(family, cap):
     """Deferral has a price among rules with equal errors, which is no error."""
     n_classes = family.data.strata.n_classes

@@ -38,10 +38,8 @@ def random_game(seed):
     ][rng.integers(6)]  # fmt: skip
     p = measure(base, n_units)
     tiny = p[p > 0].min() * rng.uniform(0.1, 1)
-    alpha = float(
-        rng.choice([1, 1e-12, 0.01, 0.05, 0.1, 0.3, 0.5, 0.9, 0.999, 1 / n_units, tiny, rng.random()])
-    )
-    return losses, alpha, base
+    alphas = [1, 1e-12, 0.01, 0.05, 0.1, 0.3, 0.5, 0.9, 0.999, 1 / n_units, tiny, rng.random()]
+    return losses, float(rng.choice(alphas)), base
 
 
 def measure(base, n_units):

@@ -284,11 +284,8 @@ def test_path_gives_the_values_of_single_solves():
 def test_medium_size_of_every_kind():
     rng = np.random.default_rng(0)
     plain = rng.random((40, 3000)) < rng.beta(0.5, 2, 3000)
-    for losses in (
-        plain,
-        np.vstack([plain[:38], plain[:1], ~plain[:1]]),
-        np.where(rng.random(3000) < 0.3, plain[:, :1], plain),
-    ):
+    others = np.vstack([plain[:38], plain[:1], ~plain[:1]])
+    for losses in (plain, others, np.where(rng.random(3000) < 0.3, plain[:, :1], plain)):
         for alpha in (0.02, 0.3, 0.8):
             solution = minimize_cvar_mixture(losses, alpha)
             check_mixture(solution, losses, alpha, None)

@@ -170,9 +170,8 @@ def test_an_edited_file_is_refused(shape, tmp_path):
     for name in content:
         values = np.load(io.BytesIO(content[name])) if name.endswith(".npy") else None
         if np.shape(values) == shape:
-            np.save(
-                edited := io.BytesIO(), np.full(shape, 0.9) if shape == (1, 1) else -1 * values[..., ::-1]
-            )
+            edited = io.BytesIO()
+            np.save(edited, np.full(shape, 0.9) if shape == (1, 1) else -1 * values[..., ::-1])
             content[name] = edited.getvalue()
     changed = "changed after it was written"
     for parts in (content, noted, undigested):

@@ -381,10 +381,8 @@ def test_whole_numbers_from_two_to_63_on_stay_whole_in_rules_and_files(tmp_path)
     for each in (rule, rule.rule_, loaded):
         assert set(each.predict(table, groups=given["groups"]).tolist()) == {*long[:2]}
     assert [group for _, group in loaded.groups_.tolist()] == long
-    assert (
-        tb.RobustMixtureClassifier.from_probabilities({"m": s}, y, classes=long[:2]).classes_.tolist()
-        == long[:2]
-    )
+    mix = tb.RobustMixtureClassifier.from_probabilities({"m": s}, y, classes=long[:2])
+    assert mix.classes_.tolist() == long[:2]
 
 
 def test_a_row_without_score_is_answered_as_its_stated_score(with_stated_score):
@@ -447,11 +445,8 @@ def test_a_file_of_a_rule_without_certificate_has_no_rows_of_attempts_twice(tmp_
     p, draws = np.random.default_rng(0).random((2, 900))
     X, y = pd.DataFrame({"p": p}), np.where(draws < p, "b", "a")
     rule = tb.tune(tb.Scores("p", "b"), X[:300], y[:300], limits=["error() <= 60%"])
-    refused(
-        lambda: tb.calibrate(rule, X[300:], y[300:], limits=["error() <= 25%"]),
-        "misses",
-        tb.NotCertifiedError,
-    )
+    given = {"limits": ["error() <= 25%"]}
+    refused(lambda: tb.calibrate(rule, X[300:], y[300:], **given), "misses", tb.NotCertifiedError)
     tb.save_rule(rule, tmp_path / "rule.json")
     again = tb.load_rule(tmp_path / "rule.json")
     assert (len(again.ledger_.attempts), len(again.records_.used)) == (1, 1)

@@ -26,9 +26,8 @@ def weights_of(seed, n):
 def fit_on_training_rows(name, learner, seed, n=60, **params):
     X, y = noisy(seed, n=n, K=2 + seed % 3)
     weight = weights_of(seed, n)
-    clf = make(
-        name, LEARNERS[learner], cv="train", random_state=seed, **({"n_estimators": 8} | params),
-    )  # fmt: skip
+    params = {"n_estimators": 8, "cv": "train", "random_state": seed} | params
+    clf = make(name, LEARNERS[learner], **params)
     return clf.fit(X, y, sample_weight=weight), X, y, weight
 
 

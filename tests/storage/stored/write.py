@@ -43,9 +43,8 @@ if __name__ == "__main__":
         return table[["site"]]
 
     # A rule on a score, by group, whose rows are used up.
-    rule = tb.calibrate(
-        tb.Scores("p", "ill"), fresh, two_fresh, groups=site(fresh), by_group="site", limits=LIMITS
-    )
+    given = {"groups": site(fresh), "by_group": "site", "limits": LIMITS}
+    rule = tb.calibrate(tb.Scores("p", "ill"), fresh, two_fresh, **given)
     tb.save_rule(rule, FOLDER / "certified.json", target="state")
     answers["certified.json"] = rule.predict(month)
     tb.save_model(tb.load_rule(FOLDER / "certified.json"), FOLDER / "loaded.model")
@@ -67,9 +66,8 @@ if __name__ == "__main__":
     # Model files: a boosted mixture, and a certified rule on it.
     tb.save_model(tree, FOLDER / "boosted.model")
     answers["boosted.model"] = tree.predict(features(month))
-    certified = tb.calibrate(
-        tree, features(fresh), two_fresh, limits=["miss(ill) <= 40%"], training_rows=features(fit)
-    )
+    given = {"limits": ["miss(ill) <= 40%"], "training_rows": features(fit)}
+    certified = tb.calibrate(tree, features(fresh), two_fresh, **given)
     tb.save_model(certified, FOLDER / "certified.model", notes={"from": "write.py"})
     answers["certified.model"] = certified.predict(features(month))
     kept = {name: of_rows.tolist() for name, of_rows in answers.items()}
