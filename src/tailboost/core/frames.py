@@ -153,7 +153,7 @@ def n_rows_of(X: Table) -> int:
     if not isinstance(X, str):
         with suppress(TypeError):  # a number has no length, nor has an array without dimensions
             return len(X)
-    return len(np.atleast_1d(X))
+    return len(np.atleast_1d(np.asarray(X)))
 
 
 def take(X: Table, rows: Array) -> Any:
