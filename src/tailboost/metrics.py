@@ -25,6 +25,7 @@ from tailboost.core import (
     check_probabilities,
     check_weights,
     label_column,
+    n_rows_of,
     parameters,
     positions,
 )
@@ -32,7 +33,6 @@ from tailboost.core.ranges import check_alpha
 from tailboost.rates import class_labels, error, measure, with_deferrals
 from tailboost.rows import group_columns
 from tailboost.selection.door import answering
-from tailboost.solvers.tail import loss_vector
 
 __all__ = [
     "class_errors",
@@ -84,8 +84,7 @@ def cvar(losses: Column, alpha: float, sample_weight: Column = None) -> float:
     0.75
     """
     check_indexes(losses=losses, sample_weight=sample_weight)
-    values = loss_vector(losses)
-    return solvers.cvar(values, alpha, check_weights(sample_weight, len(values)))
+    return solvers.cvar(losses, alpha, check_weights(sample_weight, n_rows_of(losses)))
 
 
 def cvar_zero_one_loss(

@@ -163,7 +163,7 @@ class LimitsDisplay(_Display):
         ax : matplotlib Axes, optional
             As in `plot`.
         """
-        answered = Counts.answered(y_true, y_pred, groups=groups, deferred=deferred)
+        answered = Counts.answered(y_true, y_pred, groups, deferred)
         table = RateTable.counted(
             checked_limits(limits),
             answered.strata,

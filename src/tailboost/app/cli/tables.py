@@ -117,13 +117,6 @@ def _check_header(cells: Any) -> None:
         )
 
 
-def _are_codes(words: Any, numbers: Any) -> bool:
-    """Return whether two words of a column are one number, such as 7 and 007."""
-    different = words.dropna().drop_duplicates()
-    different = different[different.str.fullmatch(_CODE)]
-    return numbers[different.index].duplicated().any()
-
-
 # A table as pandas reads it, its columns as they are written, and the names of those that are text.
 _Cells = tuple[Any, Any, set[str]]
 
@@ -231,7 +224,12 @@ class Reader(Form):
             keep_default_na=False,
             na_values=["", *self.na],
         )
-        text |= {name for name in may_be_codes if _are_codes(as_written[name], table[name])}
+        # 3. Codes are those of which two words are one number.
+        for name in may_be_codes:
+            words = as_written[name].dropna().drop_duplicates()
+            codes = words[words.str.fullmatch(_CODE)]
+            if table[name][codes.index].duplicated().any():
+                text.add(name)
         table[[*text]] = as_written[[*text]]
         return table, as_written, text
 
