@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from tailboost.core import (
     TRUTH,
     Column,
+    Document,
     Floats,
     Hashes,
     Ints,
@@ -187,11 +188,11 @@ def digest(*contents: bytes) -> str:
     return hashlib.blake2b(b"".join(contents), digest_size=16).hexdigest()
 
 
-def digest_of(document: Mapping[str, Any], *about: Any) -> str:
+def digest_of(document: Document, *about: Any) -> str:
     """Return the digest of a document, also read from JSON, without its own one, and of what it is about."""
     return digest(
         json.dumps(
-            [{**document, "digest": None}, *about], sort_keys=True, allow_nan=False
+            [document | {"digest": None}, *about], sort_keys=True, allow_nan=False
         ).encode()
     )
 

@@ -32,7 +32,7 @@ class Attempt:
 
     def to_dict(self) -> Document:
         """Return plain types for JSON."""
-        return {**vars(self), "rows": self.rows.to_dict()}
+        return vars(self) | {"rows": self.rows.to_dict()}
 
     @classmethod
     def from_dict(cls, state: Document) -> Self:
@@ -136,9 +136,8 @@ class Ledger:
             left = 1.0 - sum(each.error for each in before) / (1.0 - attempt.confidence)
             if left < LEAST_LEFT:
                 raise ValueError(
-                    f"no error probability is left at confidence={attempt.confidence:g} "
-                    f"after {len(before)} attempts: lower it, or fit or select anew on "
-                    "other rows"
+                    f"no error probability is left at confidence={attempt.confidence:g} after "
+                    f"{len(before)} attempts: lower it, or fit or select anew on other rows"
                 )
             attempt = replace(attempt, spent=left * SPENT_EACH)
             self.attempts = merged(before, [attempt], self.attempts, earlier)

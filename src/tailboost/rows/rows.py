@@ -30,7 +30,7 @@ from tailboost.core import (
     unpack,
 )
 from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
-from tailboost.rows.groups import NO_GROUPS, GroupNames, column_words, group_columns
+from tailboost.rows.groups import NO_GROUPS, Columns, GroupNames, column_words, group_columns
 
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
@@ -167,7 +167,7 @@ class Rows:
         return None if self.classes is None else self.classes[self.y]
 
     @property
-    def columns(self) -> dict[Any, Labels]:
+    def columns(self) -> Columns:
         """The group of each row by column; empty without groups."""
         return {
             title: self.names.values[j][self.groups[:, j]]

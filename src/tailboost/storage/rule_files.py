@@ -225,7 +225,7 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
         "by_group": selected.groups_read[1],
         "objective": repr(selected.problem.objective),
         "limits": list(map(repr, selected.problem.limits)),
-        "notes": {**(selected.notes or {}), **noted},
+        "notes": (selected.notes or {}) | noted,
         "certificate": certificate and certificate.to_dict(),
         # The rows that trained its models, as they were stated, that selected it, or that judged it.
         "used": [

@@ -347,7 +347,7 @@ class FileRows:
     @property
     def given(self) -> Arguments:
         """The rows as arguments of the library."""
-        return {**self.unlabelled, "y": self.labels}
+        return self.unlabelled | {"y": self.labels}
 
 
 def check_output(out: Path | None, endings: Sequence[str], *inputs: Path | None) -> None:
