@@ -120,6 +120,7 @@ def test_rows_needed_and_the_bundled_table(folder):
     expected = tb.rows_needed(limits, shares, power=0.9, confidence=0.9)
     line = "rows-needed --limit 'miss(ill, by=sex) <= 25%' --rate f=.2,m=20% --power 0.9 --confidence 0.9"
     assert shell(line) == f"{expected}\n"
+    assert " of m=1\n" in shell(line.replace("m=20%", "m=1=20%"))
     shell("example data")
     assert sum(len(pd.read_csv(path)) for path in (folder / "data").iterdir()) == 30_000
     assert "exists" in shell("example data", 2)

@@ -42,7 +42,7 @@ def test_rows_that_were_chosen_on_certify_nothing():
     tb.certify(mix, X[900:1200], y[900:1200])
 
 
-def test_a_point_of_the_trade_off_is_calibrated():
+def test_calibration_rows_certify_nothing_later():
     mix = tb.RobustMixtureClassifier(PAIRS, random_state=0).fit(X[:600], y[:600])
     point = tb.calibrate(mix, X[600:1300], y[600:1300], limits=[tb.rates.error(by="class") <= 0.4])
     errors = tb.metrics.class_errors(y[1300:], point.predict(X[1300:]))

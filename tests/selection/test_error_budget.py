@@ -3,6 +3,8 @@
 The least errors here are about .3, so .3 + .05 is far from .3 × 1.05.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,17 @@ def test_certified_rules_are_within_the_budget_on_the_selection_data(limits, bud
     rule = tb.calibrate(tuned, new, labels, limits=limits)
     error, _ = errors_of(rule.predict(X), y, np.ones(220))
     assert likeliest * (1 + budget) < error <= likeliest + budget
+
+
+def test_a_curve_of_two_rates_has_both_ends_whichever_is_limited():
+    """On one score the least worst error of a class, limited, is at most that of the other way."""
+    rng = np.random.default_rng(0)
+    p = rng.random(600)
+    y = (rng.random(600) < p**2).astype(int)
+    worst, tuned = 'largest(error(by="class"))', partial(tb.tune, tb.Scores(0, 1), p[:, None], y)
+    limited = tuned().tradeoff(worst, "error").values
+    objective = tuned().tradeoff("error", worst).values
+    assert limited[0].min() <= objective[1].min() + 1e-9
+    assert len(limited[0]) > 3
+    budgeted = tuned(error_budget=0.0).tradeoff("error", worst).values  # a traded error has no budget
+    np.testing.assert_array_equal(budgeted, objective)

@@ -128,7 +128,7 @@ class Curve:
         if limited.compares:
             tightest = limited.value(np.ones(1))  # of equal rates: a gap of 0, a ratio of 1
         else:
-            lowest = engine.select(replace(problem, objective=limited), pool)
+            lowest = engine.select(replace(problem, objective=limited))  # in a pool of its own
             tightest = lowest.charges.value(lowest.counts)
         for level in np.linspace(largest, tightest, n_points).round(12).tolist():
             with suppress(InfeasibleLimitsError):

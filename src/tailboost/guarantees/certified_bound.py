@@ -192,9 +192,8 @@ class CertifiedBound:
     def limit_line(self) -> LimitLine:
         """The bound for drawings: the interval ends at the certified bounds."""
         words = f"{self.estimate_text}, bound {self.bound_text}"
-        if (
-            self.on_limited_side == self.target and not self.subgroups
-        ):  # by a test of the limit alone
+        is_by_test = self.on_limited_side == self.target and not self.subgroups
+        if is_by_test:  # of the limit alone
             words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
         return LimitLine(
             verdict=": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),

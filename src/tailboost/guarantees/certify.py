@@ -167,8 +167,11 @@ def certify(
     if limits is not None:  # a limit alone has no truth value
         stated += checked_limits(limits)
     bounded = [each.rate for each in stated]
-    if costs is not None and not any("costs" in rate.needs for rate in bounded):
-        raise ValueError("costs: no rate reads them; add cost(), or tail(10%, cost())")
+    are_given = costs is not None or cost_range is not None
+    if are_given and not any("costs" in rate.needs for rate in bounded):
+        raise ValueError(
+            "costs, cost_range: no rate reads them; add cost(), or tail(10%, cost())"
+        )
 
     # The rows with an answer to each.
     check_indexes(X=X, y=y, model=model, deferred=deferred)
@@ -225,7 +228,8 @@ def certificate_of(
 ) -> Certificate:
     """Return the certificate of bounds from fresh rows; warn if a model may have been trained on them."""
     compared = fresh.compared
-    if not (fresh.scored is None or compared.complete or fresh.used.of_scores):
+    is_checked = compared.complete or fresh.scored is None or fresh.used.of_scores
+    if not is_checked:
         warn_user(
             "X: whether these rows trained the model is not checked. Rows that did look "
             "easier than new ones and certify nothing; pass all of them as training_rows="

@@ -52,6 +52,7 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Ints
+from tailboost.guarantees import ranks
 from tailboost.guarantees.exact_tests import LimitedShare, most_errors
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused
 from tailboost.guarantees.ranks import AT_RANKS, stops_of
@@ -84,8 +85,10 @@ def certified(case: OneScore, level: float) -> Certified | Refused:
             return refused(case, level)
         losses = np.where(passes, selecting.at(places).loss(cuts), np.inf)
         chosen[places] = cuts[losses.argmin()]
-    words = f"{AT_RANKS} {ALONG}" if division.tests else AT_RANKS
-    return Certified(case.rule(chosen), METHOD, words)
+    rule = case.rule(chosen)
+    if division.tests:
+        return Certified(rule, METHOD, f"{AT_RANKS} {ALONG}")
+    return Certified(rule, ranks.METHOD, AT_RANKS)
 
 
 def chain_of(selecting: CountTable) -> Ints:

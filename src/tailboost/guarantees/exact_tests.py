@@ -267,7 +267,9 @@ class LimitTests:
         """
         z = self.predicted(counted, ratio, level)
         is_sure = self.kept(counted.possible) | (z >= SURE)
-        return np.where(is_sure, 0.0, np.where(z > -SURE, log_ndtr(z), -np.inf)).sum(axis=1)
+        log_power = np.where(is_sure, 0.0, log_ndtr(z))
+        log_power[z <= -SURE] = -np.inf
+        return log_power.sum(axis=1)
 
     def predicted(self, counted: Counted, ratio: float, level: float) -> Floats:
         """Return the probit of the probability of each test, (K, T): the mean over some numbers of rows."""

@@ -53,8 +53,8 @@ def lacking(limits: Sequence[Limit], fresh: Fresh, level: float) -> dict[str, in
                 needed = math.ceil(math.log(level) / math.log1p(-share))
             n = len(sample.rows)
             if n < needed and not math.isnan(share):  # NaN of a free subgroup
-                subgroup = f"{limit}{of_subgroup(sample.name)}"
-                lacks[f"{subgroup} has {n:,} rows, and needs at least {needed:,}"] = needed
+                title = f"{limit}{of_subgroup(sample.name)}"
+                lacks[f"{title} has {n:,} rows, and needs at least {needed:,}"] = needed
     return lacks
 
 

@@ -64,10 +64,15 @@ class Compared:
 
     Attributes
     ----------
-    equal_rows : {"copies", "natural"} As in `tailboost.certify`. complete : bool Whether they were compared
-        with all rows that trained the model. shared : float or None The largest share of the rows that equal
-        rows of a known table; None without one, or if known rows have another form. copies : float Share of
-        the rows that equal another one, if nobody says why; 0 with over two rows to a content.
+    equal_rows : {"copies", "natural"}
+        As in `tailboost.certify`.
+    complete : bool
+        Whether they were compared with all rows that trained the model.
+    shared : float or None
+        The largest share of the rows that equal rows of a known table; None without one, or if known rows
+        have another form.
+    copies : float
+        Share of the rows that equal another one, if nobody says why; 0 with over two rows to a content.
     """
 
     equal_rows: EqualRows = "copies"
@@ -278,8 +283,8 @@ class Fresh:
         # A column without a name has that of the only column of the fit.
         if rows.names.titles == (None,) and len(rule.groups) == 1:
             rows = replace(rows, names=replace(rows.names, titles=tuple(rule.groups)))
-        # 1. The rows as the model scores them: nothing is computed yet. What no digest of the model covers
-        # may change as it answers, so it is read before and after.
+        # 1. The rows as the model scores them, computed when they are read. What no digest of the model
+        # covers may change as it answers, so it is read before and after.
         before = decided.identity()
         scored = decided.score(rows.X, rows.columns or None)
         if outputs:

@@ -67,7 +67,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused | None:
     if not (selecting and certifying):
         return None
     # 1. The ranks.
-    curves = [Curve.of(case, share) for share in selecting]
+    curves = [PricedShares.of(case, share) for share in selecting]
     scores = [case.scores[share.strata[case.fresh.answered.stratum]] for share in certifying]
     ranks = cheapest_ranks(curves, np.array(list(map(len, scores))), limit, level)
     if ranks is None:
@@ -102,7 +102,7 @@ def counted_at(scores: Floats, answer: int) -> tuple[Floats, Ints]:
 
 
 @frozen_object
-class Curve:
+class PricedShares:
     """Shares and losses of a place at thresholds between its selecting rows that count, by ascending share.
 
     Attributes
@@ -139,7 +139,7 @@ class Curve:
 
 
 def cheapest_ranks(
-    curves: Sequence[Curve], sizes: Ints, limit: Limit, level: float
+    curves: Sequence[PricedShares], sizes: Ints, limit: Limit, level: float
 ) -> tuple[Ints, Ints] | None:
     """Return the least and the most rank of each place, of least expected loss, whose shares are close.
 
@@ -153,7 +153,7 @@ def cheapest_ranks(
     for loss, ranks in sorted(priced_ranks(curves, sizes, factor, gap)):
         if loss >= constant:
             return None
-        widths = np.array(list(map(Curve.width, curves, ranks, sizes.tolist())))
+        widths = np.array(list(map(PricedShares.width, curves, ranks, sizes.tolist())))
         least = np.maximum(ranks - widths, 0)
         most = np.minimum(ranks + widths, sizes)
         low = (least + 0.5) / (sizes + 1.0)
@@ -170,14 +170,14 @@ def cheapest_ranks(
 
 
 def priced_ranks(
-    curves: Sequence[Curve], sizes: Ints, factor: float, gap: float
+    curves: Sequence[PricedShares], sizes: Ints, factor: float, gap: float
 ) -> set[tuple[float, tuple[int, ...]]]:
     """Return the loss and the ranks at which each place has its least loss, for shares in some ranges."""
     priced = set()
     for smallest, spread in product(SMALLEST, SPREADS):
         # The largest share that is allowed beside the smallest one is (smallest + gap) / factor.
-        allowed = ((1.0 - factor) * smallest + gap) / max(factor, 1e-9)
-        tried = np.linspace(smallest, min(1.0, smallest + spread * allowed), TRIED)
+        widest = ((1.0 - factor) * smallest + gap) / max(factor, 1e-9)
+        tried = np.linspace(smallest, min(1.0, smallest + spread * widest), TRIED)
         losses = np.array([np.interp(tried, each.shares, each.losses) for each in curves])
         ranks = np.rint(tried[losses.argmin(axis=1)] * (sizes + 1)).clip(max=sizes)
         priced.add((float(losses.min(axis=1).sum()), tuple(ranks.astype(int).tolist())))

@@ -139,10 +139,11 @@ def rows_needed(
         rates = [rates]
     if not isinstance(shares, (list, tuple)):
         shares = [shares] * len(stated)
-    if not len(rates) == len(shares) == len(stated):
-        raise ValueError(
-            f"rates, shares: give one for each of the {len(stated)} limits, in their order"
-        )
+    for name, by_limit in (("rates", rates), ("shares", shares)):
+        if len(by_limit) != len(stated):
+            raise ValueError(
+                f"{name}: give one for each of the {len(stated)} limits, in their order"
+            )
     expected_by_limit = [*map(Expected.of, stated, rates, shares)]
     # 2. Which part of the level and of the rows each test has: this depends on the labels and the groups.
     labels = set().union(*(limit.rate.named_labels for limit in stated))

@@ -124,7 +124,9 @@ def interval_of(
     method = method_for(stated.rate, fresh)
     if len(sample.rows) and lower < upper:
         if "≥" in stated.sides:
-            lower += upper - upper_bound(stated.rate, sample.mirrored, level, method)
+            lower = (
+                sample.low + upper - upper_bound(stated.rate, sample.mirrored, level, method)
+            )
         if "≤" in stated.sides:
             upper = upper_bound(stated.rate, sample, level, method)
     return method, lower, upper

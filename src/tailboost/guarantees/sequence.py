@@ -149,8 +149,8 @@ def starts(table: CountTable) -> Ints:
         if test.limit.compares:
             rules = one_cut(equal)
             n_wrong, n_rows, _ = test.counted(table.answered(rules), table.possible(rules))
-            rates = (n_wrong / np.maximum(n_rows, 1e-12)) @ test.places  # by cut and place
-            # The cut of each place whose rate is the nearest one to each hundredth.
+            rates = (n_wrong / np.maximum(n_rows, 1e-12)) @ test.places  # sums by cut and place
+            # The cut of each place whose sum is the nearest one to each hundredth.
             cuts.append(np.abs(rates - HUNDREDTHS[:, None, None]).argmin(axis=1))
     without_deferral = one_cut(np.unique(np.vstack(cuts), axis=0))
     if not table.defers:
