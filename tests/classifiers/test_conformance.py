@@ -15,7 +15,7 @@ from tailboost import AdaLPBoostClassifier, RobustMixtureClassifier
 from tailboost.boosting import Hedge
 from tailboost.boosting.variance import Exponential
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners.forest import TableForest
+from tailboost.learners.table import TableForest
 
 # Not a single decision tree: with class weights 1000 : .0001 a tree without a floor on the weight of a leaf
 # answers the rare class in its pure leaves. So does scikit-learn's tree, for which the check of class

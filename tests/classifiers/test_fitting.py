@@ -18,8 +18,7 @@ from tailboost.classifiers.fitting import LOG_STEP, Fits, fit_models, scored
 from tailboost.classifiers.splitting import Split
 from tailboost.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.forest import TableForest
-from tailboost.learners.table import TableReader
+from tailboost.learners.table import TableForest, TableReader
 from tailboost.rows import NO_HASHES, Rows
 from tailboost.selection.outputs import averaging
 

@@ -18,9 +18,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.core.long_work import fitting_apart
-from tailboost.learners.forest import TableForest
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stumps import StumpClassifier
+from tailboost.learners.table import TableForest
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -8,8 +8,7 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.preprocessing import StandardScaler
 
-from tailboost.learners.forest import PRIOR, TableForest
-from tailboost.learners.table import TableNumbers
+from tailboost.learners.table import PRIOR, TableForest, TableNumbers
 
 K = 3
 

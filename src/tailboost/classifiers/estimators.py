@@ -25,10 +25,9 @@ from sklearn.pipeline import make_pipeline
 from tailboost.classifiers.splitting import FIVE_FOLDS_UP_TO
 from tailboost.core import Model
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.forest import TableForest
 from tailboost.learners.named import named_learner
 from tailboost.learners.scores import GivenModel, Scores
-from tailboost.learners.table import TableNumbers
+from tailboost.learners.table import TableForest, TableNumbers
 from tailboost.rows import Rows
 
 # Classifiers by their names.

@@ -35,8 +35,7 @@ from tailboost.core import (
 )
 from tailboost.core.ranges import COUNT, NON_NEGATIVE, TO_ONE
 from tailboost.learners.base import FittedModel, OpenSession
-from tailboost.learners.forest import ForestSession
-from tailboost.learners.table import TableClassifier, TableReader
+from tailboost.learners.table import ForestSession, TableClassifier, TableReader
 from tailboost.learners.threads import count_threads
 
 # n_estimators="auto": trees are added until the loss of held-out rows has not fallen by LEAST_GAIN in WAIT

@@ -459,10 +459,10 @@ def solve(game: TailGame, start: Floats | None = None) -> Optimum:
     """
     # With one candidate, one unit, at α = 1 and often at large α the best single candidate is optimal. Then
     # come Newton's method, if the program is large, and the linear program.
-    alone = np.zeros(len(game.losses))
+    n_candidates, n_units = game.losses.shape
+    alone = np.zeros(n_candidates)
     alone[game.expected(game.p).argmin()] = 1.0
     best = game.optimum(alone)
-    n_candidates, n_units = game.losses.shape
     is_large = n_units > max(2 * FEW_FREE_UNITS * n_candidates, SMALL_PROGRAM / n_candidates)
     if best.gap > CLOSED and is_large:
         best = _by_newton(game, start) or best
