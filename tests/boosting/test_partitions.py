@@ -30,14 +30,11 @@ def _in_this_thread():
 def rows(seed=0, n=N, K=2):
     """Return a table with fewer values in a column than bins, labels as text, and weights."""
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "number": rng.integers(0, 40, n).astype(float), "count": rng.integers(0, 9, n),
-            "text": rng.choice(list("uvwxyz"), n),
-            "category": pd.Categorical(rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"]),
-        }
-    )  # fmt: skip
-    frame.loc[rng.random(n) < 0.1, "number"] = np.nan
+    frame = pd.DataFrame({
+        "number": rng.integers(0, 40, n).astype(float), "count": rng.integers(0, 9, n),
+        "text": rng.choice(list("uvwxyz"), n),
+        "category": pd.Categorical(rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"]),
+    })  # fmt: skip
     y = np.clip((frame["number"].fillna(9) / 20 + 1.5 * rng.random(n)).astype(int), 0, K - 1)
     return frame, np.array(["no", "yes", "maybe"])[y], rng.integers(0, 4, n).astype(float)
 

@@ -122,10 +122,8 @@ def test_certified_limits_by_both_columns_are_broken_at_most_as_often_as_stated(
     for seed in range(120):
         rows = np.random.default_rng(seed).integers(0, len(y), 700)
         try:
-            rule = tb.calibrate(
-                SCORE, X.iloc[rows], y[rows], groups=groups.iloc[rows], limits=LIMITS, by_group="age",
-                confidence=1 - 0.1 / 0.9,
-            )  # fmt: skip
+            given = {"limits": LIMITS, "by_group": "age", "confidence": 1 - 0.1 / 0.9}
+            rule = tb.calibrate(SCORE, X.iloc[rows], y[rows], groups=groups.iloc[rows], **given)
         except NotCertifiedError:
             continue
         answered += 1

@@ -4,7 +4,7 @@ import re
 import warnings
 
 import pytest
-from conftest import OURS
+from conftest import MOVED, OURS
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -114,11 +114,6 @@ class Tuned(ClassifierMixin, BaseEstimator):
         return tags
 
 
-# As in scikit-learn's TunedThresholdClassifierCV, the answer need not be the most probable label.
-MOVED = {
-    "check_classifiers_train": "thresholds are not at equal probabilities",
-    "check_class_weight_classifiers": "class_weight trains the models; the rule is selected by the objective",
-}
 BY_FOLDS = dict.fromkeys(WEIGHTS, FOLDS)
 
 

@@ -38,11 +38,9 @@ def test_a_limit_is_kept_to_less_than_a_row(limit):
 def test_a_rule_that_selects_nobody_in_any_group_has_undefined_precisions():
     rng = np.random.default_rng(0)
     p, y, g = rng.random(60) / 2, (rng.random(60) < 0.2).astype(int), np.repeat(["a", "b"], 30)
+    given = {"groups": {"g": g}, "limits": ["precision(1, by=g) >= .9"], "by_group": True}
     with pytest.warns(tb.UselessRuleWarning):
-        clf = tb.tune(
-            lambda X: np.column_stack([1 - X[:, 0], X[:, 0]]), p[:, None], y, groups={"g": g},
-            limits=["precision(1, by=g) >= .9"], by_group=True,
-        )  # fmt: skip
+        clf = tb.tune(lambda X: np.column_stack([1 - X[:, 0], X[:, 0]]), p[:, None], y, **given)
     assert (clf.predict(p[:, None], groups={"g": g}) == 0).all()
 
 

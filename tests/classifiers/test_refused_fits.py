@@ -45,10 +45,8 @@ class FailsLater(DecisionTreeClassifier):
 
 
 def robust():
-    return RobustMixtureClassifier(
-        [("tree", TREE), ("deep", DecisionTreeClassifier(max_depth=4, random_state=0))],
-        limits=[rates.miss("ill") <= 0.9], cv=2, random_state=0,
-    )  # fmt: skip
+    models = [("tree", TREE), ("deep", DecisionTreeClassifier(max_depth=4, random_state=0))]
+    return RobustMixtureClassifier(models, limits=[rates.miss("ill") <= 0.9], cv=2, random_state=0)
 
 
 def mine(name):

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import errors_of, refused
+from conftest import MOVED, errors_of, refused
 from scipy.special import softmax
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -340,12 +340,9 @@ def test_equal_weights_of_any_scale_are_no_weights(scale):
     _, y, P, _ = printed(4, K=3)
     limits = [rates.miss(2) <= 0.5]
     for objective in (rates.f_score(2), rates.error()):
-        plain, weighted = (
-            RobustMixtureClassifier.from_probabilities(
-                P, y, objective=objective, limits=limits, sample_weight=weight
-            )
-            for weight in (None, np.full(len(y), scale))
-        )
+        given, weight = {"objective": objective, "limits": limits}, np.full(len(y), scale)
+        plain = RobustMixtureClassifier.from_probabilities(P, y, **given)
+        weighted = RobustMixtureClassifier.from_probabilities(P, y, sample_weight=weight, **given)
         assert np.array_equal(plain.predict(P), weighted.predict(P))
         assert str(plain.rates_) == str(weighted.rates_)
 
@@ -375,10 +372,8 @@ def test_columns_named_by_labels_may_stand_in_any_order(library):
     named = {name: frame({c: p[:, np.flatnonzero(classes == c)[0]] for c in labels}) for name, p in P.items()}
     mix = RobustMixtureClassifier.from_probabilities(named, classes[y])
     np.testing.assert_array_equal(mix.predict(named), plain.predict(P))
-    np.testing.assert_array_equal(
-        mix.reweight(named, classes[y], error_budget=0.1).predict(P),
-        plain.reweight(P, classes[y], error_budget=0.1).predict(P),
-    )
+    found = mix.reweight(named, classes[y], error_budget=0.1).predict(P)
+    np.testing.assert_array_equal(found, plain.reweight(P, classes[y], error_budget=0.1).predict(P))
     refused(lambda: mix.predict({name: table[["good", "bad"]] for name, table in named.items()}), "columns")
 
 
@@ -436,13 +431,6 @@ def test_a_model_may_be_an_ensemble_of_another_library():
     assert np.array_equal(again.predict(X[TEST]), mix.predict(X[TEST]))
 
 
-# As in scikit-learn's TunedThresholdClassifierCV, the answer need not be the most probable label.
-MOVED = {
-    "check_classifiers_train": "thresholds are not at equal probabilities",
-    "check_class_weight_classifiers": "class_weight trains the models; the rule is selected by the objective",
-}
-
-
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.SmallSubgroupsWarning")
 @pytest.mark.filterwarnings("ignore::tailboost.exceptions.UselessRuleWarning")
 @parametrize_with_checks([RobustMixtureClassifier(models(), cv=2)], expected_failed_checks=lambda _: MOVED)
@@ -464,10 +452,9 @@ def cell_errors(y, group, answers):
 
 def test_a_known_group_helps_on_fresh_rows():
     (P, y, group), (Q, z, fresh) = biased(1), biased(2)
-    told, blind = (
-        RobustMixtureClassifier.from_probabilities(P, y, objective="worst_cell", groups=group, by_group=told)
-        for told in (True, False)
-    )
+    given = {"objective": "worst_cell", "groups": group}
+    told = RobustMixtureClassifier.from_probabilities(P, y, by_group=True, **given)
+    blind = RobustMixtureClassifier.from_probabilities(P, y, **given)
     answers = told.predict(Q, groups=fresh)
     worst = max(cell_errors(z, fresh, answers).values())
     assert worst < max(cell_errors(z, fresh, blind.predict(Q)).values()) - 0.1

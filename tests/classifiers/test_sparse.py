@@ -25,16 +25,13 @@ def few(cls):
     return cls(random_state=0, **({"n_estimators": 3} if "n_estimators" in names else {}))
 
 
+PAIRS = [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))]
 #: One estimator for each way to read a table; the campaign covers all classifiers.
 MODELS = {
-    "worstclassboost": few(tb.WorstClassBoostClassifier),
-    "adaboost": few(tb.AdaBoostClassifier),
-    "mixture": tb.RobustMixtureClassifier(
-        [("trees", TREES), ("forest", RandomForestClassifier(5, random_state=0))], cv=0.3, random_state=0
-    ),
-    "HistBoost": TREES,
-    "HistTree": HistTreeClassifier(max_depth=2),
-}
+    "worstclassboost": few(tb.WorstClassBoostClassifier), "adaboost": few(tb.AdaBoostClassifier),
+    "mixture": tb.RobustMixtureClassifier(PAIRS, cv=0.3, random_state=0),
+    "HistBoost": TREES, "HistTree": HistTreeClassifier(max_depth=2),
+}  # fmt: skip
 
 
 def said(model, X):

@@ -50,10 +50,8 @@ def false_certificates(setting, draws):
     for k in range(draws):
         rows = np.random.default_rng([k, n]).integers(0, len(y), n)
         try:
-            rule = tb.calibrate(
-                tb.Scores(0, 1), X[rows], y[rows], groups=groups.iloc[rows], limits=limits, by_group=by_group,
-                objective=objective,
-            )  # fmt: skip
+            given = {"limits": limits, "by_group": by_group, "objective": objective}
+            rule = tb.calibrate(tb.Scores(0, 1), X[rows], y[rows], groups=groups.iloc[rows], **given)
         except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
             continue
         answers, broken = rule.predict(X), False
@@ -146,10 +144,8 @@ def test_a_sequence_serves_limits_on_some_groups_alone():
     rng = np.random.default_rng(0)
     s, g = rng.random(3000), rng.choice(list("abc"), 3000)
     y = (rng.random(3000) < s).astype(int)
-    rule = tb.calibrate(
-        tb.Scores(0, 1), s[:, None], y, groups=pd.DataFrame({"g": g}), by_group="g",
-        limits=[rates.precision(1, by="g") >= {"a": 0.6}],
-    )  # fmt: skip
+    given = {"by_group": "g", "limits": [rates.precision(1, by="g") >= {"a": 0.6}]}
+    rule = tb.calibrate(tb.Scores(0, 1), s[:, None], y, groups=pd.DataFrame({"g": g}), **given)
     assert [(bound.subgroup, bound.certified) for bound in rule.certificate_.bounds] == [("a", True)]
 
 
@@ -266,10 +262,8 @@ def test_each_procedure_serves_its_limits(method):
     n, *population, limits, by_group, objective = PROCEDURES[method]
     s, y, g = draw(np.random.default_rng(5), 4 * n, *population)
     s = s * 0.5 + 0.5 * y  # informative
-    rule = tb.calibrate(
-        tb.Scores(0, 1), s[:, None], y, groups=pd.DataFrame({"g": g}), limits=limits,
-        by_group="g" if by_group else False, objective=objective,
-    )  # fmt: skip
+    given = {"limits": limits, "by_group": "g" if by_group else False, "objective": objective}
+    rule = tb.calibrate(tb.Scores(0, 1), s[:, None], y, groups=pd.DataFrame({"g": g}), **given)
     assert rule.certificate_.bounds[0].method == method
 
 

@@ -258,15 +258,11 @@ def test_what_is_no_bound_of_certify_is_refused_with_a_cure(mixture):
         raise AssertionError("refused before any work")
 
     for call in (
-        lambda: tb.tune(never, X, y, limits=[tail <= 0.6]),
-        lambda: tb.tune(never, X, y, objective=tail),
-        lambda: tb.calibrate(never, X, y, limits=["tail(10%) <= .6"]),
+        lambda: tb.tune(never, X, y, limits=[tail <= 0.6]), lambda: tb.tune(never, X, y, objective=tail),
+        lambda: tb.calibrate(never, X, y, limits=["tail(10%) <= .6"]), lambda: tb.Monitor(clf, found),
         lambda: tb.RobustMixtureClassifier(limits=["shift(.1) <= .6"]).fit(X, y),
-        lambda: tb.Monitor(clf, found),
-        lambda: rates.measure(tail, y, y),
-        lambda: rates.gap(tail),
-        lambda: rates.largest(tail),
-    ):
+        lambda: rates.measure(tail, y, y), lambda: rates.gap(tail), lambda: rates.largest(tail),
+    ):  # fmt: skip
         refused(call, r"certify alone.*error\(\)")
     for text in ("tail(10%, by=sex)", "tail(10%, miss(a))", "shift(.1, error(by=class))"):
         refused(lambda: rates.parse(text), "large groups")

@@ -59,10 +59,8 @@ def test_a_rate_of_fixed_rows_is_minimised():
     X = RNG.random((500, 1))
     y = (RNG.random(500) < X[:, 0]).astype(int)
     alarms = rates.custom("alarms", [(0, 1)], among=[(0, None)])
-    mine, known = (
-        tb.tune(tb.Scores(0, 1), X, y, objective=objective, limits=[rates.miss(1) <= 0.2])
-        for objective in (alarms, rates.false_alarm(1))
-    )
+    given, aims = {"limits": [rates.miss(1) <= 0.2]}, (alarms, rates.false_alarm(1))
+    mine, known = (tb.tune(tb.Scores(0, 1), X, y, objective=each, **given) for each in aims)
     assert (mine.predict(X) == known.predict(X)).all()
 
 

@@ -145,10 +145,8 @@ def test_measured_is_what_rows_add(kind, by, K):
         rows = drawn(40, 1, K, defers)
         y, a, groups, w = columns(rows)
         deferred = a == DEFERRED if defers else None
-        measured = rates.measure(
-            rate_of(kind, by, K), y, np.maximum(a, 0),
-            groups=groups, deferred=deferred, sample_weight=w, labels=np.arange(K),
-        )  # fmt: skip
+        given = {"groups": groups, "deferred": deferred, "sample_weight": w, "labels": np.arange(K)}
+        measured = rates.measure(rate_of(kind, by, K), y, np.maximum(a, 0), **given)
         assert len(measured) >= 1 + (by is not None)
         for name, found_value in measured.items():
             assert found_value == pytest.approx(value(kind, by, name, rows), nan_ok=True)

@@ -232,10 +232,8 @@ def test_scorer_receives_the_weights_of_the_test_rows():
     with sklearn.config_context(enable_metadata_routing=True):
         clf = LogisticRegression().set_fit_request(sample_weight=False)
         scorer = metrics.make_cvar_scorer(0.9).set_score_request(sample_weight=True)
-        result = cross_validate(
-            clf, X, y, scoring=scorer, cv=3, params={"sample_weight": weight},
-            return_estimator=True, return_indices=True,
-        )  # fmt: skip
+        given = {"scoring": scorer, "cv": 3, "params": {"sample_weight": weight}}
+        result = cross_validate(clf, X, y, return_estimator=True, return_indices=True, **given)
     folds = zip(result["test_score"], result["estimator"], result["indices"]["test"], strict=True)
     for score, model, test in folds:
         assert score == scorer(model, X[test], y[test], sample_weight=weight[test])
@@ -273,11 +271,9 @@ Y, P = [0, 1, 1], [[0.5, 0.5], [0.2, 0.8], [1, 0]]
 @pytest.mark.parametrize("alpha", [0, -0.1, 1.1, np.nan, np.inf, "a", None, True])
 def test_bad_alpha(alpha):
     for call in [
-        lambda: metrics.cvar([1.0], alpha),
-        lambda: metrics.cvar_zero_one_loss(Y, P, alpha),
-        lambda: metrics.cvar_curve(Y, P, [0.5, alpha]),
-        lambda: metrics.make_cvar_scorer(alpha),
-    ]:
+        lambda: metrics.cvar([1.0], alpha), lambda: metrics.cvar_zero_one_loss(Y, P, alpha),
+        lambda: metrics.cvar_curve(Y, P, [0.5, alpha]), lambda: metrics.make_cvar_scorer(alpha),
+    ]:  # fmt: skip
         refused(call, "alpha.*number")
 
 

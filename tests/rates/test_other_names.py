@@ -127,10 +127,8 @@ def test_two_gaps_limit_the_l2_norm_of_odds_gaps():
         rows = [confusion_matrix(y[sex == s], answers[sex == s], normalize="true") for s in "fm"]
         return np.hypot(*np.diag(rows[0] - rows[1]))
 
-    free, limited = (
-        tb.tune(MODEL, X, y, groups={"sex": sex}, by_group=True, limits=limits)
-        for limits in ([rates.error(by="sex") <= 0.9], gaps)
-    )
+    given, stated = {"groups": {"sex": sex}, "by_group": True}, ([rates.error(by="sex") <= 0.9], gaps)
+    free, limited = (tb.tune(MODEL, X, y, limits=limits, **given) for limits in stated)
     assert norm(free) > 0.1 >= norm(limited)
 
 

@@ -69,10 +69,8 @@ def test_inequalities_of_limits_have_the_weights_of_rows():
     counts = np.zeros((4, 2))
     counts[STRATA.index(("no", "b"))] = [5 / 20, 9 / 20]
     counts[STRATA.index(("yes", "a"))] = [1 / 20, 5 / 20]
-    (alarms,), (misses,) = (
-        (rate <= 0.5).inequalities(rate.terms(strata))
-        for rate in (rates.false_alarm("yes", by="g"), rates.miss("yes", by="g"))
-    )
+    both = (rates.false_alarm("yes", by="g"), rates.miss("yes", by="g"))
+    (alarms,), (misses,) = ((rate <= 0.5).inequalities(rate.terms(strata)) for rate in both)
     assert (alarms[0] * counts).sum() - alarms[2] == pytest.approx(9 / 14 - 0.5)
     assert (misses[0] * counts).sum() - misses[2] == pytest.approx(1 / 6 - 0.5)
 

@@ -109,10 +109,8 @@ def test_rows_of_scores_stay_used_up_under_other_names_of_the_labels(several):
 
     def calibrated(yes, no, bound, order=1, **more):
         labels = [yes, no][::order] if several else yes
-        return tb.calibrate(
-            tb.Scores(columns[::order], labels), X[::-1], np.where(y == "yes", yes, no)[::-1],
-            limits=[rates.miss(yes) <= bound], **more,
-        )  # fmt: skip
+        scores, named = tb.Scores(columns[::order], labels), np.where(y == "yes", yes, no)
+        return tb.calibrate(scores, X[::-1], named[::-1], limits=[rates.miss(yes) <= bound], **more)
 
     first = calibrated("yes", "no", 0.5)
     for yes, no in ((1, 0), (0, 1), (True, False), ("a", "b"), ("b", "a"), (1.0, 0.0)):

@@ -76,9 +76,7 @@ def test_a_cost_is_a_number(documents):
 
 
 def test_the_empty_group_name_is_readable():
-    clf = tb.tune(
-        tb.Scores("s", 1), pd.DataFrame({"s": S}), Y, groups=np.where(G == "u", "", G), by_group=True,
-        limits=LIMITS,
-    )  # fmt: skip
+    given = {"groups": np.where(G == "u", "", G), "by_group": True, "limits": LIMITS}
+    clf = tb.tune(tb.Scores("s", 1), pd.DataFrame({"s": S}), Y, **given)
     assert [line.split(":")[0] for line in str(clf.rule_).splitlines()] == ["(empty)", "v"]
     assert "  (empty)  " in str(clf.rates_)

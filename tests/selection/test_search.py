@@ -86,10 +86,8 @@ def test_thresholds_by_group_are_exact_if_each_limit_is_on_one_group(seed):
         wrong = misses + (answers & (truth == 0)).sum(axis=1)
         least += wrong[misses <= 0.3 * truth.sum()].min()
     groups = {"g": group}
-    rule = tb.tune(
-        tb.Scores(0, 1, kind="number"), score[:, None], label, groups=groups, limits=["miss(1, by=g) <= 30%"],
-        by_group="g",
-    )  # fmt: skip
+    given = {"groups": groups, "limits": ["miss(1, by=g) <= 30%"], "by_group": "g"}
+    rule = tb.tune(tb.Scores(0, 1, kind="number"), score[:, None], label, **given)
     assert (rule.predict(score[:, None], groups=groups) != label).sum() == least
 
 

@@ -33,10 +33,8 @@ def test_limits_of_groups_beside_deferral(by_group):
     x = rng.normal(size=n) - 0.4 * (g == "b")
     y = (rng.random(n) < expit(1.5 * x - 1)).astype(int)
     p = expit(1.5 * x - 1).round(3)
-    rule = tb.tune(
-        tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups={"g": g},
-        limits=["miss(1, by=g) <= 30%", "deferred <= 10%"], by_group=by_group,
-    )  # fmt: skip
+    given = {"limits": ["miss(1, by=g) <= 30%", "deferred <= 10%"], "by_group": by_group}
+    rule = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups={"g": g}, **given)
     given = {"groups": {"g": g}} if by_group else {}
     table = pd.DataFrame({"p": p})
     deferred, answers = rule.defers(table, **given), rule.predict(table, **given)

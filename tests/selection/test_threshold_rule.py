@@ -22,12 +22,10 @@ N = 2000
 Y = np.array(["ok", "toxic"])[(RNG.random(N) < 0.3).astype(int)]
 LANG = RNG.choice(["de", "en"], N)
 Z = 2.0 * (Y == "toxic") - 1 + RNG.normal(size=N) + 0.4 * (LANG == "de")
-TABLE = pd.DataFrame(
-    {
-        "p": 1 / (1 + np.exp(-Z)), "logit": Z, "percent": 100 / (1 + np.exp(-Z)),
-        "grade": np.clip(np.round(3 + Z), 1, 5), "lang": LANG,
-    }
-)  # fmt: skip
+TABLE = pd.DataFrame({
+    "p": 1 / (1 + np.exp(-Z)), "logit": Z, "percent": 100 / (1 + np.exp(-Z)),
+    "grade": np.clip(np.round(3 + Z), 1, 5), "lang": LANG,
+})  # fmt: skip
 A, B = slice(0, 1000), slice(1000, None)
 SCORES = {
     "probability": tb.Scores("p", "toxic"), "percent": tb.Scores("percent", "toxic", kind="percent"),
@@ -166,11 +164,9 @@ def test_groups_come_in_any_form():
     for given in (groups, {"lang": ["de", "en"]}, groups["lang"], groups.to_numpy(), ["de", "en"]):
         assert rule.predict([0.5, 0.5], groups=given).tolist() == ["yes", "no"]
     for given, words in [
-        (pd.DataFrame({"a": [1, 1], "b": [1, 1]}), "one column"),
-        (["de"], "groups has 1 row,"),
-        ("de", "groups"),
-        (["it", "de"], r"\['it'\]; known are \['de', 'en'"),
-    ]:
+        (pd.DataFrame({"a": [1, 1], "b": [1, 1]}), "one column"), (["de"], "groups has 1 row,"),
+        ("de", "groups"), (["it", "de"], r"\['it'\]; known are \['de', 'en'"),
+    ]:  # fmt: skip
         refused(partial(rule.predict, [0.5, 0.5], groups=given), words)
 
 
@@ -203,10 +199,8 @@ def test_models_in_all_forms_decide_alike():
         return X["p"]
 
     columns, table = tb.Scores(["q", "p"], ["ok", "toxic"]), TABLE.assign(q=1 - TABLE["p"])
-    each = [
-        tb.tune(model, table[A], Y[A]).predict(table[B]).tolist()
-        for model in (tb.Scores("p", "toxic"), function, Other(), columns)
-    ]
+    models = (tb.Scores("p", "toxic"), function, Other(), columns)
+    each = [tb.tune(model, table[A], Y[A]).predict(table[B]).tolist() for model in models]
     assert each[0] == each[1] == each[2] == each[3]
     mixed = tb.RobustMixtureClassifier([("p", tb.Scores("p", "toxic"))]).fit(table[A], Y[A])
     assert mixed.predict(table[B]).tolist() == each[0]
