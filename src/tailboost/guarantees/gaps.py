@@ -49,8 +49,6 @@ SMALLEST = np.linspace(0.004, 0.996, 125)
 SPREADS = (0.0, 0.2, 0.4, 0.6, 0.8)
 # Shares of each group tried between the smallest and the largest one.
 TRIED = 21
-# Least room beside the ranks, in standard deviations.
-LEAST_ROOM = 1.2
 
 
 def certified(case: OneScore, level: float) -> Certified | Refused | None:
@@ -158,11 +156,9 @@ def cheapest_ranks(
         most = np.minimum(ranks + widths, sizes)
         low = (least + 0.5) / (sizes + 1.0)
         high = (most + 0.5) / (sizes + 1.0)
-        noise = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
-        np.fill_diagonal(noise, 0.0)
-        # Without room the probability is too small, and need not be computed.
-        has_room = (limit.rooms(high, low) >= LEAST_ROOM * noise).all()
-        if has_room and 1.0 - level <= probability_within(
+        # Where rates near their means are not close, the probability need not be computed.
+        may_be_close = (limit.rooms(high, low) >= 0.0).all()
+        if may_be_close and 1.0 - level <= probability_within(
             least, most, sizes, factor=factor, gap=gap
         ):
             return least, most

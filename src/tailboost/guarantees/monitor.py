@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -39,6 +39,7 @@ from tailboost.core import (
     written,
 )
 from tailboost.guarantees.bets import Bets, Wealth
+from tailboost.guarantees.certificates import Certificate
 from tailboost.guarantees.certified_bound import CertifiedBound
 from tailboost.guarantees.fresh import Fresh
 from tailboost.rates import groups_in
@@ -58,9 +59,6 @@ from tailboost.rows import (
 )
 from tailboost.rows.equal_rows import most_predicted
 from tailboost.selection.door import Decided, Scored, answering
-
-if TYPE_CHECKING:  # `Certificate.recheck` begins a monitor
-    from tailboost.guarantees.certificates import Certificate
 
 MONITOR_FORMAT = 13  # version of the state's JSON
 GROUPS_NOTED = 10  # the most groups in a sentence
