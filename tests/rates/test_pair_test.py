@@ -83,7 +83,7 @@ def test_a_test_at_a_large_level_keeps_it(rows, level, factor, gap):
 
 
 def statistic(x1, x2, n1, n2, a, c):
-    """Return Farrington and Manning's z of counts, by the formula of the module's docstring."""
+    """Return Farrington and Manning's z of counts, at a point of the boundary near them."""
     p2 = min(max((x1 + x2 - n1 * c / a) / (n1 / a + n2), 0.0), a - c, 1.0)
     p1 = (c + p2) / a
     variance = a**2 * p1 * (1 - p1) / n1 + p2 * (1 - p2) / n2

@@ -36,21 +36,21 @@ def counted():
 def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit):
     y, answers, groups = counted
     stated = {
-        "error": (rates.error(), answers != y, np.ones(len(y), bool)),
-        "error of a": (rates.error(by="group"), answers != y, groups["group"] == "a"),
-        "miss": (rates.miss(1), answers != 1, y == 1),
-        "precision": (rates.precision(1), y == 1, answers == 1),
-        "selected of b": (rates.selected(1, by="group"), answers == 1, groups["group"] == "b"),
+        ("error", None): (rates.error(), answers != y, np.ones(len(y), bool)),
+        ("error", "a"): (rates.error(by="group"), answers != y, groups["group"] == "a"),
+        ("miss", None): (rates.miss(1), answers != 1, y == 1),
+        ("precision", None): (rates.precision(1), y == 1, answers == 1),
+        ("selected", "b"): (rates.selected(1, by="group"), answers == 1, groups["group"] == "b"),
     }
-    for name, (rate, event, among) in stated.items():
-        limits = [rate <= 1.0] if name != "error" else []
+    for (name, unit), (rate, event, among) in stated.items():
+        is_overall = rate == rates.error()
+        limits = [] if is_overall else [rate <= 1.0]
         table = counted_on([rates.error(), *limits], Counts.answered(y, answers, groups=groups), refit)
-        unit = name.split()[-1] if " of " in name else None
         of_rate = [x for x in table if x.rate == str(rate) and x.subgroup == unit]
         (line,) = [x for x in of_rate if bool(x.limit) == bool(limits)]
         k, n = event[among].sum(), among.sum()
         assert (line.value, line.rows) == pytest.approx((k / n, n))
-        more = 1.96 * 0.015 * (refit and name != "error")
+        more = 1.96 * 0.015 * (refit and not is_overall)
         less, beyond = (np.hypot(abs(end - k / n), more) for end in exact(k, n))
         assert (line.low, line.high) == pytest.approx((k / n - less, k / n + beyond), abs=1e-6), name
 

@@ -24,8 +24,8 @@ def by_sex(seed, n=600, G=2, values=None, right=False):
     """
     rng = np.random.default_rng(seed)
     y, g = rng.integers(2, size=n), rng.integers(G, size=n)
-    logit = (0.8 + 0.8 * g) * (2 * y - 1) + 0.7 * g + 1.3 * rng.normal(size=n)
-    p = 1 / (1 + np.exp(-logit))
+    log_odds = (0.8 + 0.8 * g) * (2 * y - 1) + 0.7 * g + 1.3 * rng.normal(size=n)
+    p = 1 / (1 + np.exp(-log_odds))
     if right:
         y = (rng.random(n) < p).astype(int)
     if values:

@@ -20,17 +20,17 @@ NAMES = np.array(["a", "b", "c"])
 ODDS = [rates.gap(each("b", by="sex")) <= 0.05 for each in (rates.miss, rates.false_alarm)]
 
 
-def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
+def atoms(seed, K, G, n_atoms, n=400, weights=False, defers=False, costs=False):
     """Return weights with right stratum probabilities, the frequencies at few values of x, and x."""
     rng = np.random.default_rng(seed)
-    x, s = rng.integers(n_atoms, size=n), None
+    x = rng.integers(n_atoms, size=n)
     chance = rng.dirichlet(np.full(K * G, 0.7), n_atoms)
     s = np.array([rng.choice(K * G, p=chance[i]) for i in x])
     w = rng.integers(1, 4, size=n).astype(float) if weights else np.ones(n)
     y, g = s // G, s % G
     groups, names = ([g], GroupNames((range(G),), ("sex",))) if G > 1 else ([], NO_GROUPS)
-    costs = rng.random((n, K + more.get("defers", False))) * 5 if more.pop("costs", False) else None
-    rows = Counts.stratified(y, groups, w, NAMES[:K], names, costs=costs, **more)
+    costs = rng.random((n, K + defers)) * 5 if costs else None
+    rows = Counts.stratified(y, groups, w, NAMES[:K], names, defers=defers, costs=costs)
     frequency = np.zeros((n_atoms, len(rows.strata.mass)))
     np.add.at(frequency, (x, rows.stratum), w / w.sum())
     frequency /= frequency.sum(axis=1, keepdims=True)
@@ -115,20 +115,24 @@ def best_mixture(family, x, objective, limits):
     return found.fun if found.status == 0 else None
 
 
-def grown(family, objective, limits, error_budget=None):
-    """Return the candidates of a problem, and their best mixture."""
+def first(family, objective, limits, error_budget):
+    """Return the first candidates of a problem, and their charges."""
     charges = Charges(family.data.strata, as_objective(objective), limits)
     pool = first_pool(family, charges)
     if error_budget is not None:
         charges = within_budget(pool, charges, error_budget)
+    return pool, charges
+
+
+def grown(family, objective, limits, error_budget=None):
+    """Return the candidates of a problem, their charges, and their best mixture."""
+    pool, charges = first(family, objective, limits, error_budget)
     return pool, charges, grow(pool, Program(charges))
 
 
 def one_rule(family, objective, limits, error_budget=None):
-    charges = Charges(family.data.strata, as_objective(objective), limits)
-    pool = first_pool(family, charges)
-    if error_budget is not None:
-        charges = within_budget(pool, charges, error_budget)
+    """Return the candidates of a problem, and the selected one with the best mixture."""
+    pool, charges = first(family, objective, limits, error_budget)
     number, mixture = select(pool, charges), solve(pool.counts, Program(charges))
     return pool, SimpleNamespace(rule=pool.candidates[number], counts=pool.counts[number], mixture=mixture)
 

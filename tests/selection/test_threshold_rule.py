@@ -67,9 +67,8 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem):
 
 
 @pytest.mark.parametrize("groups", [["en", "de"], [1, 2], [False, True]])
-def test_a_missing_group_takes_the_default_in_every_form(groups):
+def test_a_missing_group_takes_the_default_in_predict(groups):
     rule = ThresholdRule("p", ["ham", "spam"], groups, [[(None, "ham"), (0.5, "spam")]] * 2, "probability")
-    exec(rule.to_python(), {})
     rows = pd.DataFrame({"p": [0.9, 0.9, 0.1], "lang": [None, float("nan"), groups[0]]}, dtype=object)
     named_rule = replace(rule, group_column="lang")
     for default in ("human review", "spam"):
@@ -343,7 +342,7 @@ def test_rows_without_a_score_or_outside_the_range_and_of_no_known_group_are_ref
 
 @pytest.mark.parametrize("groups", [None, ["a", "b"]])
 @pytest.mark.parametrize("default", ["no", "human review", None])
-def test_a_row_without_a_score_takes_the_default_in_every_form(groups, default):
+def test_a_row_without_a_score_takes_the_default_in_predict_and_sql(groups, default):
     bands = [[(None, "no"), (0.3, "human review"), (0.6, "yes")], [(None, "no"), (0.8, "yes")]]
     rule = ThresholdRule("p", ["no", "yes"], groups, bands[: len(groups or [0])], "probability")
     table = pd.DataFrame({"p": [0.1, np.nan, 0.5, 0.7, np.nan], "g": ["a", "a", "a", "a", "b"]})

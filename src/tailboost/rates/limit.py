@@ -96,7 +96,8 @@ class Expression(Derived):
         """The loosest bound: 0 or 1 for fractions, for costs an end of their range, at most `ALL_COSTS`."""
         if self.rate.quantity != "cost" or self.form == RATIO:
             return float(self.sense == "≤")
-        # Of a cost by row no more is known than `ALL_COSTS`, and a deferred row may cost 0.
+        # Of a cost by row no more is known than `ALL_COSTS`, and a deferred row may cost 0. The value of all
+        # possible costs is the largest, the smallest, or their gap.
         possible_costs = np.append(0.0, self.rate.row_rate.matrix or (ALL_COSTS, -ALL_COSTS))
         return min(self.value(possible_costs), ALL_COSTS)
 
@@ -299,7 +300,7 @@ class Limit(Expression):
 
     def interval(self, lower: Floats, upper: Floats) -> tuple[float, float]:
         """Return the bounds on a gap or ratio from those on each rate, shape (m,) each."""
-        # First the rates as near as their bounds allow, then each two of them as far apart.
+        # The first pair are the rates as near as their bounds allow, the others each two as far apart.
         highest = lower.max()
         pairs = [(min(upper.min(), highest), highest)]
         pairs += [(lower[i], upper[j]) for i, j in permutations(range(len(lower)), 2)]

@@ -188,7 +188,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
     ------
     ValueError
         If the matrix is no table of finite numbers, or rows and columns of a frame have different labels.
-        Also if a wrong answer has a negative cost below that of the right one.
+        Also if another answer, or deferral, has a negative cost below that of the right one.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def cost(matrix: Table = None, by: By = None) -> Rate:
         )
     if (values < np.diag(values).clip(max=0.0)[:, None]).any():
         raise ValueError(
-            "cost: a wrong answer earns more than the right one; of gains, change the sign"
+            "cost: another answer earns more than the right one; of gains, change the sign"
         )
     return replace(rate, matrix=tuple(map(tuple, values.tolist())), labels=labels)
 
@@ -430,7 +430,7 @@ def custom(
             raise ValueError(
                 f"{name!r}: the pair {(label, answer)!r} is counted, but in no pair of among"
             )
-    # A rate is a fault if it counts wrong answers by name alone.
+    # Small values are better if only wrong answers are counted, each by its name.
     counts_faults = all(
         label is not None and answer not in (None, HUMAN_REVIEW, label)
         for label, answer in pairs

@@ -139,7 +139,7 @@ class Rate(Limitable, Derived):
 
     def __post_init__(self) -> None:
         if self.complement and self.definition.better != "≥":
-            raise ValueError(f"{self!r} is not understood, but 1 - recall(1), of a gain")
+            raise ValueError(f"{self!r} is not understood: only gains have a complement")
 
     def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
@@ -180,18 +180,18 @@ class Rate(Limitable, Derived):
           out deferred rows.
         """
         among = {answer for _, answer in self.definition.among} - {None}
-        deferral = {REVIEW, HUMAN_REVIEW}
+        marks = {REVIEW, HUMAN_REVIEW}
         matrix = self.row_rate.matrix
         if matrix:
             defers = len(matrix[0]) > len(matrix)  # the last column is the cost of deferral
         else:
-            defers = any(answer in deferral for _, answer in self.definition.counted)
+            defers = any(answer in marks for _, answer in self.definition.counted)
             defers &= self.definition.better != "≥"
         is_needed = {
             "groups": not {None, CLASS}.issuperset(self.by_names),
             "costs": self.quantity == "cost" and not matrix,
             "deferral": defers,
-            "mask": defers or among & deferral or len(among) > 1,
+            "mask": defers or among & marks or len(among) > 1,
         }
         return tuple(name for name in is_needed if is_needed[name])
 
@@ -216,7 +216,7 @@ class Rate(Limitable, Derived):
 
     @property
     def named_labels(self) -> set[Name]:
-        """The labels that it names, also in pairs."""
+        """The labels that it names, also in pairs; those of a matrix of costs do not count."""
         if self.label is not None:
             return {self.label}
         parts = set().union(*self.definition.counted, *self.definition.among)
@@ -267,6 +267,7 @@ class Rate(Limitable, Derived):
         numbers = np.indices((K, strata.n_actions))
         # The answer "human review" is deferral, which is K, unless a class is called so.
         names = strata.classes, (*strata.classes, HUMAN_REVIEW)
+        # Of a rate about no label it is that of each row.
         own = numbers[0] if self.label is None else number_of(self.label, strata.classes)
         masks = []
         for pair in pairs:

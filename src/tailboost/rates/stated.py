@@ -20,7 +20,8 @@ from tailboost.rates.strata import Counts
 LOWERED_RATIOS = ("jaccard", "f_score", "answered_error")
 # A text in quotes, which stays as it is.
 _QUOTED = re.compile(r"""('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")""")
-# What else Python would not read as it is meant, and what is written for it, one after the other.
+# What else Python would not read as it is meant, and what is written for it, one after the other: it makes
+# "miss(µ) ≤ 30%" the text "miss(('µ')) <= 30* percent ".
 _REPLACED = (
     (r"\bhuman review\b", "'human review'"),
     # Words whose letters Python would change to other ones, as the micro sign, and Python's keywords but the
@@ -68,6 +69,8 @@ def parse(text: str) -> Rate | Statistic | Limit:
 
     Raises
     ------
+    TypeError
+        If it is no text.
     ValueError
         If the text cannot be read. The message names the part that is not understood.
 
@@ -149,6 +152,7 @@ def _limit(limited: Rate | Statistic, sign: ast.cmpop, right: ast.expr) -> Limit
     bounds = bound.values() if isinstance(bound, dict) else [bound]
     if limit.sense == "≤" and "1" in map(repr, bounds):
         raise ValueError("every rule has a rate of at most 1; write 1% for one percent")
+    # `_in_python` writes a percent sign as a product.
     has_percent = ast.Mult in map(type, ast.walk(right))
     return replace(limit, in_percent=limit.in_percent or has_percent)
 
@@ -274,6 +278,8 @@ def measure(
 
     Raises
     ------
+    TypeError
+        If ``rate`` is no rate.
     ValueError
         If lengths differ, or if labels, groups or costs of the rate are missing.
 

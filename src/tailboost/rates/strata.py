@@ -215,7 +215,7 @@ class Counts:
         groups : array-like of shape (n,) or table, optional
             Groups of the rows.
         deferred : array-like of bool, shape (n,), optional
-            Which rows are deferred; None if no row may be.
+            Which rows are deferred; None if only the answer "human review" defers.
         costs : table of shape (n, K), optional
             Cost of each answer in each row.
         sample_weight : array-like of shape (n,), optional
@@ -315,7 +315,8 @@ def class_labels(labels: Column) -> Labels:
 def products_of(weights: Floats, cell: Ints, n_cells: Any, units: Column) -> Any:
     """Return the sums over units of the products of their weights in two cells, a sparse (c, c) array.
 
-    ``cell`` has the number of each row's cell, shape (n,). The ``units`` are clusters, or each row if None.
+    Its diagonal has Σ w² of the units by cell. ``cell`` has the number of each row's cell, shape (n,). The
+    ``units`` are clusters, or each row if None.
     """
     if units is None:
         return diags_array(np.bincount(cell, weights**2, n_cells))

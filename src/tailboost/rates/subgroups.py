@@ -177,9 +177,10 @@ class Sample:
         return replace(self, values=(self.low + self.high) * self.among - self.values)
 
     def scaled(self, t: float = 0.0) -> Floats:
-        """Return numbers in [0, 1] with a mean of t or more exactly if the rate, scaled so, is t or more.
+        """Return numbers in [0, 1] with a mean of t or more exactly if the rate is t or more.
 
-        They are the scaled values; if the rate is a ratio of sums top/bottom, they are top − t bottom + t.
+        They are the values, scaled to [0, 1] as t is. Of a ratio of sums they are top + t (1 − bottom): their
+        mean is t or more exactly if top/bottom is.
         """
         values = (self.values - self.low) / (self.high - self.low)
         return np.clip(values + t * (1.0 - self.among), 0.0, 1.0)  # rounding may exceed [0, 1]

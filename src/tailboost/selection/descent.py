@@ -11,7 +11,7 @@ NO_NUMBERS: Any = np.zeros(0)
 
 
 class Reached(NamedTuple):
-    """A candidate on the way of a descent. One by weights of classes has its answers to the n rows."""
+    """A candidate on the way of a descent; `ClassWeights` also keep what they computed for the n rows."""
 
     candidate: Array
     costs: Floats = NO_NUMBERS  # shape (A, n): expected cost of each action
@@ -19,7 +19,7 @@ class Reached(NamedTuple):
 
 
 class Line(NamedTuple):
-    """T candidates, the reached one among them, and how the numerators and denominators of rates change."""
+    """T candidates on a line through the reached one, and the numerators and denominators that change."""
 
     to: Callable[[int], Reached]  # returns a candidate by its number
     rates: Ints | slice  # the r rates that change

@@ -36,7 +36,7 @@ FELL = "on these rows high scores speak against the label that is stated for the
 
 
 def refuse_falling(data: Counts, outputs: Outputs, among: Ints | slice) -> float:
-    """Return A for some rows with their outputs; it is 1 without a single score, or without pairs of rows.
+    """Return the share A of some rows with their outputs; 1 without a single score, or without pairs of rows.
 
     Warn if the score falls with its label, and raise ValueError if it falls beyond chance.
     """
@@ -64,7 +64,7 @@ def refuse_falling(data: Counts, outputs: Outputs, among: Ints | slice) -> float
     if evidence < DOUBTFUL:
         return share
     label, other = models.rows.classes[[column.positive_, 1 - column.positive_]].tolist()
-    if models.columns_read:
+    if models.columns_read:  # otherwise the score is P(label) of a model
         name = repr(column)
         cure = f"State label={other!r}, unless the labels are exchanged"
     else:

@@ -50,9 +50,9 @@ from tailboost.selection.selection import Selection, StoredSelection
 # What may hold models, beside objects with `predict_proba`.
 HOLDERS = (BaseEstimator, list, tuple, dict, MethodType, partial)
 # Libraries whose pipelines and searches answer as the model inside them, and classifiers by their rule.
-LIBRARIES = ("tailboost", "sklearn", "imblearn")
+NOT_OWN = ("tailboost", "sklearn", "imblearn")
 # How an estimator is cloned, unless it says otherwise.
-CLONED_ANEW = BaseEstimator.__sklearn_clone__
+DEFAULT_CLONE = BaseEstimator.__sklearn_clone__
 
 
 @frozen_object
@@ -66,7 +66,7 @@ class Decision:
     defers : bool
         Whether it may defer rows.
     by_group : bool or str
-        Whether it reads the group: that of a column, or of the only one.
+        Whether it reads the group; the name of its column, if that is text.
     groups : mapping
         The groups of the selection data by column; None is the name of a column without one.
     combinations : sequence of tuple
@@ -327,7 +327,7 @@ def _keeps_fit(model: Model, final: Any) -> bool:
     """Return whether a clone of a model keeps a fit, as that of a frozen one."""
     if isinstance(model, (MethodType, partial)):
         return True
-    if getattr(type(model), "__sklearn_clone__", CLONED_ANEW) is not CLONED_ANEW:
+    if getattr(type(model), "__sklearn_clone__", DEFAULT_CLONE) is not DEFAULT_CLONE:
         return True
     return isinstance(final, BaseEstimator) and _has_fit(final.get_params(deep=False))
 
@@ -425,7 +425,7 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
 def has_own_predict(model: Any) -> bool:
     """Return whether the ``predict`` of a model is that of no library, but of a subclass or the object."""
     method = getattr(model, "predict", None)
-    return method is not None and str(method.__module__).split(".")[0] not in LIBRARIES
+    return method is not None and str(method.__module__).split(".")[0] not in NOT_OWN
 
 
 def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:

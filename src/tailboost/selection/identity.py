@@ -16,7 +16,7 @@ from numpy.lib.recfunctions import repack_fields
 from tailboost.core import Model
 
 #: Functions of these packages read nothing but their arguments.
-LIBRARIES = ("numpy", "scipy", "sklearn", "tailboost")
+PURE = ("numpy", "scipy", "sklearn", "tailboost")
 # A draw changes their state, which is no fit.
 DRAWS = (np.random.RandomState, np.random.Generator, np.random.BitGenerator)
 
@@ -70,7 +70,7 @@ class _Writer(pickle.Pickler):
     def __init__(self) -> None:
         self.sums: list[int] = []
         self.unknown: dict[str, None] = {}
-        super().__init__(self, protocol=5)
+        super().__init__(self, protocol=5)  # it is its own file, see `write`
 
     def write(self, part: bytes) -> None:
         """Sum up a part of the pickle; a large array is one."""
@@ -92,7 +92,7 @@ class _Writer(pickle.Pickler):
             return _part, (value.dtype.str, value.shape, content)
         name = getattr(value, "__qualname__", kind.__qualname__)
         if isinstance(value, FunctionType):
-            if str(value.__module__).partition(".")[0] not in LIBRARIES:
+            if str(value.__module__).partition(".")[0] not in PURE:
                 self.unknown[name] = None
             return _part, (name,)
         if isinstance(value, (type, *DRAWS)):
@@ -106,6 +106,7 @@ class _Writer(pickle.Pickler):
         if isinstance(reduced, str):  # a name
             return _part, (reduced,)
         # What makes the object with arguments, its state or None, and its entries as those of a list or dict.
+        # The state may be left out, and a sixth part, which sets a state, is not read.
         make, given, state, *entries = (*reduced, None)[:5]
         if isinstance(state, dict):
             counted = {}

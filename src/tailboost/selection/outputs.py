@@ -279,9 +279,9 @@ class Models:
 def averaging(models: Models) -> Models:
     """Return the models with the average of least log loss on the selection data; the problem is convex.
 
-    The models have equal weights and no offsets, towards which `PSEUDO_ROWS` pull the average. A model gets
-    no weight if the loss hardly rises without this model. The model with the smallest effect on the scores is
-    tried first.
+    ``models`` have equal weights and no offsets, and `PSEUDO_ROWS` pull the average towards these. Each round
+    leaves out one more model, that of the smallest effect on the scores; the last round in which the loss
+    hardly rises counts.
     """
     weight = models.rows.weight
     start = np.append(models.weights, models.offset)
@@ -292,26 +292,26 @@ def averaging(models: Models) -> Models:
     centred = np.array([logs.T - logs.mean(axis=1) for logs in models.logs])
     truth = (np.arange(K)[:, None] == models.rows.y) * weight
     spread = np.sqrt(np.einsum("mkn,mkn,n->m", centred, centred, weight))
-    is_used = np.full(M, True)
+    tried = np.full(M, True)
     least = np.inf
-    while is_used.any():
+    while tried.any():
         solution = minimize(
             penalised_loss,
             start,
             (start, centred, truth),
             method="L-BFGS-B",
             jac=True,
-            bounds=[(0.0, None if used else 0.0) for used in is_used] + [(None, None)] * K,
+            bounds=[(0.0, None if used else 0.0) for used in tried] + [(None, None)] * K,
             options={"ftol": 1e-13, "gtol": 1e-6 * weight.sum()},
         )
         if solution.fun > (1.0 + IDLE) * least:
             break
         least = min(least, solution.fun)
         t = solution.x
-        is_used = t[:M] > 0.0
+        tried = t[:M] > 0.0
         # Next without the model of the smallest effect.
-        effects = np.where(is_used, t[:M] * spread, np.inf)
-        is_used[effects.argmin()] = False
+        effects = np.where(tried, t[:M] * spread, np.inf)
+        tried[effects.argmin()] = False
     t = np.rint(t / GRAIN) * GRAIN
     return replace(models, weights=t[:M], offset=t[M:])
 
@@ -326,7 +326,7 @@ def penalised_loss(
     t, start : ndarray of shape (M + K,)
         Weights of the models and offsets of the classes, and those towards which `PSEUDO_ROWS` pull them.
     logs : ndarray of shape (M, K, n)
-        Log-probabilities by model and class.
+        Log-probabilities by model and class, up to a constant of each row and model.
     truth : ndarray of shape (K, n)
         The weight of each row at its class, otherwise 0.
     """

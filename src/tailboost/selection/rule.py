@@ -1,6 +1,7 @@
 """`Rule`: the action of least expected cost, by averaged probabilities of models.
 
-A classifier without a `ThresholdRule` has one: of several models, three or more labels or estimated groups.
+A classifier without a `ThresholdRule` has one: of several models or columns of scores, three or more labels,
+or estimated groups.
 """
 
 import json
@@ -31,7 +32,7 @@ from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
 
 # The most printed weights.
 WEIGHTS_SHOWN = 12
-# Probabilities of two classes at which a rule is printed.
+# Number of probabilities at which a rule of two classes is evaluated, to print its ranges.
 PRINTED = 100_001
 # Smaller powers of probabilities are raised to this one in SQL.
 LEAST_POWER = 1e-200
@@ -208,7 +209,7 @@ class Rule(StoredRule):
         ValueError
             If the rule averages several models, reads several scores that are no probabilities or may be
             missing, or estimates groups; if ``columns`` are not one for each label, ``label`` or ``group`` is
-            missing, or a name or label contains a backslash.
+            missing, or a name or label has no form in SQL, as one with a backslash.
         """
         if self.inferred or len(self.weights) != 1 or not self.of_probabilities:
             raise ValueError(NO_FORM)
@@ -218,6 +219,7 @@ class Rule(StoredRule):
                 label = self.classes
             columns = [f"{model}_{each}" for each in label]
         by_label = dict(zip(np.ravel(label).tolist(), columns, strict=False))
+        # As many labels as columns and as classes, and no column twice.
         sizes = {np.size(label), np.size(columns), len({*columns}), len(self.classes)}
         if {*by_label} != {*self.classes} or len(sizes) > 1:
             raise ValueError(
@@ -271,6 +273,7 @@ class Rule(StoredRule):
             starts = np.flatnonzero(np.diff(cheapest, prepend=-1))
             band = [(float(f"{p[i]:.4g}"), self._actions[cheapest[i]]) for i in starts]
             return range_words(f"P({self.classes[1]})", band)
+        # What the dearest wrong label costs beyond the right one.
         weight = costs[:, : len(self.classes)].max(axis=1) - np.diag(costs)
         pairs = zip(self.classes, weight, strict=True)
         words = joined([f"{label} {each:.4g}" for label, each in pairs], WEIGHTS_SHOWN)

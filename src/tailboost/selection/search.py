@@ -59,7 +59,7 @@ NAMED = {
 # Weight of the overall error added to a largest rate: among rules with the same largest rate, the most
 # accurate one is best. Weight of deferral added to the overall error: of equal ones the least is best.
 TIE_PRICE = 1e-3
-# Price of violating a row of the program by 1, and the least shadow price of the rows of a contradiction.
+# The price of violating a row of the program by 1, and the least shadow price of the rows of a contradiction.
 SLACK_PRICE = 1e5
 CONFLICT_PRICE = 1e-3 * SLACK_PRICE
 # Smaller violations by a mixture are rounding.
@@ -121,7 +121,8 @@ class Problem:
     def columns(self, names: Sequence[object], read: int | None = None) -> list[int]:
         """Return the numbers of the columns of groups in the rates, and of that which rules ``read``.
 
-        "group" and "cell" mean all columns. Of an unknown column the terms of the rate raise the error.
+        "group" and "cell" mean all columns. None, which means all rows, is also the name of a column without
+        one, which therefore counts too. Of an unknown column the terms of the rate raise the error.
         """
         used = set().union(*(rate.by_names for rate in self.rates))
         if used & {"group", "cell"} or used - {None, "class", *names}:
@@ -175,9 +176,10 @@ class Charges(Derived):
     errors : ndarray of shape (W, A)
         The overall error is the sum of its products with counts.
     table : ndarray of shape (W, A, 2, R)
-        Of the R rates of all statements, the numerators of their excess over counts, and the denominators.
-        The excess of a rate is what it has above an upper bound, or below a lower one; all of a rate that is
-        minimised or compared, and NaN of a free one.
+        What each count adds to the numerator (number 0 on the third axis) and to the denominator (1) of each
+        of the R rates of all statements. The numerator is that of the excess: of the rate above an upper
+        bound, or below a lower one, or of all of a rate that is minimised or compared. It is NaN if the rate
+        is free.
     ends : ndarray of int
         The number of the first rate of each limit among them.
 
@@ -193,6 +195,7 @@ class Charges(Derived):
 
     def __post_init__(self) -> None:
         strata = self.strata
+        # Beyond the level 0 is the rate itself.
         self.errors = OVERALL_ERROR.rate.terms(strata).beyond(0.0)[0]
         minimised = self.objective.rate.terms(strata)
         if self.objective == OVERALL_ERROR and strata.defers:
@@ -248,10 +251,10 @@ def excess_of(sums: Floats) -> Floats:
 
 
 def descended(family: Family, charges: Charges, candidate: Array, counts: Floats) -> Array:
-    """Return the candidate after moves to the best one on each line in turn, from one with its counts.
+    """Move from a candidate to the best one on each line in turn, and return where that ends.
 
-    A line changes the numerators and denominators of some rates, which are sums over counts. The others keep
-    the excess that they have at the reached candidate.
+    ``counts`` are those of the candidate. A line changes the numerators and denominators of some rates, which
+    are sums over counts. The others keep the excess that they have at the reached candidate.
     """
     moves: Any = family.moves(compares=any(limit.compares for limit in charges.limits))
     reached = family.reached(candidate)
@@ -271,7 +274,7 @@ def descended(family: Family, charges: Charges, candidate: Array, counts: Floats
             sums[:, line.rates] = moved[best]
             reached = line.to(best)
             last = number
-        if number - last == len(moves):
+        if number - last == len(moves):  # no line has a better one
             break
     return reached.candidate
 
@@ -282,9 +285,8 @@ def descended(family: Family, charges: Charges, candidate: Array, counts: Floats
 class ProgramRow(NamedTuple):
     """An inequality of the program."""
 
-    statement: (
-        int  # number of the statement behind it: 0 is the objective, and the limits follow
-    )
+    # Number of the statement behind it: 0 is the objective, and the limits follow.
+    statement: int
     coefficients: Floats  # shape (W, A): of the counts
     free: float  # coefficient of the free variable of the statement
     bound: float

@@ -62,6 +62,7 @@ def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Count
     """Return rows by stratum, as the rates of a problem count them.
 
     Groups make strata if a rate is about them, or if rules read their column, number ``column_read``.
+    Those of a column without a name also make strata beside a rate of all rows.
 
     Raises
     ------
@@ -357,7 +358,7 @@ class Selection:
 
     @property
     def written(self) -> ThresholdRule | Rule:
-        """The rule alone. Thresholds on log-odds, which no column has, are costs: 0 at a threshold."""
+        """The rule alone. Thresholds on log-odds, which no column has, are costs, equal at a threshold."""
         models = self.models
         family = self.engine.family
         if isinstance(family, Thresholds) and models.score_column is not None:
@@ -399,11 +400,11 @@ class Selection:
     def rates(self, stated: Sequence[Rate | Limit]) -> RateTable:
         """Return the table of rates and limits."""
         engine = self.engine
-        # A rate has no interval where the selection finds favourable rows: a ratio, whose denominator depends
-        # on the answers, and the rates of thresholds by group. The true overall error of two, three or four
-        # groups was above its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in none;
-        # with one threshold it was above in 8 of 150 and below in 3. The miss rates of 20 groups were inside
-        # in 42 %. On rows of a fit errors are small.
+        # No interval is honest where the selection finds favourable rows: of a ratio, whose denominator
+        # depends on the answers, and of rates of thresholds by group. The true overall error of two, three or
+        # four groups was above its 95 % interval in 17, 32 and 7 of 150, 150 and 60 draws, and below it in
+        # none; with one threshold it was above in 8 of 150 and below in 3. The miss rates of 20 groups were
+        # inside in 42 %. On rows of a fit errors are small.
         has_none = (
             engine.family.group_column is not None or self.at_ranks or engine.models.rows.fitted
         )

@@ -46,7 +46,7 @@ class StoredRule(ABC):
     #: The groups of a group-aware rule, and the name of their column if it has one.
     groups: list[Name] | None
     group_column: Any = None
-    #: The label whose score decides, if a single score does.
+    #: The label of high scores; None of a rule on several scores, or if it is not stated.
     label: Name | None = None
 
     @property

@@ -30,8 +30,8 @@ REFIT = 0.015
 NORMAL_975 = 1.959963984540054
 # Rates of fewer effective rows have no interval. At 10 rows its width is .6 of the range.
 ROWS_OF_INTERVAL = 10
-# Standard error of rates on new rows about the counted ones, in those of the interval: a variance of 1 is the
-# noise of the counts, .25 the selection on the same rows.
+# Standard error of rates on new rows about the counted ones, in those of the interval: the counts have the
+# variance 1, and the selection on the same rows adds .25.
 OVERDISPERSION = np.sqrt(1.25)
 # Words of verdicts on the selecting rows.
 KEPT = "kept on these rows"
@@ -96,8 +96,10 @@ def counted_rate(
     squares = np.tensordot(residual**2, counts[:n_strata])
     # It is larger if the weights of rows, or the sizes of clusters, go with the answers.
     if products is not None:
+        # The sum over rows or clusters of (Σ w t)², in the units of ``squares``: Σ w t² of equal rows.
         each = residual.reshape(len(rows), -1)
         squares = np.maximum(squares, rows / total * np.sum(each @ products * each, axis=1))
+    # The residual is over the mass. The variance of one effective row, as a share of the range:
     variance = squares * terms.mass**2 / total / width**2
     # One more row has the largest possible variance: values may vary more on new rows.
     largest = share * (1.0 - share)

@@ -39,7 +39,7 @@ Band = list[tuple[float | None, Name]]
 Range = tuple[float, float, Name]
 """The least and the largest score of a range, and its action.
 
-The first range with a score decides.
+The first range that contains a score decides.
 """
 
 
@@ -233,7 +233,8 @@ class ThresholdRule(StoredRule):
         # As text, because 1, 1.0 and True are equal, and different labels.
         labels = {*map(repr, self.classes)}
         actions = {repr(action) for _, action in chain(*self.bands)}
-        highest = set()  # labels of groups above their lowest range
+        # Above its lowest range, the last label of a group is that of high scores.
+        highest = set()
         for (first, _), *higher in self.bands:
             highest.update(
                 [repr(action) for _, action in higher if action in self.classes][-1:]
@@ -326,7 +327,8 @@ class ThresholdRule(StoredRule):
         Raises
         ------
         ValueError
-            If ``group`` or ``label`` is missing or unknown, or a name or label contains a backslash.
+            If ``group`` or ``label`` is missing or unknown, or a name or label has no form in SQL, as one
+            with a backslash.
         """
         if column is None:
             column = self.column

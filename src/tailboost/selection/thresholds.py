@@ -54,9 +54,8 @@ class PlaceRows(NamedTuple):
 
     strata: Mask  # shape (S,): which strata are in the place
     ascending: Floats  # the sorted rising scores
-    cuts: (
-        Ints  # shape (T,): 0, and the cut above each bin with a row: others make no other rule
-    )
+    # Shape (T,): 0, and the cut above each bin with a row. Others make no other rule.
+    cuts: Ints
     below: Floats  # shape (strata, T): expected weight of each of these strata below each of these cuts
 
 
@@ -156,7 +155,8 @@ class Thresholds:
         of_places = np.eye(n_places)[place].T @ counted + LEAST_SHARE  # (m, V)
         mass = np.bincount(n_places * strata.y + place, strata.mass)
         mean = (n_second / of_places.sum(axis=0)).clip(LEAST_SHARE, 1.0 - LEAST_SHARE)
-        fitted = np.stack([1.0 - mean, mean])[:, None] * of_places  # (2, m, V)
+        # By label, place and bin, (2, m, V).
+        fitted = np.stack([1.0 - mean, mean])[:, None] * of_places
         for _ in range(SCALINGS):
             fitted *= (mass + LEAST_SHARE).reshape(2, -1, 1) / fitted.sum(axis=2, keepdims=True)
             fitted *= of_places / fitted.sum(axis=0)
@@ -170,7 +170,7 @@ class Thresholds:
         return chances, expected
 
     def rising(self, scores: Floats) -> Floats:
-        """Return the rising scores of scores, or scores of rising ones: the same array, or minus it."""
+        """Return the rising scores of scores: the same array, or minus it. It is its own inverse."""
         if self.sign > 0:
             return scores
         return -scores
@@ -211,9 +211,10 @@ class Thresholds:
     def _counted(self, cuts: Ints, entries: Ints) -> Floats:
         """Return w of the W entries of confusion counts, (…, w, A), by the cuts of each, (…, w, A − 1)."""
         first, second, *deferred = self.passed
-        low, high = ((cuts[..., side], entries) for side in (0, -1))
-        of_actions = [first[low], second[-1, entries] - second[high]]
-        of_actions += [below[high] - below[low] for below in deferred]
+        low = cuts[..., 0]
+        high = cuts[..., -1]
+        of_actions = [first[low, entries], second[-1, entries] - second[high, entries]]
+        of_actions += [below[high, entries] - below[low, entries] for below in deferred]
         counts = np.stack(of_actions, axis=-1)
         counts[np.abs(counts) < ROUNDING] = 0.0
         return counts
@@ -274,9 +275,10 @@ class Thresholds:
     def decimals(
         self, thresholds: Floats, scores: Floats = NO_NUMBERS, place: Ints = NO_NUMBERS
     ) -> Floats:
-        """Return the shortest decimals that part these rows and further ones as thresholds do, (m, …).
+        """Return the shortest decimals that part rows as thresholds on the rising score do, (m, …).
 
-        They are ±∞ with all rows of a place on one side.
+        The rows are the selecting ones and further ones, with rising ``scores`` and the ``place`` of each.
+        The decimals are ±∞ with all rows of a place on one side.
         """
         decimals = np.full(thresholds.shape, np.inf)
         for number, rows in enumerate(self.by_place):
@@ -306,15 +308,15 @@ class Thresholds:
         at = np.stack([expit(lowered), -expit(-lowered)], axis=1)
         return np.concatenate([-at[..., :1], at[..., -1:], np.zeros_like(at[..., 1:])], axis=2)
 
-    def bins(self, scores: Floats, place: Ints) -> Ints:
-        """Return the bin of each score, shape (n,), on the sides of the edges as they are written."""
-        bins = np.zeros(len(scores), least_type(len(self.edges)))
+    def bins(self, rising: Floats, place: Ints) -> Ints:
+        """Return the bin of each rising score, shape (n,), on the sides of the edges as they are written."""
+        bins = np.zeros(len(rising), least_type(len(self.edges)))
         inner = np.tile(self.edges[1:-1], (len(self.by_place), 1))
         for number, edges in enumerate(self.decimals(inner)):
             here = place == number
             # A score at a threshold is beyond it, in the direction in which the score itself rises.
             bins[here] = np.searchsorted(
-                edges, scores[here], "right" if self.sign > 0 else "left"
+                edges, rising[here], "right" if self.sign > 0 else "left"
             )
         return bins
 

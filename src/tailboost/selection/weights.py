@@ -29,9 +29,9 @@ from tailboost.selection.outputs import Outputs
 # About the most rules on a line of a descent. With 1,000 the error plus the excess of limits on fresh rows
 # changes by −.0001 ± .0010, at 1.1 times the time of a selection (256 selections of three classes).
 MOST = 250
-# The least growth of an action's cost at which a row leaves the action. At 0 two costs may be equal, and then
+# The least raise of an action's cost at which a row leaves the action. At 0 two costs may be equal, and then
 # the row keeps its action.
-FIRST_CHANGE = np.nextafter(0.0, 1.0)
+FIRST_RAISE = np.nextafter(0.0, 1.0)
 # The model of groups, small because it is fitted several times, and its folds.
 GROUP_MODEL = HistBoostClassifier(
     n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0
@@ -60,7 +60,7 @@ class CostMove(NamedTuple):
 
     action: int
     in_strata: Floats  # shape (S,): 1 in these strata, otherwise 0
-    growth: Floats  # shape (n,): their probability, by which the expected cost of a row grows
+    slope: Floats  # shape (n,): their probability, by which the expected cost of a row grows
 
 
 @dataclass(eq=False)
@@ -100,7 +100,8 @@ class ClassWeights:
     def __post_init__(self) -> None:
         strata = self.data.strata
         self.places = strata.place(self.group_column)[: len(strata.combinations)]
-        # A pseudo-row of all classes gives every combination a positive share in every class.
+        # One pseudo-row in each class, divided among the combinations as all rows are, gives each combination
+        # a positive share in each class. Shares are among the combinations in the same place.
         mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
         mass = mass + mass.sum(axis=0) / mass.sum()
         self.shares: Floats = mass / (mass @ (self.places[:, None] == self.places))
@@ -108,8 +109,8 @@ class ClassWeights:
     # -- the family of the search ------------------------------------------------------------------------
 
     def best(self, costs: Floats) -> Floats:
-        """Return costs of actions as a candidate: scaled to at most 1, and centred at the middle one."""
-        # The middle cost is often that of most actions.
+        """Return costs of actions as a candidate: centred at the middle one, and scaled to at most 1."""
+        # The middle cost, of two the larger one, is often that of most actions.
         centred = costs - np.sort(costs, axis=1)[:, [costs.shape[1] // 2]]
         return centred / max(np.abs(centred).max(), TINY)
 
@@ -144,7 +145,7 @@ class ClassWeights:
         the cost of a candidate is larger, or smaller, than that of the reached one is its raise. ``table``
         has the summands of numerators and denominators over confusion counts, shape (W, A, 2, R).
         """
-        action, in_strata, growth = move
+        action, in_strata, slope = move
         # The best other action of each row, which is new for the rows of this action alone.
         other = reached.actions.copy()
         has_action = other == action
@@ -156,9 +157,10 @@ class ClassWeights:
         # not grow, the row never leaves this action, or never has it.
         leaves_at = np.where(has_action, np.inf, -np.inf)
         lead = other_cost - reached.costs[action]
-        np.divide(lead, growth, out=leaves_at, where=growth > 0)
-        np.maximum(leaves_at, FIRST_CHANGE, out=leaves_at, where=has_action)
-        # The raises of the candidates: 0, and one between each two neighbours among some of these.
+        np.divide(lead, slope, out=leaves_at, where=slope > 0)
+        np.maximum(leaves_at, FIRST_RAISE, out=leaves_at, where=has_action)
+        # The raises of the candidates: 0, and one between each two neighbours among some of these, and beyond
+        # either end.
         ends = np.unique(leaves_at[np.isfinite(leaves_at)])
         ends = ends[:: len(ends) // MOST + 1]
         middles = (ends[1:] + ends[:-1]) / 2.0
@@ -169,7 +171,7 @@ class ClassWeights:
             candidate = reached.candidate.copy()
             candidate[:, action] += raised * in_strata
             costs = reached.costs.copy()
-            costs[action] += raised * growth
+            costs[action] += raised * slope
             return Reached(candidate, costs, np.where(leaves_at > raised, action, other))
 
         # At its step, the first candidate with such a raise, a row enters the counts of its other action.
