@@ -53,7 +53,7 @@ def test_blocks_of_an_array_are_read_as_its_rows():
 
 @pytest.mark.parametrize("kind", ["array", "frame", "delayed"])
 def test_a_collection_of_dask_is_refused(kind):
-    """Its rows may not fit into memory, so no call loads them by itself; ``compute()`` does."""
+    """Its rows may not fit into memory, so no fit or measurement loads them; ``compute()`` does."""
     dask = pytest.importorskip("dask")
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
     y = pd.Series((frame["a"] > 0).astype(int))

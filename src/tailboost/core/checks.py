@@ -59,10 +59,13 @@ def check_weights(weights: Column, n: int, name: str = "sample_weight") -> Float
 def row_weights(weights: Column, n: int, name: str = "sample_weight") -> Floats:
     """Return sample weights as numbers of rows, shape (n,): a row of weight 2 counts as two rows.
 
-    Weights count rows if the mean of those above 0 is from 1 to `LARGEST_MEAN_WEIGHT`. Others are relative,
-    and are scaled until this mean is 1: 1/n, 1e-300 and 1e300 for all rows mean 1. Weights have 32
-    significant bits, so the rounding errors of a common factor decide no ties between splits. One below
-    1e-307 times the largest may be 0. For None the array is read-only.
+    - If the mean of the weights above 0 is from 1 to `LARGEST_MEAN_WEIGHT`, they count rows.
+    - Others are relative, and are scaled until this mean is 1: 1/n, 1e-300 and 1e300 for all rows mean 1.
+      One below 1e-307 times the largest may become 0.
+    - All are rounded to 32 significant bits, so that the rounding errors of a common factor decide no ties
+      between splits.
+
+    For None the array is read-only.
     """
     if weights is None:
         return np.broadcast_to(1.0, n)  # takes no memory

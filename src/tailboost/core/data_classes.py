@@ -36,7 +36,8 @@ def parameters(estimator: type[_C]) -> type[_C]:
 class Derived:
     """Base of values that are made anew from their parameters when a file or a pickle is read.
 
-    What follows from these is then what this version says, whatever the version that wrote them said.
+    Fields that are computed from parameters are computed again, as this version does, whatever the version
+    that wrote them computed.
     """
 
     def __setstate__(self, state: Document) -> None:

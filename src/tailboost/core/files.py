@@ -57,7 +57,8 @@ def _descriptor_of(path: FilePath) -> int | None:
     folder = entry.parent
     if entry.name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
         return int(entry.name)
-    if entry.is_symlink() and entry.exists():  # a loop of links leads to nothing
+    # Follow links, as from /dev/stdout to /proc/self/fd/1; a loop of links leads to nothing.
+    if entry.is_symlink() and entry.exists():
         return _descriptor_of(folder / entry.readlink())
     return None
 

@@ -44,8 +44,8 @@ def refuse_unread(values: Any, name: str) -> None:
 def as_pandas(table: Table) -> Any:
     """Return a table of polars or pyarrow as a data frame of pandas, a sparse one as canonical csr or csc.
 
-    Other tables are unchanged. One kind of SciPy's sparse matrices derives from dict: a dict is a table by
-    column only after this function. SciPy and scikit-learn sum entries of the same place in place, so a
+    Other tables are unchanged. A DOK matrix of SciPy is a dict, so ask for a dict of columns only after this
+    function. SciPy and scikit-learn sum entries of the same place in place, so a
     matrix that needs it is copied.
     """
     refuse_unread(table, "the table")
@@ -61,7 +61,10 @@ def as_pandas(table: Table) -> Any:
 
 
 def one_row(X: Table, column: object) -> Any:
-    """Return a row of a data frame, as X.iloc[0], as a dict if it has this column; others unchanged."""
+    """Return a row of a data frame, as X.iloc[0], as a dict if it has this column; others unchanged.
+
+    Such a row is a Series, with the names of the columns as its index.
+    """
     if (
         getattr(X, "ndim", 0) == 1
         and isinstance(column, str)

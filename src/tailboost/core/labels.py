@@ -85,7 +85,7 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
     given = values.tolist()
     try:
         distinct = dict.fromkeys(given)
-    except TypeError:
+    except TypeError:  # an entry has no hash: its text has one, in a tuple that equals no text
         given = [
             each if is_missing(each) or isinstance(each, str | Real) else (text(each),)
             for each in given
@@ -95,8 +95,8 @@ def read_column(column: Any, name: str, *, target: bool = False) -> tuple[Array,
         is_missing(each) or each in (np.inf, -np.inf) or (target and not str(each).strip())
         for each in distinct
     ]
-    missing = np.array(are_missing, bool)
-    return np.fromiter(distinct, object), _positions(given, distinct), missing
+    entries = np.fromiter(distinct, object)
+    return entries, _positions(given, distinct), np.array(are_missing, bool)
 
 
 def _positions(entries: list[Any], known: Iterable[Any]) -> Ints:
@@ -134,10 +134,12 @@ def coded(
         )
     if entries.dtype.kind == "O":
         given = entries.tolist()
-        for kind in (Real | np.bool_, str):
+        for kind in (Real | np.bool_, str):  # if kinds mix, entries remain objects
             if all(isinstance(each, kind) for each in given):
                 entries = np.array(given)
-        if entries.dtype.kind == "f" and {*map(type, given)} == {int}:  # some from 2⁶³ on
+        # NumPy makes floats of small whole numbers beside some from 2⁶³ on. An unsigned type holds both, but
+        # no type holds negative ones, too.
+        if entries.dtype.kind == "f" and {*map(type, given)} == {int}:
             entries = np.array(given, object if min(given) < 0 else np.uint64)
     if entries.dtype.kind not in "biufU":
         raise ValueError(
@@ -152,7 +154,7 @@ def coded(
 def distinct_and_positions(values: Array) -> tuple[Array, Ints]:
     """Return the distinct values, ascending, and the position of each value among them, shape (n,).
 
-    Whole numbers in a short range are counted: a million take 4 ms, and `numpy.unique` needs 80 to 200.
+    Whole numbers in a short range are counted, in a tenth of the time of `numpy.unique`.
     """
     if values.dtype.kind in "iu" and values.size:
         low = values.min()
@@ -205,19 +207,20 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     names = classes.tolist()
     titles = columns_of(table)
     if not titles:
+        # With two classes a Series may have the name of the first, which is all but the last.
         if as_known([getattr(table, "name", None)], names) == names[:-1]:
             raise ValueError(
                 f"{name} is the column of the class {names[0]}: give that of {names[-1]}"
             )
         return table
     columns = as_known(titles, names)
-    if {*columns} != {*names} and titles == [*range(len(names))]:  # default names
-        columns = names
     if len(columns) != len(names) or {*columns} != {*names}:
-        raise ValueError(
-            f"{name} must have a column for each class {shown(names)}, got the columns "
-            f"{shown(columns)}; if these are in the order of the classes, give an array"
-        )
+        if titles != [*range(len(names))]:  # the default names
+            raise ValueError(
+                f"{name} must have a column for each class {shown(names)}, got the columns "
+                f"{shown(columns)}; if these are in the order of the classes, give an array"
+            )
+        columns = names
     return np.column_stack([table[titles[columns.index(label)]] for label in names])
 
 

@@ -61,11 +61,11 @@ class ScoreKind:
         """Return the largest score of the other label in rows whose score is at least this one.
 
         Of a logit s it is −s. Other scores s and q of two labels sum to the upper end u, and one of them was
-        computed from the other, in one of three ways:
+        computed from the other, in one of three ways. For the probability s = 0.9, for example:
 
-        - q was rounded from u − s,
-        - q is the decimal u − s, as in a text,
-        - s was rounded from u − q. Of such q, the largest has a rounded u − q of at least s.
+        - q was rounded from u − s, and is 0.09999999999999998;
+        - q is the decimal u − s, as in a text: 0.1;
+        - s was rounded from u − q. The largest q whose rounded u − q is at least s is 0.10000000000000002.
 
         The result is the largest q of all. For s below u/2, the rounded u − s has fewer digits than s: scores
         s that differ by less than 2⁻⁵³ u may have the same q.
@@ -75,11 +75,11 @@ class ScoreKind:
             return -score
         rounded = self.upper - score
         in_decimals = Decimal(repr(self.upper)) - Decimal(repr(score))
-        # From half a step of s above u − s downwards.
-        before_rounding = rounded + (score - np.nextafter(score, 0.0)) / 2
-        while self.upper - before_rounding < score:
-            before_rounding = np.nextafter(before_rounding, 0.0)
-        return float(max(rounded, in_decimals, before_rounding))
+        # The largest q whose rounded u − q is at least s: from half a step of s above u − s downwards.
+        largest = rounded + (score - np.nextafter(score, 0.0)) / 2
+        while self.upper - largest < score:
+            largest = np.nextafter(largest, 0.0)
+        return float(max(rounded, in_decimals, largest))
 
     def checked(self, scores: Column, owner: object, missing: float | None) -> Floats:
         """Return a column of scores as float64 within the range, shape (n,).
@@ -114,8 +114,9 @@ class ScoreKind:
                 "state their score by missing=, or in predict their answer by default="
             )
         if ((values < self.accepted_from) | (values > self.accepted_to)).any():
-            kinds = "; kind= may be probability, percent, logit, or number, for any numbers"
-            advice = kinds * (self.upper < MOST)
+            advice = "; kind= may be probability, percent, logit, or number, for any numbers"
+            if self.upper == MOST:
+                advice = ""
             raise ValueError(
                 f"{owner}: values from {np.nanmin(values):.4g} to {np.nanmax(values):.4g} are no "
                 f"{self.plural} between {self.lower:g} and {self.upper:g}{advice}"
@@ -133,7 +134,7 @@ SCORE_KINDS = {
 
 def score_kind(name: Any) -> ScoreKind:
     """Return the kind of a name; raise ValueError if no kind has this name."""
-    if name not in [*SCORE_KINDS]:
+    if name not in [*SCORE_KINDS]:  # also one without a hash
         raise ValueError(f"kind must be one of {list(SCORE_KINDS)}, got {name!r}")
     return SCORE_KINDS[name]
 
@@ -154,7 +155,9 @@ def _as_numbers(array: Array, owner: object) -> Floats:
             fault = f"got {odd[0]!r}"
             try:
                 np.array(odd, float)
-            except ValueError as failure:  # names the first that reads as no number
+            except (
+                ValueError
+            ) as failure:  # names the first that reads as no number, such as "n/a"
                 fault = str(failure)
             raise ValueError(f"{owner}: scores must be numbers: {fault}")
         array = np.fromiter((np.nan if is_missing(each) else each for each in entries), object)

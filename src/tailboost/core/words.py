@@ -104,10 +104,10 @@ def rate_words(
 ) -> str:
     """Return an estimate, or a bound, from rows as text; a dash for None or NaN.
 
-    A rate has as many digits as its rows support, and more where fewer would print it at or beyond a limit
-    that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. An estimate above 1 or
-    below −1 that is not in percent, such as a cost, has four significant digits. A bound is rounded away from
-    the estimate and therefore true.
+    A rate has as many digits as its rows support, and up to six where fewer would print it at or beyond a
+    limit that it keeps, or the reverse: .3004 beside a limit of .3 is not printed as .3. An estimate above 1
+    or below −1 that is not in percent, such as a cost, has four significant digits. A bound is rounded away
+    from the estimate and therefore true.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def rate_words(
         Whether a bound is an upper one; None for an estimate.
     beside : float, optional
         A limit printed beside it.
-    in_percent : bool, default=False
+    in_percent : bool
         Whether rates are printed in percent.
     """
     if value is None or math.isnan(value):
@@ -129,17 +129,22 @@ def rate_words(
 
     fewest = 2 + sum(n_rows >= least for least in _ROWS_OF_DIGITS)
     for digits in range(fewest, _MOST_DIGITS + 1):
-        shown = rounded_away(value, digits, above)
-        if beside is None or _side(shown - beside, above) == _side(value - beside, above):
+        rounded = rounded_away(value, digits, above)
+        if beside is None or _side(rounded - beside, above) == _side(value - beside, above):
             break
     if in_percent:
-        return f"{100.0 * shown:z.{digits - 2}f} %"
-    return f"{shown:z.{digits}f}"
+        return f"{100.0 * rounded:z.{digits - 2}f} %"
+    return f"{rounded:z.{digits}f}"
 
 
 def _side(lead: float, above: bool | None) -> tuple[bool, bool]:
-    """Return whether an estimate is above a limit, and whether below; an upper bound is never below it."""
-    return above is not False and lead > ROUNDING, above is not True and lead < -ROUNDING
+    """Return whether a number is above a limit, and whether below it, by its lead over the limit.
+
+    An upper bound tells only whether the limit is exceeded, and a lower one only whether it is not reached.
+    """
+    exceeds = above is not False and lead > ROUNDING
+    falls_below = above is not True and lead < -ROUNDING
+    return exceeds, falls_below
 
 
 def rounded_away(value: float, digits: int, above: bool | None) -> float:
