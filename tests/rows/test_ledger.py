@@ -65,8 +65,8 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
         given = {"groups": groups[rows], "clusters": clusters[rows], "limits": limits}
         try:
             return tb.calibrate(model, X[rows], y[rows], **given).certificate_.attempts[-1].key
-        except tb.NotCertifiedError as refused:
-            return refused.attempts[-1].key
+        except tb.NotCertifiedError as error:
+            return error.attempts[-1].key
 
     first, mixed = key(), np.random.default_rng(1).permutation(40)
     assert key(mixed) == first  # the order of rows does not matter

@@ -45,11 +45,11 @@ SIZES = [(800, 8000), (7200, 300), (60, 200)]  # rows of the used and of the new
 @pytest.mark.parametrize("decimals", [2, 3, 4, 7])
 @pytest.mark.parametrize("shift", [0.0, -0.8, 1.5])
 def test_independent_tables_are_fresh(decimals, shift):
-    refused = 0
+    n_refused = 0
     for seed, (n, m) in enumerate(SIZES * 3):
         used, new = seen(*scored([seed, 0], n, decimals)), seen(*scored([seed, 1], m, decimals, shift))
-        refused += new.repeats(used) + used.repeats(new)
-    assert refused == 0
+        n_refused += new.repeats(used) + used.repeats(new)
+    assert n_refused == 0
 
 
 @pytest.mark.parametrize(("n", "m"), SIZES)
@@ -67,14 +67,14 @@ def test_copies_are_recognised(decimals, share, n, m):
 @pytest.mark.parametrize(("n", "share"), [(5, 0.5), (20, 0.1), (400, 0.5), (400, 0.02), (400, 0.0)])
 def test_equal_tables_of_two_values_are_chance_and_copies_in_their_order_are_not(n, share):
     """The rows of independent tables are in another order, and their counts equal by a binomial law."""
-    refused = 0.0
+    share_refused = 0.0
     for k in range(n + 1):
         rows = np.arange(n) < k
         used, other, copy = (Seen.of(hash_rows(each[:, None])) for each in (rows, rows[::-1], rows))
-        refused += binom.pmf(k, n, share) ** 2 * other.repeats(used)
+        share_refused += binom.pmf(k, n, share) ** 2 * other.repeats(used)
         if n > 20 and 1 < k < n - 1:
             assert copy.repeats(Seen.from_dict(used.to_dict()), "natural")
-    assert refused < 0.001
+    assert share_refused < 0.001
 
 
 @pytest.mark.parametrize("share", [0.1, 0.9, 0.999])

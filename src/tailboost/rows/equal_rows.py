@@ -14,8 +14,7 @@ CURE_OF_COPIES = (
 # Probability up to which more contents of a table occur k times, or a multiple, by chance.
 COPIED_BY_CHANCE = 1e-6
 MOST_COPIES = 20  # the largest k
-# Rows of one label are copies if more than the first share of its contents repeat, where of another label
-# fewer than the second one do.
+# Oversampling: over half of the contents of one label repeat, and under 2 % of those of another.
 MOST_REPEAT = 0.5
 FEW_REPEAT = 0.02
 # Both labels have so many contents, and this share of the rows of the most frequent label: contents of a rare
@@ -30,9 +29,10 @@ def refuse_copies(hashes: Hashes, y: Ints) -> float:
     ``hashes`` are of rows with labels, ``y`` the numbers of the labels. Where there are over two rows to a
     content they repeat by nature, and the share is 0.
 
-    In independent draws, an occurring content has an even number of rows with a probability below 1/2, and a
-    multiple of k > 2 more rarely. Rows are copies if Hoeffding's bound excludes this for the table or for a
-    label, or if contents of one label repeat, and those of another one hardly do.
+    In independent draws, an occurring content of at most half of the population has an even number of rows
+    with a probability below 1/2, and a multiple of k > 2 more rarely. Rows are copies if Hoeffding's bound
+    excludes this for the table or for a label, or if contents of one label repeat, and those of another one
+    hardly do.
     """
     # The number of rows of each content, by label.
     counts_by_label = [np.unique_counts(hashes[y == label]).counts for label in np.unique(y)]
@@ -95,9 +95,9 @@ SHIFTED = 0.05
 def equal_by_chance(counts: Ints, *, in_order: bool) -> bool:
     """Return whether two independent tables may be equal, with so many rows of each content, shape (m,).
 
-    No population makes these counts, or rows in this order, more often than that whose shares are the counts.
-    So two independent tables are equal, and as rare as `SAME_BY_CHANCE`, with at most this probability,
-    whatever the population.
+    Where this is false, two independent tables of any population are equal with a probability of at most
+    `SAME_BY_CHANCE`: the counts of the first table, or its rows in order, are most probable in a population
+    with the shares of this table (maximum likelihood).
     """
     n = counts.sum()
     sizes, times = np.unique_counts(counts)
@@ -128,11 +128,13 @@ def most_in_common(small: Ints, large: Ints) -> float:
     n = small.sum()
     n_large = large.sum()
     if max(small.max(), large.max()) == 1:
-        # Rounded numbers may be equal. A pair of equal rows among all lies in different tables with a
-        # probability of about q ≤ 1/2, and k independent pairs all do with qᵏ.
+        # No row repeats in a table, but rounded numbers of both may be equal. A pair of equal rows lies in
+        # different tables with a probability of about q ≤ 1/2, and k independent pairs all do with qᵏ.
         q = 2 * n * n_large / (n + n_large) ** 2
         most = math.log(APART_BY_CHANCE) / math.log(q)
-    else:  # the smaller prediction: copies that somebody made within one table do not widen it
+    else:
+        # Rows repeat: each table predicts the number. The smaller prediction counts, because copies that
+        # somebody made within one table do not widen it.
         most = min(most_predicted(small, n_large), most_predicted(large, n))
     return max(A_FEW, SMALL_SHARE * n, most)
 

@@ -59,17 +59,20 @@ def hash_rows(X: Table, seed: int = 0, *, rounded: bool = False) -> Hashes:
 
     The table is an array, a sparse matrix, or a data frame, a list or an object array with values of any
     type. Equal rows have equal hashes at any position, in an array and in a data frame. Numbers count as
-    float64, so whole ones above 2⁵³ may be equal, and dates and durations as microseconds. Other different
-    rows almost surely have different hashes. The hash of a row depends on the seed.
+    float64, so whole ones above 2⁵³ may be equal, and dates and durations as microseconds. All missing values
+    are equal, and a text does not count " 00:00:00" at its end. Other different rows almost surely have
+    different hashes. The hash of a row depends on the seed.
 
     The hash is of the sum of the scrambled words of each row, one word for each column (`_words`). Zeros add
     nothing, so a sparse and a dense matrix have equal sums. Sums wrap around at 2⁶⁴.
 
-    With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes. Fractions
-    are rounded to 16 significant bits, 20 of a single column, and numbers above 2²⁴ to float32, but for whole
-    ones below 2⁵³. Numbers as text are numbers, truth values, also as text, are 0 and 1, −0 is 0, and all
-    missing values are equal. Durations and times of a day, also as text, are their seconds. Dates and other
-    values are their text in a file, with microseconds and without a time of midnight.
+    With ``rounded`` a table and its copy in a file, in float32 or as objects, have equal hashes:
+
+    - Fractions are rounded to 16 significant bits, 20 of a single column, and numbers above 2²⁴ to float32,
+      but for whole ones below 2⁵³.
+    - Numbers as text are numbers, and truth values, also as text, are 0 and 1.
+    - Durations and times of a day, also as text, are their seconds.
+    - Dates and other values are their text in a file, with microseconds and without a time of midnight.
     """
     X = as_table(X)
     if X.ndim != 2:  # a column alone, such as texts, or images
@@ -165,7 +168,7 @@ def _word(value: Any, kept_bits: int | None) -> int:
 def _of_file(value: Any) -> Any:
     """Return a value as a file has it: None if it is missing, seconds of a duration, otherwise text."""
     printed = _DATE_AND_T.sub(r"\1 ", str(value))
-    # Microseconds, or none if all six decimals are zeros.
+    # Microseconds: .5 becomes .500000. None are written if all six decimals are zeros.
     printed = _DECIMALS_OF_SECOND.sub(
         lambda found: f"{found[0]:0<7.7}".removesuffix(".000000"), printed
     )
@@ -234,7 +237,7 @@ def selecting_numbers(hashes: Hashes, clusters: Ints | None = None) -> Floats:
     """Return the random number of each row, or of its cluster: rows with small numbers select, shape (n,).
 
     The numbers are of other hashes than those of `voting_numbers`, so both are independent.
-    ``hashes`` have rows with labels and groups, ``clusters`` the number from 0 of each row's cluster.
+    ``hashes`` are of rows with labels and groups, ``clusters`` the number from 0 of each row's cluster.
     """
     if clusters is None:
         return random_numbers(_mix(hashes))  # each row is a cluster
@@ -262,12 +265,11 @@ def _of_clusters(hashes: Hashes, clusters: Ints) -> Hashes:
 
 
 def stratified_turns(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
-    """Order the distinct rows by stratum, and at random within a stratum, by their values alone.
+    """Return the turn of each row, equal for equal rows, in an order by stratum and at random within it.
 
-    Rows at equal distances in this order are then a stratified draw. The hashes, under the fit's seed, decide
-    the random order. Strata are classes (or class × group); equal rows of different strata count for the
-    heaviest one. The result is the turn of each row, shape (n,), from 0 to the number of distinct rows − 1.
-    Equal rows have the same turn.
+    Turns are from 0 to the number of distinct rows − 1, shape (n,). Rows at equal distances in this order are
+    a stratified draw. The hashes, under the fit's seed, decide the random order. Strata are classes (or
+    class × group); equal rows of different strata count for the heaviest one.
     """
     content_of_row = np.unique_inverse(hashes).inverse_indices
     n_strata = int(strata.max()) + 1

@@ -53,10 +53,22 @@ GROUPS_SHOWN = 5
 def group_columns(groups: Groups, argument: str, X: Table = None) -> Columns:
     """Return the columns of a groups argument by name; a single column without a name has the name None.
 
-    The name of a column of a table ``X``, or a list of names, are these columns. The columns of a table are
-    sorted by name, so their order has no effect. Several columns of an array are numbered. Raise ValueError
-    if the name of a column of a table has another meaning in ``by=``: "class", "cell", and "group" beside
-    others. A Series by such a name is a column without one. Raise ValueError also for another index than X.
+    Parameters
+    ----------
+    groups : column, table, str, list of str or None
+        A table's columns are sorted by name, so their order has no effect. Those of an array are numbered.
+        One name, or a list of names, stands for columns of ``X``. A Series named "class", "group" or "cell"
+        is a column without a name.
+    argument : str
+        What messages call the groups.
+    X : table, optional
+        The rows of the groups.
+
+    Raises
+    ------
+    ValueError
+        If X has another index or lacks a named column, or if the columns of a table have equal names, or one
+        with another meaning in ``by=``: "class", "cell", and "group" beside others.
     """
     check_indexes(X=X, **{argument: groups})
     if groups is None:
@@ -174,7 +186,7 @@ class GroupNames:
                     categories = categories.astype(str)
                 order = categories.get_indexer(names).argsort()
                 names = names[order]
-                of_rows = order.argsort()[of_rows]
+                of_rows = order.argsort()[of_rows]  # the place of each name in this order
             values.append(names)
             numbers[j] = of_rows
         return cls(tuple(values), tuple(columns)), numbers.T
@@ -272,9 +284,9 @@ def crossed(columns: Iterable[Ints], n: int) -> Ints:
 def known_groups(
     column: Column, known: Collection[Name], words: str = "groups"
 ) -> tuple[Labels, Ints]:
-    """Return the group of each row, as the known one that is the same, and its number; −1 for another one.
+    """Return the name and the number of each row's group, those of the known group that is `written` alike.
 
-    A row without a group has the group "missing".
+    Another group keeps its name, and has the number −1. A row without a group has the group "missing".
     """
     column = as_array(column)
     if not column.ndim:  # of a single row
@@ -366,13 +378,13 @@ def warn_of_other_groups(named: Columns, table: Table, groups: Groups = None) ->
         if name not in columns:
             continue
         is_other, words = other_groups(columns[name], known)
-        # Groups may be made from numbers of the table, as age bands: without a named one nothing is said.
-        is_group = (
-            name in stated
-            or isinstance(known[0], Real)
-            or np.asarray(columns[name]).dtype.kind in "OU"
+        # Numbers of the table may be those that groups of text were made from, as bands of age.
+        may_be_bands = (
+            name not in stated
+            and not isinstance(known[0], Real)
+            and np.asarray(columns[name]).dtype.kind not in "OU"
         )
-        if is_other.any() and (is_group or not is_other.all()):
+        if is_other.any() and not (may_be_bands and is_other.all()):
             column = "group" if name is None else name
             warn_user(
                 f"{column} {words}: not in the certificate, whose limits by {column} are "

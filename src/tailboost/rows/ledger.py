@@ -10,7 +10,7 @@ from tailboost.rows.recognised import Seen
 
 # Share of the error probability left that an attempt spends: the first spends .9.
 SPENT_EACH = 0.9
-# An attempt needs more than this share of the error probability; less is rounding.
+# An attempt needs at least this share of the error probability; less is rounding.
 LEAST_LEFT = 1e-9
 # One lock for all ledgers: an entry takes milliseconds.
 _LOCK = threading.Lock()

@@ -50,8 +50,9 @@ class Seen:
         Whether the rows are scores. Different rows may have equal scores, so their digests tell also whether
         the label has a column of scores: other names of the labels make no other rows.
     whole : int or None
-        Digest of all rows of the table. Another table may have as many rows of each content by chance
-        (`equal_by_chance`): then the digest depends on the order, or is None if this may be equal, too.
+        Digest of all rows of the table, in any order. If another table may have as many rows of each content
+        by chance (`equal_by_chance`), it is the digest of the rows in their order. If even this may be equal
+        by chance, it is None.
     """
 
     digests: Array
@@ -78,11 +79,11 @@ class Seen:
         limit = NO_LIMIT
         if len(digests) > most:
             limit = int(digests[most - 1])
-        whole = None
         counts = np.unique_counts(digests).counts
+        if equal_by_chance(counts, in_order=False):
+            hashes = hashes_of_pairs(hashes, np.arange(len(hashes), dtype=np.uint64))
+        whole = None
         if not equal_by_chance(counts, in_order=True):
-            if equal_by_chance(counts, in_order=False):
-                hashes = hashes_of_pairs(hashes, np.arange(len(hashes), dtype=np.uint64))
             whole = int(hashes.sum() >> 32)
         return cls(digests[digests <= limit], limit, use, has_column is not None, whole)
 

@@ -32,9 +32,9 @@ from tailboost.core import (
 from tailboost.rows.fingerprints import hash_rows, hashes_of_names, hashes_of_pairs
 from tailboost.rows.groups import NO_GROUPS, Columns, GroupNames, column_words, group_columns
 
-#: Answer to a deferred row in every output, and name of the column of its costs.
+#: The answer that defers a row, and the name of the column of its costs.
 HUMAN_REVIEW = "human review"
-# A column of groups may have so many different numbers, or one for each so many rows if these are more.
+# A column of groups has at most 20 different numbers, or one for each ten rows of a longer table.
 MOST_NUMBERS = 20
 FEWEST_OF_A_NUMBER = 10
 
@@ -178,8 +178,7 @@ class Rows:
         """Return whether each row has one of the labels of columns of scores; None without such labels."""
         if not len(score_labels):
             return None
-        has_label = [label in score_labels for label in self.classes.tolist()]
-        return np.array(has_label)[self.y]
+        return np.array([label in score_labels for label in self.classes.tolist()])[self.y]
 
     def hashes(self, contents: Hashes) -> Hashes:
         """Return the hashes of the rows with their labels, groups and costs, shape (n,).
@@ -188,8 +187,8 @@ class Rows:
         """
         hashes = hashes_of_pairs(contents, hashes_of_names(self.classes)[self.y])
         for j, title in enumerate(self.names.titles):
-            of_names = hashes_of_names(self.names.values[j])
-            of_groups = hashes_of_pairs(of_names, hashes_of_names([str(title)]))
+            of_title = hashes_of_names([str(title)])
+            of_groups = hashes_of_pairs(hashes_of_names(self.names.values[j]), of_title)
             hashes += of_groups[self.groups[:, j]]
         if self.costs is not None:
             hashes = hashes_of_pairs(hashes, hash_rows(self.costs))
@@ -286,7 +285,7 @@ class Votes:
         """Return the rows with a vote among some rows, in their order."""
         if self.clusters is None:
             return rows
-        drawn = np.arange(len(self.draws)) if self.same_everywhere else rows
-        drawn = drawn[np.argsort(self.draws[drawn], kind="stable")]
-        _, first = np.unique(self.clusters[drawn], return_index=True)
-        return rows[np.isin(rows, drawn[first])]
+        candidates = np.arange(len(self.draws)) if self.same_everywhere else rows
+        by_draw = candidates[np.argsort(self.draws[candidates], kind="stable")]
+        _, first = np.unique(self.clusters[by_draw], return_index=True)
+        return rows[np.isin(rows, by_draw[first])]
