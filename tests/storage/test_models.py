@@ -155,9 +155,8 @@ def test_a_class_that_a_module_of_the_package_imports_is_refused(tmp_path):
     refused(lambda: tb.load_model(write_forged(path, content)), r"tailboost\.storage\.models\.BytesIO")
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, X.shape[1]), (2,)])
+@pytest.mark.parametrize("shape", [(1, 1), (1, X.shape[1]), (2,)])  # threshold, coefficients, labels
 def test_an_edited_file_is_refused(shape, tmp_path):
-    """The threshold, the coefficients of the model, and the places of its labels."""
     path = tmp_path / "m.model"
     tb.save_model(certified(), path, notes={"rows of": "March", 7: ("two", np.inf)})
     assert tb.load_model(path).certificate_
@@ -176,7 +175,8 @@ def test_an_edited_file_is_refused(shape, tmp_path):
     changed = "changed after it was written"
     for parts in (content, noted, undigested):
         with zipfile.ZipFile(path, "w") as new:
-            [new.writestr(*part) for part in parts.items()]
+            for part in parts.items():
+                new.writestr(*part)
         refused(lambda: tb.load_model(path), changed)
     if shape == (1, 1):  # the digest of the rule covers its threshold
         refused(lambda: tb.load_model(write_forged(path, content)).certificate_, "another rule")

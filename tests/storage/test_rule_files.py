@@ -71,7 +71,7 @@ def test_a_calibrated_and_a_loaded_rule_are_alike(rule_file, tmp_path):
     path, rule = rule_file
     loaded = tb.load_rule(path)
     assert type(loaded) is type(rule)
-    assert {"rule_", "selection_"} - {*dir(loaded)} == {"selection_"}  # it has none
+    assert [name for name in ("rule_", "selection_") if hasattr(loaded, name)] == ["rule_"]
     assert "ill" in loaded._repr_html_()
     rng = np.random.default_rng(1)
     new = pd.DataFrame({"s": rng.random(2_000), "g": rng.choice(["a", "b"], 2_000)})

@@ -1,4 +1,4 @@
-"""Files that an earlier version wrote are read, and mean the same: `stored/write.py` wrote them."""
+"""Files that this or an earlier version wrote are read, and mean the same: `stored/write.py` wrote them."""
 
 import json
 from pathlib import Path

@@ -113,7 +113,7 @@ def save_model(
         raise TypeError("notes: two entries have one name in JSON, as those of 1 and '1'")
     try:
         content = BytesIO(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED))
-    except ChangedError:
+    except ChangedError:  # which says itself what is wrong
         raise
     except Exception as error:  # skops raises what a part meets
         raise TypeError(
@@ -136,7 +136,7 @@ def save_model(
 
 
 def read_notes(path: FilePath) -> Document:
-    """Return ``versions`` and ``notes`` of a model file, without loading the model.
+    """Return the record of a model file, such as ``versions`` and ``notes``, without loading the model.
 
     Raises
     ------
@@ -154,13 +154,14 @@ def _opened(path: FilePath) -> tuple[bytes, Document]:
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             record = json.loads(archive.read(RECORD_FILE))
-            if record["digest"] != _digest_with(archive, record):
-                raise ValueError
+            is_intact = record["digest"] == _digest_with(archive, record)
     except Exception:  # zipfile raises what a damaged file meets
+        is_intact = False
+    if not is_intact:
         raise ValueError(
             f"{str(path)!r} is no model file of tailboost, or was changed after it was written; "
             "the name of a rule file ends in .json"
-        ) from None
+        )
     check_format(record, FORMAT, f"{str(path)!r}", "fit the model again")
     return content, record
 
@@ -203,6 +204,7 @@ def load_model(path: FilePath, *, trusted: Collection[str] = ()) -> Model:
         model = _model_of(content, trusted)
     except Exception as error:  # skops raises what a damaged file meets
         raise ValueError(f"{str(path)!r} is refused: {error}") from error
+    # Another package of XGBoost of the same version is no change.
     now = {name.removesuffix("-cpu"): version for name, version in versions().items()}
     changed = [
         f"{name} {version}"
@@ -237,8 +239,7 @@ def _digest_with(archive: zipfile.ZipFile, record: Document) -> str:
     parts = {
         part.filename: part.CRC for part in archive.infolist() if part.filename != RECORD_FILE
     }
-    contents = [parts, record | {"digest": None}]
-    return digest(json.dumps(contents, sort_keys=True).encode())
+    return digest(json.dumps([parts, record | {"digest": None}], sort_keys=True).encode())
 
 
 def _is_known_class(name: str) -> bool:

@@ -98,6 +98,7 @@ def _classifier_of(document: Document) -> Model:
     scores = Scores(**document["scores"])
     by_group = document["by_group"]
     groups: dict[str, list[Name]] = {}
+    # Pairs of the column and the group, as `GroupNames.names` of the selection data.
     for title, group in document["groups"]:
         groups.setdefault(title, []).append(group)
     names = GroupNames(
@@ -140,12 +141,12 @@ def _models_of(rule: ThresholdRule | Rule, scores: Any, names: GroupNames) -> An
 
     from tailboost.selection.outputs import Models
 
-    weights = {scores.column_list[0]: 1.0}
+    weights = {scores.column_list[0]: 1.0}  # a `ThresholdRule` reads one column, as it is
     offsets = [0.0, 0.0]
     if isinstance(rule, Rule):
         weights = rule.weights
         offsets = rule.offsets
-    nothing = np.zeros((0, 0), int)
+    nothing = np.zeros((0, 0), int)  # labels, weights and groups of no row
     known = scores.known(rule.classes)
     classes = label_column(rule.classes, "labels")
     return Models(
@@ -177,7 +178,8 @@ def save_rule(classifier: Model, path: FilePath, *, target: str | None = None) -
     Raises
     ------
     ValueError, TypeError
-        If the classifier has no rule on columns of scores, or a column has no name. Nothing is written.
+        If the classifier is not fitted or has no rule on columns of scores, a column has no name, or the name
+        of the file does not end in .json. Nothing is written.
 
     Examples
     --------
@@ -205,8 +207,8 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
             "calibrate. save_model keeps another one with its models, rule_.to_json() the rule"
         )
     selected = classifier.evidence_.selection
-    names = classifier.evidence_.models.rows.names
-    for name in (*scores.column_list, *names.titles):
+    groups = classifier.evidence_.models.rows.names
+    for name in (*scores.column_list, *groups.titles):
         if not isinstance(name, str):
             raise ValueError(
                 f"column {name!r} has no name: select on data frames of the scores and the "
@@ -220,7 +222,7 @@ def write_rule(classifier: Model, path: FilePath, noted: Document) -> None:
         "rule": classifier.rule_.to_dict(),
         "scores": scores.get_params(),
         # The groups of the selection data, each with its column, and the combinations that occur.
-        "groups": list(names.names),
+        "groups": list(groups.names),
         "combinations": classifier.evidence_.combinations,
         "by_group": selected.groups_read[1],
         "objective": repr(selected.problem.objective),

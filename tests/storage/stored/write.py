@@ -1,6 +1,6 @@
 """Writes the files of this folder, which every later version reads: ``python tests/storage/stored/write.py``.
 
-A file of a released version is never written again. A new format gets further files, in a folder of its own.
+Do not write a file of a released version again: a new format gets further files, in a folder of its own.
 """
 
 import json
@@ -51,7 +51,7 @@ if __name__ == "__main__":
     state = tb.Monitor(rule).add(month, two_month, groups=site(month), id=np.arange(N), name="May")
     write_output(FOLDER / "certified.monitor.json", json.dumps(state.to_dict()))
 
-    # A rule on three scores, and rules alone: of two models' scores, and of one.
+    # A rule on three scores, and rules alone: of one score, and of three.
     triple = tb.Scores(["p", "q", "r"], ["ill", "tired", "well"])
     three = tb.tune(triple, fit, y_fit, limits=["miss(ill) <= 30%"])
     tb.save_rule(three, FOLDER / "costs.json")
