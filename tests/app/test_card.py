@@ -48,7 +48,7 @@ def test_a_card_of_a_certified_rule(rule, tmp_path):
     assert not re.search(r"<script|https?://(?!www\.w3\.org|purl\.org|creativecommons)", page)
 
 
-def test_further_rows_that_contradict_come_first(rule):
+def test_a_card_says_that_further_rows_contradict_its_certificate(rule):
     worse = rows(4000, 6000)
     worse["X"] = (worse["X"] - 0.4).clip(0)
     assert tb.ModelCard.of(rule, **worse).verdicts[1].startswith("Further rows: Alarm")

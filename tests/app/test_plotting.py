@@ -70,7 +70,7 @@ def test_deferred_rows_of_a_rule_inside_another_model(holder, of_scores):
     model, limits = LogisticRegression().fit(X[:1000], Y[:1000]), ["deferred <= 40%", "miss(1) <= 40%"]
     table = X
     rule = tb.tune(model, X[1000:2000], Y[1000:2000], limits=limits)
-    if of_scores:  # certified: `predict` answers "human review"
+    if of_scores:  # certified on scores: `predict` answers "human review"
         table = model.predict_proba(X)[:, [1]]
         rule = tb.calibrate(tb.Scores(0, 1), table[1000:2000], Y[1000:2000], limits=limits)
     held, rows, y = holder(rule), table[2000:], Y[2000:]

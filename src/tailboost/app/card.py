@@ -34,7 +34,7 @@ DRIFT = (
 
 @frozen_value
 class ModelCard:
-    """The card of a rule, made by `of`.
+    """The card of a model, made by `of`.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class ModelCard:
         >>> list(card.sections)
         ['Model', 'Certificate', 'Rule', 'Further rows', 'Assumptions', 'Not tested', 'If rows change']
         """
-        # 1. The certificate, and monitors of it: of these rows, unless they certify, and of later batches.
+        # 1. The certificate is of these rows, or it is that of the model, and these rows are monitored.
         rows = {"groups": groups, "clusters": clusters}
         stated = dict(about or {})
         certificate = getattr(model, "certificate_", None)

@@ -394,7 +394,7 @@ def monitor(
     check_output(state, [RULE], model, data)
     stored = Stored.read(model)
     rows = stored.rows(reader, data, ids=[id], **vars(columns))
-    given = rows.unlabelled
+    given = rows.unlabelled  # by --id, labels may come in a later file
     if not id or columns.target or rows.roles.target in rows.table:
         given = rows.given
     with held(state, 20):

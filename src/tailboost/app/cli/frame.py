@@ -54,6 +54,12 @@ def as_typed(message: str, options: Collection[str]) -> str:
 
     ``options`` are those of the command, as Python names them. Of another argument the message says that it
     is one in Python, unless a value follows. Calls, and texts in quotes, which users wrote, remain.
+
+    Examples
+    --------
+    >>> from tailboost.app.cli.frame import as_typed
+    >>> as_typed("state limits=['miss <= 1%'], or give kind=", ["limit"])
+    "state --limit 'miss <= 1%', or give kind= (in Python)"
     """
 
     def typed(match: re.Match[str]) -> str:
@@ -78,7 +84,7 @@ def file_argument(metavar: str, text: str) -> Any:
 
 
 class _Command(TyperCommand):
-    """A command that refuses an option with two values, unless the values add up."""
+    """A command that refuses an option with two values, unless it may be repeated."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words after the command, as click does; refuse an option with two values first."""
@@ -121,8 +127,8 @@ def command(function: Command) -> Command:
     """Register a function as a command, which prints what the function yields.
 
     Texts and results of the library are printed as they are, results as JSON if the command is given
-    ``as_json``. A parameter of a data class stands for the options that are its fields; messages name them
-    unless it is false. Errors and warnings are lines, as of `_in_words_of_shell`.
+    ``as_json``. A parameter of a data class stands for the options that are its fields; messages do not name
+    them if its value is false, as without --score. Errors and warnings are lines, as of `_in_words_of_shell`.
     """
     options: dict[str, inspect.Parameter] = {}
     data_classes = {}

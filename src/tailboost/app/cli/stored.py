@@ -122,21 +122,21 @@ class Stored:
         """
         from tailboost.selection.door import answering
 
-        model = self.classifier
-        given = answering(model)
+        former = self.classifier
+        given = answering(former)
         digest = given.rule.digest
-        known = given.known[0].records
+        known = given.known[0].records  # its own, before those of classifiers within
         if self.scores:
             options = {
-                "limits": model.limits,
-                "by_group": model.by_group,
-                "objective": model.objective,
+                "limits": former.limits,
+                "by_group": former.by_group,
+                "objective": former.objective,
                 **options,
             }
-            model = self.scores
-        # 1. Compare the rows with those of the given rule, as the calibrated model will know them.
-        decided = answering(model)
-        seen = decided.seen(decided.score(rows.features), Rows.read(y=rows.labels), "")
+        # 1. Compare the rows with those of the former rule, as the calibrated model will know them.
+        model = self.scores or former
+        new = answering(model)
+        seen = new.seen(new.score(rows.features), Rows.read(y=rows.labels), "")
         refuse_repeated(seen, known.used, "copies")
         target = rows.roles.target
         ledger = ledger_beside(rows.path)

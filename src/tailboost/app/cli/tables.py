@@ -1,6 +1,6 @@
 """Tables of files: read, divided into features, labels, groups and clusters, and written.
 
-pandas is imported where a table is read, so help needs no part of a second.
+pandas is imported where a table is read, so help does not load it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _OTHER_FORMS = re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0|\s*([\[{]\s*[\"\[{]|<[!
 _CODE = r"\d+([eE]\d+)?"
 # A truth value; a whole number as Python writes it, so 007 is text; or a fraction.
 _PLAIN = re.compile(r"True|False|0|-?[1-9]\d{0,17}|-?\d+\.\d+(e[+-]?\d+)?")
-# A column of text may have so many categories, or one for each so many rows if these are more.
+# A column of text has at most 50 categories, or one for each ten rows of a longer table.
 MOST_CATEGORIES = 50
 FEWEST_OF_A_CATEGORY = 10
-# Less than this share of the categories are numbers, with either decimal sign, unless all are.
+# All categories are numbers, or less than this share of them, with either decimal sign.
 MOST_NUMBERS = 0.5
 
 
@@ -187,10 +187,12 @@ class Reader(Form):
     def _of_csv(self, path: Path, roles: Roles, ids: Collection[Any]) -> _Cells:
         """Return the cells of a file.
 
-        Labels, groups, clusters and ids are as they are written. Those that are features may be numbers in
-        the table. Without names of features any column may be one. A column of numbers then has a number, no
-        other words than those of missing values, such as NA, and no two words for one number, such as 7 and
-        007. In text only an empty cell is missing: NA is a word.
+        Labels, groups, clusters and ids are as they are written. In text only an empty cell is missing: NA is
+        a word. With names of features, the features may be numbers in the table. Without them any column is a
+        feature, and it is text if
+
+        - it has no number, or words other than numbers and those of missing values, such as NA; or
+        - two of its words are one number, such as 7 and 007.
         """
         import pandas as pd
 
@@ -267,8 +269,18 @@ class Reader(Form):
 class FileRows:
     """The rows of a file by the roles of its columns.
 
-    The columns of labels, groups, clusters and ids are ``as_written`` there, too. Labels become the ``known``
-    ones with their text.
+    Attributes
+    ----------
+    path : Path
+        The file, for messages.
+    table : data frame
+        All columns.
+    as_written : data frame
+        The columns of labels, groups, clusters and ids as text.
+    roles : Roles
+        The roles of the columns.
+    known : collection
+        The labels of a classifier: `labels` are those of them with the text of a cell.
     """
 
     path: Path
