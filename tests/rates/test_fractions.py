@@ -10,8 +10,8 @@ import tailboost as tb
 from tailboost import rates
 
 rng = np.random.default_rng(0)
-Y, ANSWERS = rng.random(300) < 0.3, rng.random(300) < 0.4
-Y, ANSWERS = Y.astype(int), np.where(rng.random(300) < 0.6, Y, ANSWERS).astype(int)
+Y, GUESSES = (rng.random((2, 300)) < [[0.3], [0.4]]).astype(int)
+ANSWERS = np.where(rng.random(300) < 0.6, Y, GUESSES)
 
 
 @pytest.mark.parametrize(("rate", "value"), [

@@ -47,7 +47,7 @@ def f_score(y, a, k):
 
 #: The terms in numerator and denominator of a row with class y and answer a, for a rate about class k.
 ROW = {
-    **{"error": error, "miss": missed, "recall": found, "false_alarm": false_alarm, "specificity": rejected},
+    "error": error, "miss": missed, "recall": found, "false_alarm": false_alarm, "specificity": rejected,
     "selected": lambda y, a, k: (a == k, 1),
     "cost": lambda y, a, k: (0.0 if a == DEFERRED else float(3 * y + a) / 8, 1),
     "deferred": lambda y, a, k: (a == DEFERRED, 1), "precision": lambda y, a, k: (y == k and a == k, a == k),

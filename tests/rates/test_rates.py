@@ -1,3 +1,5 @@
+"""Rates and limits as values: by hand, as text, copied, and of rows with weights."""
+
 import pickle
 import re
 
@@ -46,8 +48,7 @@ STRATA = [("no", "a"), ("no", "b"), ("yes", "a"), ("yes", "b")]
 def weighted_strata():
     """Return the strata of rows of weights 5, 1, 2, 3 and 9, by label and group; (no, b) has the last."""
     y, g, w = np.array([1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1]), np.array([5.0, 1, 2, 3, 9])
-    rows = Counts.stratified(y, [g], w, ("no", "yes"), GroupNames((("a", "b"),), ("g",)))
-    return rows.strata, rows.stratum
+    return Counts.stratified(y, [g], w, ("no", "yes"), GroupNames((("a", "b"),), ("g",))).strata
 
 
 def test_repeated_labels_are_refused():
@@ -56,7 +57,7 @@ def test_repeated_labels_are_refused():
 
 
 def test_a_constant_answer_to_weighted_rows_errs_by_the_weight_of_the_other_label():
-    strata, _ = weighted_strata()
+    strata = weighted_strata()
     for answer, error in enumerate((0.3, 0.7)):
         counts = strata.mass[:, None] * (np.arange(2) == answer)
         assert counts.sum() == pytest.approx(1.0)
@@ -65,7 +66,7 @@ def test_a_constant_answer_to_weighted_rows_errs_by_the_weight_of_the_other_labe
 
 def test_inequalities_of_limits_have_the_weights_of_rows():
     """False alarms by group: of group b the weight of the answer yes, over 14 of 20."""
-    strata, _ = weighted_strata()
+    strata = weighted_strata()
     counts = np.zeros((4, 2))
     counts[STRATA.index(("no", "b"))] = [5 / 20, 9 / 20]
     counts[STRATA.index(("yes", "a"))] = [1 / 20, 5 / 20]

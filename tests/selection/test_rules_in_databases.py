@@ -56,10 +56,10 @@ def on_a_score(labels, defers, by_group):
 
 
 @pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize(
-    ("defers", "by_group", "labels"),
-    [(defers, defers is (i % 2 > 0), each) for i, each in enumerate(LABELS) for defers in (False, True)],
-)
+@pytest.mark.parametrize(("defers", "by_group", "labels"), [
+    (False, True, "int"), (True, False, "int"), (False, False, "text"), (True, True, "text"),
+    (False, True, "bool"), (True, False, "bool"), (False, False, "long"), (True, True, "long"),
+])  # fmt: skip
 def test_answers_have_one_type_and_are_those_of_predict(defers, by_group, labels, database):
     clf = on_a_score(labels, defers, by_group)
     rule, group = clf.rule_, "g" if by_group else None

@@ -149,8 +149,9 @@ def test_intervals(name):
         for rate, limit in stated:
             truth = truths(rate, limit, answered)
             for line in clf.rates_:
-                if line.rate == str(rate) and bool(line.limit) == (limit is not None):
-                    outside = not line.low <= truth[line.subgroup] <= line.high
-                    missed[line.rate, line.subgroup] += outside and not np.isnan(line.low)
+                is_own = line.rate == str(rate) and bool(line.limit) == (limit is not None)
+                if is_own and not np.isnan(line.low):
+                    is_inside = line.low <= truth[line.subgroup] <= line.high
+                    missed[line.rate, line.subgroup] += not is_inside
     for what, many in missed.items():
         assert binomtest(many, DRAWS, 0.05, alternative="greater").pvalue >= LEAST_P, (what, many)

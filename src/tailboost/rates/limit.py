@@ -341,7 +341,8 @@ class Limit(Expression):
     def allowed(self, names: list[Name]) -> Floats:
         """Return the largest share that may count against the limit in each subgroup, NaN for a free one.
 
-        A gap or ratio limits no share: then the numbers mean nothing, but none is NaN.
+        A gap or ratio limits no share: then the numbers mean nothing, but none is NaN, which exact tests on
+        fresh rows take for a free subgroup.
         """
         levels = self.levels(names)
         if self.sense == "≤":

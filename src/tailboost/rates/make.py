@@ -502,7 +502,7 @@ def tail(alpha: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> rates.parse("tail(10%, cost())")
     tail(0.1, cost())
     """
-    from tailboost.core.ranges import check_alpha
+    from tailboost.core.ranges import check_alpha  # as in `f_score`
 
     return _worst_mean("tail", loss, check_alpha(alpha), by)
 
@@ -531,7 +531,7 @@ def shift(kl: float, loss: Rate = ERROR, by: None = None) -> Rate:
     >>> print(rates.shift(kl=0.05) <= 0.4)
     expected error within a KL divergence of 0.05: at most 0.4
     """
-    from tailboost.core.ranges import POSITIVE, check_number
+    from tailboost.core.ranges import POSITIVE, check_number  # as in `f_score`
 
     return _worst_mean("shift", loss, check_number(kl, "kl", POSITIVE), by)
 

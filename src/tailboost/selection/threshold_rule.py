@@ -284,8 +284,8 @@ class ThresholdRule(StoredRule):
         ranges = {}
         for group, band in zip(self.groups or [None], self.bands, strict=True):
             inner = [read(lower) for lower, _ in band[1:]]
-            pairs = zip(pairwise([outer[0], *inner, outer[1]]), band, strict=True)
-            ranges[group] = [(min(pair), max(pair), to) for pair, (_, to) in pairs][::-1]
+            pairs = zip(map(sorted, pairwise([outer[0], *inner, outer[1]])), band, strict=True)
+            ranges[group] = [(least, most, to) for (least, most), (_, to) in pairs][::-1]
         return ranges, missing
 
     def to_sql(
