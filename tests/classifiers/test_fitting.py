@@ -31,7 +31,7 @@ def rows_of(X, y):
 def judged_by(estimators, rows, cv=5):
     """Return the models with the selection data that judge them, by folds or held-out rows."""
     split, unfitted = Split.of(rows, cv, 0), Fits(dict(estimators), {}, NO_HASHES)
-    fits = fit_models(unfitted, rows, split, seed=0, n_jobs=None, verbose=False)
+    fits = fit_models(unfitted, rows, split, class_weight=None, seed=0, n_jobs=None, verbose=False)
     return averaging(scored(split, fits)[0])
 
 

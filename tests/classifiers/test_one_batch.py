@@ -136,7 +136,7 @@ def test_a_group_that_is_rare_on_one_part_is_not_rare_on_the_other():
     draws, false = 600, 0
     for seed in range(draws):
         g = np.random.default_rng(seed).integers(20, size=2000)
-        selects = drawn_part(numbers(2000, seed), 0.3)
+        selects = drawn_part(numbers(2000, seed), 0.3, [])
         rarest = np.bincount(g[selects], minlength=20).argmin()
         count, n = (g[~selects] == rarest).sum(), (~selects).sum()
         false += binom.cdf(count, n, 1 / 20) <= 0.05
@@ -169,7 +169,7 @@ def numbers(n, seed):
 def test_rows_are_drawn_independently():
     """The counts of a stratum among the drawn rows are binomial."""
     stratum = np.repeat([0, 1, 2, 3], [1, 3, 40, 156])
-    draws = np.array([drawn_part(numbers(200, seed), 0.3) for seed in range(2000)])
+    draws = np.array([drawn_part(numbers(200, seed), 0.3, []) for seed in range(2000)])
     assert np.abs(draws.mean(axis=0) - 0.3).max() < 5 * np.sqrt(0.3 * 0.7 / 2000)
     for k, size in enumerate([1, 3, 40, 156]):
         found = np.bincount(draws[:, stratum == k].sum(axis=1), minlength=size + 1)
@@ -179,7 +179,7 @@ def test_rows_are_drawn_independently():
 
 
 def test_a_larger_share_draws_the_same_rows_and_further_ones():
-    draws = [drawn_part(numbers(200, 3), share) for share in (0.1, 0.2, 0.5)]
+    draws = [drawn_part(numbers(200, 3), share, []) for share in (0.1, 0.2, 0.5)]
     assert (draws[0] <= draws[1]).all()
     assert (draws[1] <= draws[2]).all()
 

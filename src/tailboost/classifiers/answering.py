@@ -191,7 +191,7 @@ class AnsweringClassifier(OfAnyTable):
         None without limits.
         """
         certificate = self.certificate_
-        if certificate is not None:
+        if certificate:
             return certificate.certified
         selection = self.selection_
         if not selection.limits:
@@ -230,7 +230,7 @@ class AnsweringClassifier(OfAnyTable):
         except ChangedError as failure:
             return f"{type(self).__name__}: {failure}"
         selection = self._selected
-        if certificate is not None:
+        if certificate:
             source = certificate.title
             limits = certificate.limit_lines()
             errors = certificate.lines()[:1]
@@ -301,7 +301,7 @@ class AnsweringClassifier(OfAnyTable):
         """
         X = self._as_table(X)
         certificate = self.evidence_.certificate
-        if certificate is not None:
+        if certificate:
             warn_of_other_groups(certificate.groups_named, X, groups)
         classes = self.classes_.tolist()
         check_default(default, classes)
@@ -553,7 +553,7 @@ class AnsweringClassifier(OfAnyTable):
         models = selection.models
         names = models.rows.names
         groups_read, title = selection.groups_read
-        own = Known(evidence.records, score_labels=models.score_labels)
+        own = Known(evidence.records, models.score_labels)
         return Decided(
             classes=models.rows.classes,
             rule=Decision(
@@ -586,7 +586,7 @@ class AnsweringClassifier(OfAnyTable):
         # Whether these or the selecting rows are probabilities in place of features.
         is_stacked = models.read_stacked or selected.models.read_stacked
         return Scored(
-            groups=groups,
+            groups,
             content=content,
             given=content,
             voting=partial(models.row_hashes, table, as_stated=True),

@@ -31,7 +31,7 @@ from tailboost.guarantees.certificates import Price
 from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
-from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
+from tailboost.guarantees.rate_bounds import joint_bounds
 from tailboost.rates import AbsentError, Limit, Statistic, limits_to_keep
 from tailboost.rows import (
     HUMAN_REVIEW,
@@ -186,11 +186,15 @@ def calibrate(
                 earlier += known.records.ledger.attempts
             parts = Batch(unfitted, given, training_rows).parts(selection_share)
     except (AbsentError, LabelsError) as failure:
-        attempts = ledger.record(attempt_without_rows(given, confidence), earlier)
+        # A test need not have its level given that the rows have these labels and groups, and no others. So
+        # this is an attempt, as who brings rows until they have may test as often. It has no rows: among
+        # others they may be tested.
+        content = digest(hashes_of_table(None, given.X).tobytes())
+        attempt = Attempt(content, Seen.of(NO_HASHES), confidence=confidence)
         raise NotCertifiedError(
             f"{failure}. This was an attempt: mend a wrong name, or bring new rows, with this error "
             "as previous=",
-            attempts=attempts,
+            attempts=ledger.record(attempt, earlier),
         ) from None
 
     # 2. Score the certifying rows, once for all rules. If all have selected, the selection has their scores.
@@ -231,12 +235,8 @@ def calibrate(
     warn_if_useless(answered, priced, selection.problem.objective)
 
     # 6. State each limit, and nothing tighter.
-    bounds = []
-    for limit in limits:
-        of_limit = bounds_of(limit, answered, None)
-        bounds += [
-            each.at_target(result.method) for each in of_limit if each.target is not None
-        ]
+    estimates = joint_bounds(limits, answered, None)
+    bounds = [each.at_target(result.method) for each in estimates if each.target is not None]
     certificate = certificate_of(answered, bounds, confidence)
     note = parts.note
     if note and previous is None:
@@ -258,20 +258,6 @@ def calibrate(
 
 
 # -- 3. the attempt --------------------------------------------------------------------------------------
-
-
-def attempt_without_rows(given: Rows, confidence: float) -> Attempt:
-    """Return the attempt on rows without a label or group, or with others.
-
-    A test need not have its level given that the rows have these labels and groups, and no others. So this
-    counts, as who brings rows until they have may test as often. The attempt has no rows: among others they
-    may be tested.
-    """
-    return Attempt(
-        digest(hashes_of_table(None, given.X).tobytes()),
-        Seen.of(NO_HASHES),
-        confidence=confidence,
-    )
 
 
 def recorded(

@@ -119,7 +119,7 @@ class Batch:
         hashes = rows.hashes(hashes_of_table(None, rows.X))
         if rows.clusters is None:
             refuse_copies(hashes, rows.y)
-        selects = drawn_part(selecting_numbers(hashes, rows.clusters), share, needed=needed)
+        selects = drawn_part(selecting_numbers(hashes, rows.clusters), share, needed)
         selecting = rows.part(selects).occurring()
         certifying = rows.part(~selects)
         refuse_unknown(certifying, selecting.classes.tolist())
@@ -190,7 +190,7 @@ def refuse_unknown(rows: Rows, known: Sequence[Name]) -> None:
             )
 
 
-def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) -> Mask:
+def drawn_part(numbers: Floats, share: float, needed: Sequence[Labels]) -> Mask:
     """Return a mask of the selecting rows, shape (n,): those with a number below the share.
 
     If the rows are independent draws of a population, so are both parts, given their sizes: the numbers are
@@ -209,7 +209,7 @@ def drawn_part(numbers: Floats, share: float, *, needed: Sequence[Labels] = ()) 
         The number of each row, the same for the rows of a cluster.
     share : float in (0, 1)
         The least expected fraction of rows or clusters.
-    needed : sequence of ndarray of shape (n,), optional
+    needed : sequence of ndarray of shape (n,)
         Columns of labels or groups. Groups with one row or cluster are passed over.
 
     Raises

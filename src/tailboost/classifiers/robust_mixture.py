@@ -366,10 +366,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
                 fits,
                 training,
                 split,
-                class_weight=self.class_weight,
-                seed=seed,
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
+                self.class_weight,
+                seed,
+                self.n_jobs,
+                self.verbose,
             )
             if not fits.by_name:  # interrupted before any model was finished
                 raise KeyboardInterrupt

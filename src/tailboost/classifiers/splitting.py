@@ -70,9 +70,14 @@ class Split:
         # is a stratified draw. Equal rows have one number.
         units = rows.X if rows.clusters is None else rows.clusters[:, None]
         turn = stratified_turns(hash_rows(units, seed), stratum, rows.weight)
-        n_distinct = int(turn.max()) + 1
+        n_distinct = turn.max() + 1
         if isinstance(cv, str):
-            cv = automatic_cv(n_distinct, np.bincount(stratum).min())
+            n_rarest = np.bincount(stratum).min()  # rows of the rarest class in a group
+            cv = HELD_OUT
+            if n_distinct <= FIVE_FOLDS_UP_TO:
+                cv = N_FOLDS
+            elif n_distinct <= CROSS_FIT_UP_TO or n_rarest < FEWEST_TO_HOLD_OUT:
+                cv = FEW_FOLDS
         scheme: str | float = "cv"
         if cv >= 2:
             fold = turn % min(int(cv), n_distinct)
@@ -157,16 +162,3 @@ class Split:
             [fold[is_held_out] == j for j in range(len(fitted))],
             fitted,
         )
-
-
-def automatic_cv(n_distinct: int, n_rarest: int) -> float:
-    """Return the number of folds, or the fraction to hold out, of ``cv="auto"``.
-
-    ``n_distinct`` is the number of different rows, ``n_rarest`` that of the rows of the rarest class in a
-    group.
-    """
-    if n_distinct <= FIVE_FOLDS_UP_TO:
-        return N_FOLDS
-    if n_distinct <= CROSS_FIT_UP_TO or n_rarest < FEWEST_TO_HOLD_OUT:
-        return FEW_FOLDS
-    return HELD_OUT

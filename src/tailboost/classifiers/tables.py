@@ -88,7 +88,7 @@ class Columns:
         for position, known in self.categories.items():
             column = frame.iloc[:, position].dropna()
             new = [value for value in column.unique() if text(value) not in known]
-            n_new = int(column.isin(new).sum())
+            n_new = column.isin(new).sum()
             if n_new <= MOST_NEW * len(column):
                 continue
             words = (
