@@ -1,7 +1,8 @@
 """Checks, messages, tables and files for all wings, by one import.
 
 Columns of labels are in `labels`, tables of rows in `frames`, checks of other arguments in `checks` and
-`score_kinds`, texts in `words` and `tables`, and stored documents in `files`.
+`score_kinds`, texts in `words` and `tables`, warnings in `warn`, and stored documents in `files`. Types are
+in `array_types`, decorators of classes in `data_classes`, and Ctrl-C and threads in `long_work`.
 `tailboost.core.ranges` is imported by its own name, because it loads scikit-learn.
 """
 

@@ -20,11 +20,11 @@ from tailboost.core.data_classes import frozen_object
 
 # Values that are refused, told by a method of their type: what a message says of them.
 _UNREAD = {
-    "compute": "rows are not in memory: pass its compute(), or see the page 'Large tables'",
-    "collect": "rows are not in memory: pass its collect()",
-    "result": "rows are not in memory: pass its result()",
-    "to_table": "rows are not in memory: pass its to_table(), or see the page 'Large tables'",
-    "filled": "mask is not read: pass astype(float).filled(numpy.nan) "
+    "compute": "the rows are not in memory: pass its compute(), or see the page 'Large tables'",
+    "collect": "the rows are not in memory: pass its collect()",
+    "result": "the rows are not in memory: pass its result()",
+    "to_table": "the rows are not in memory: pass its to_table(), or see the page 'Large tables'",
+    "filled": "the mask is not read: pass astype(float).filled(numpy.nan) "
     "for missing numbers, or leave their rows out",
 }
 
@@ -38,7 +38,7 @@ def refuse_unread(values: Any, name: str) -> None:
         refuse_unread(values[0], name)
     for method, words in _UNREAD.items():
         if hasattr(type(values), method):
-            raise TypeError(f"{name}: the {words}")
+            raise TypeError(f"{name}: {words}")
 
 
 def as_pandas(table: Table) -> Any:

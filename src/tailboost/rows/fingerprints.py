@@ -122,8 +122,8 @@ def _words(column: Column, kept_bits: int | None) -> Hashes:
     n_dropped = 24 - kept_bits
     rounded = ((bits + (1 << (n_dropped - 1))) >> n_dropped) << n_dropped  # half upwards
     words = np.where(np.rint(narrow) == narrow, bits, rounded).astype(np.uint64)
-    # Long whole numbers, such as ids, have all bits of float64: float32 would join them. Other long ones are
-    # as a file has those of float32.
+    # Long whole numbers, such as ids, have all bits of float64: float32 would join them. Other long numbers
+    # are the shortest decimals of their float32, as a file has them.
     is_long = np.abs(numbers) > LONG
     if is_long.any():
         long = numbers[is_long]

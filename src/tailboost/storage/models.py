@@ -81,6 +81,8 @@ def save_model(
         If the model is not fitted.
     TypeError
         If it is no model, if a part of it cannot be stored or read back, or if notes are not JSON values.
+    ValueError
+        If models of a rule were changed after its selection.
     OSError
         If the file cannot be written.
 
