@@ -42,7 +42,8 @@ WEIGHTS = {"even": np.ones(220), "weights": np.tile([1.0, 3.0], 110)}
 def test_one_rule_has_the_least_worst_error_within_the_least_error_plus_the_budget(way, weight):
     X, y = exact()
     overall, worst = of_thresholds(X, y, weight)
-    P, differ = np.column_stack([1 - X, X]), 0
+    P = np.column_stack([1 - X, X])
+    differ = 0
     for budget in BUDGETS:
         given = {"error_budget": budget}
         if way == "tune":

@@ -73,7 +73,8 @@ DRAWN = [*RNG.random(200).tolist(), *(1 - RNG.random(50) ** 9).tolist(), *(RNG.r
 def test_turned_ranges_agree_at_and_beside_each_threshold(t):
     """Scores that tell the sides of the threshold apart: 1 − p, or the decimal of a share."""
     rule = by_threshold(t)
-    below = t - max(np.spacing(t), 2.0**-52)  # below 1/2, 1 − p of the next float may be that of t
+    # At most 1/2 the next float below t may have the 1 − p of t: the step is at least that of floats near 1.
+    below = t - max(np.spacing(t), 2.0**-52)
     p = np.array([t, np.nextafter(t, 2.0), below, t / 2, 0.0, 1.0]).clip(0.0, 1.0)
     other, expected = 1.0 - p, rule.predict(p).tolist()
     if t in TENTHS:  # of a hundred rows in a leaf

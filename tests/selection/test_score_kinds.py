@@ -158,12 +158,13 @@ def test_the_entry_that_is_no_number_is_named():
     refused(lambda: score_kind("number").checked(given, "p", None), "'n/a'")
 
 
-BANDS = [*([[None, "no"], [end, "yes"]] for end in (INF, "0.5", 1.5, 0.0))]
-CHANGES = [{"bands": [band]} for band in [*BANDS, [[None, "no"], [0.5, "yes"], [0.5, "no"]]]]
-CHANGES += [{"format": 1}, {"kind": "rank"}, {"kind": None}, {"classes": ["no", None]}]
-CHANGES += [{"missing": score} for score in (87.0, "0.5", True)]
-CHANGES += [{"column": ["s"]}, {"model": 3}, {"label": "maybe", "bands": [[[None, "no"]]]}]
-CHANGES += [{"classes": [0, 1], "bands": [[[None, 0], [0.5, 1]]], "label": True}]
+CHANGES = [
+    *({"bands": [[[None, "no"], [end, "yes"]]]} for end in (INF, "0.5", 1.5, 0.0)),
+    {"bands": [[[None, "no"], [0.5, "yes"], [0.5, "no"]]]}, {"label": "maybe", "bands": [[[None, "no"]]]},
+    {"classes": [0, 1], "bands": [[[None, 0], [0.5, 1]]], "label": True}, {"classes": ["no", None]},
+    *({"missing": score} for score in (87.0, "0.5", True)), {"column": ["s"]}, {"model": 3},
+    {"format": 1}, {"kind": "rank"}, {"kind": None},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)

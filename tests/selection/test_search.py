@@ -100,14 +100,14 @@ def test_of_groups_with_thresholds_the_mixture_is_that_of_the_exact_program(name
     tallies = [np.concatenate([t, t[:, :, ::-1]]) for t in thresholds_of(family, p, y, g)]
     sizes, program = [len(t) for t in tallies], growth.program
     flat = np.concatenate(tallies).reshape(sum(sizes), -1)
-    free = program.free
-    one_each = np.zeros((G, len(flat) + free.shape[1]))
+    n_free = program.free.shape[1]
+    one_each = np.zeros((G, len(flat) + n_free))
     for group, end in enumerate(np.cumsum(sizes)):
         one_each[group, end - sizes[group] : end] = 1.0
-    found = linprog(
-        np.r_[flat @ program.cost, np.zeros(free.shape[1])], np.c_[program.matrix @ flat.T, free],
-        program.bound, one_each, np.ones(G), [(0, None)] * len(flat) + [(None, None)] * free.shape[1],
-    )  # fmt: skip
+    cost = np.append(flat @ program.cost, np.zeros(n_free))
+    limits = np.hstack([program.matrix @ flat.T, program.free])
+    bounds = [(0, None)] * len(flat) + [(None, None)] * n_free
+    found = linprog(cost, limits, program.bound, one_each, np.ones(G), bounds)
     assert growth.value == pytest.approx(found.fun, abs=0.015)  # of right probabilities, up to chance
     assert growth.value >= found.fun - 1e-8
 
