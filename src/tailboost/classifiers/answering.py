@@ -553,20 +553,19 @@ class AnsweringClassifier(OfAnyTable):
         models = selection.models
         names = models.rows.names
         groups_read, title = selection.groups_read
-        own = Known(evidence.records, models.score_labels)
         return Decided(
-            classes=models.rows.classes,
-            rule=Decision(
+            models.rows.classes,
+            Decision(
                 selection,
-                defers=selection.defers,
+                selection.defers,
                 by_group=title if isinstance(title, str) else groups_read is not None,
                 groups=dict(
                     zip(names.titles, map(np.ndarray.tolist, names.values), strict=True)
                 ),
                 combinations=evidence.combinations,
             ),
-            limits=selection.problem.limits,
-            known=(own, *known_within(models.fitted)),
+            selection.problem.limits,
+            known=(Known(evidence.records, models.score_labels), *known_within(models.fitted)),
             score=self._scored,
             certificate=evidence.certificate,
             # What may change without a refusal above: parts that no digest reads.

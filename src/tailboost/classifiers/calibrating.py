@@ -400,7 +400,7 @@ def answers_without_limits(selection: Selection, fresh: Fresh) -> Ints:
     models = selection.models
     outputs = fresh.outputs
     column = models.score_column
-    if column is not None and column.kind == "number":
+    if column and column.kind == "number":
         return selection.within([]).label_numbers(outputs) % fresh.answered.strata.n_classes
     return (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
 

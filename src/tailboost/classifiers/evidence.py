@@ -59,9 +59,7 @@ class Evidence:
                 "one of estimators_: rates, limits and certificate are about the models "
                 "before. Tune or calibrate the new model, on rows that no fit had"
             )
-        if self.certificate is None or self.selection is None:
-            return
-        if self.certificate.rule != Decision(self.selection).digest:
+        if self.certificate and self.certificate.rule != Decision(self.selection).digest:
             raise ChangedError(
                 "its certificate is about another rule: the rule was edited after the "
                 "calibration. Restore it, or calibrate again"

@@ -148,26 +148,20 @@ class Batch:
             try:
                 selection = classifier._learn(selecting, training_rows=self.training_rows)
             except ValueError as failure:
-                if self.may_have_unknown_labels:
+                # Few rows may have a label that the models do not know: scores and functions do not state
+                # which of more than two labels they know.
+                sizes = np.bincount(self.rows.y)
+                has_few = sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
+                state_labels = all(
+                    isinstance(model, FrozenEstimator) for _, model in self.unfitted.models
+                )
+                if len(sizes) > 2 and has_few and not state_labels:
                     raise LabelsError(str(failure)) from None
                 raise
         known = np.unique(np.concatenate(selection.models.columns))
         refuse_unknown(self.rows, selecting.classes[known].tolist())
         records = replace(classifier.records_, used=())
         return classifier._answering_by(selection.stated_within(limits), records=records)
-
-    @property
-    def may_have_unknown_labels(self) -> bool:
-        """Whether few rows may have a label that the models do not know, which then raise a ValueError.
-
-        Scores and functions do not state which of more than two labels they know.
-        """
-        sizes = np.bincount(self.rows.y)
-        has_few = sizes.min() < MANY_UNKNOWN or self.rows.clusters is not None
-        state_labels = all(
-            isinstance(model, FrozenEstimator) for _, model in self.unfitted.models
-        )
-        return len(sizes) > 2 and has_few and not state_labels
 
 
 def refuse_unknown(rows: Rows, known: Sequence[Name]) -> None:

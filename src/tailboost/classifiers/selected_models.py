@@ -310,11 +310,7 @@ class TunedClassifier(AnsweringClassifier):
             occurring = replace(given, groups=np.unique(given.groups, axis=0)).columns.values()
             combinations = tuple(zip(*map(np.ndarray.tolist, occurring), strict=True))
         self.evidence_ = replace(
-            evidence,
-            selection=None,
-            certificate=None,
-            engine=engine,
-            combinations=combinations,
+            evidence, selection=None, certificate=None, engine=engine, combinations=combinations
         )
         try:
             selection = engine.select(problem)

@@ -307,10 +307,14 @@ def known_within(model: Model, around: Sequence[Model] = ()) -> Sequence[Known]:
         with suppress(NotFittedError):
             decided = final.__tailboost__()
             complete = decided.known[0].records.complete
-            for each in decided.known:
-                records = replace(each.records, complete=complete)
-                score = each.score or decided.score
-                known.append(replace(each, records=records, score=score))
+            known = [
+                replace(
+                    each,
+                    records=replace(each.records, complete=complete),
+                    score=each.score or decided.score,
+                )
+                for each in decided.known
+            ]
     elif not any(final is each for each in around):  # a model may hold itself
         if _keeps_fit(model, final):
             known.append(Known(Records()))

@@ -60,10 +60,10 @@ class Outputs:
 
     logs: Callable[[int], Floats]  # returns the log-probabilities of model i, computed once
     models: Models
-    groups: Any = None  # shape (n,): number of the group of each row, 0 for group-blind rules
-    X: Table = None  # features of the rows, from which groups are estimated
+    groups: Any  # shape (n,): number of the group of each row, 0 for group-blind rules
+    X: Table  # features of the rows, from which groups are estimated
     # The single score as it was read, shape (n,); None if it is computed from log-probabilities.
-    given_score: Floats | None = None
+    given_score: Floats | None
 
     @cached_property
     def pooled(self) -> Floats:

@@ -30,14 +30,13 @@ from tailboost.selection.table import RateTable
 from tailboost.selection.thresholds import ROUNDING, Thresholds
 from tailboost.selection.weights import ClassWeights
 
+#: All rules of one form on selection data. A search knows them as candidates, which are arrays.
+#:
+#: A candidate is the cuts of `Thresholds` or the action costs of `ClassWeights`. ``best(costs)`` is
+#: that of least expected cost, and ``counts(candidate)`` are its confusion counts. A descent takes
+#: one of the ``moves`` after the other: ``line(reached, move, table)`` has the candidates to which
+#: it leads from the one that is reached, and how the sums of a table change on the way.
 Family = Thresholds | ClassWeights
-"""All rules of one form on selection data. A search knows them as candidates, which are arrays.
-
-A candidate is the cuts of `Thresholds` or the action costs of `ClassWeights`. ``best(costs)`` is
-that of least expected cost, and ``counts(candidate)`` are its confusion counts. A descent takes
-one of the ``moves`` after the other: ``line(reached, move, table)`` has the candidates to which
-it leads from the one that is reached, and how the sums of a table change on the way.
-"""
 
 # Added to the objective of rules that break limits, and for each violation of 1: any rule within the limits
 # is better.

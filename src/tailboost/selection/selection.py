@@ -54,8 +54,8 @@ MOST_EQUAL = 0.95
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
 
+#: The groups of a group-aware rule and the name of their column; None twice for a group-blind one.
 GroupsRead = tuple[list[Name] | None, Name]
-"""The groups of a group-aware rule and the name of their column; None twice for a group-blind one."""
 
 
 def counted_rows(problem: Problem, rows: Rows, column_read: int | None) -> Counts:
@@ -185,7 +185,7 @@ class Engine:
             selecting = [family.score, family.chance]
             answering = [outputs.score]
         else:
-            selecting = [*family.probabilities]
+            selecting = family.probabilities
             answering = [*family.predict(outputs)]
         rows = replace(self.models.rows, costs=family.data.costs)
         contents = rows.hashes(hash_rows(np.column_stack([*selecting, rows.weight])))
@@ -317,7 +317,7 @@ class Selection:
     @property
     def n_rows(self) -> float:
         """Number of selection rows; of weighted rows the effective number."""
-        return float(self.strata.size.sum())
+        return self.strata.size.sum()
 
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits; raises as `Engine.select`."""
@@ -361,7 +361,7 @@ class Selection:
         """The rule alone. Thresholds on log-odds, which no column has, are costs, equal at a threshold."""
         models = self.models
         family = self.engine.family
-        if isinstance(family, Thresholds) and models.score_column is not None:
+        if isinstance(family, Thresholds) and models.score_column:
             return self.on_score
         return Rule(
             list(self.strata.classes),
@@ -435,7 +435,7 @@ class Selection:
                 BoundNotMetWarning,
             )
         shares = self.counts[: len(strata.mass)].sum(axis=0)
-        answer = int(shares.argmax())
+        answer = shares.argmax()
         # A frequent label may be a frequent answer; deferral is no label.
         frequency = strata.mass[strata.y == answer].sum()
         if shares[answer] > max(MOST_EQUAL, (1.0 + frequency) / 2.0) and keeps:

@@ -175,7 +175,7 @@ class RateLine:
     @property
     def texts(self) -> list[str]:
         """The cells of `HEADINGS`; numbers have as many digits as the rows support."""
-        rows = float(np.nan_to_num(self.rows))
+        rows = np.nan_to_num(self.rows)
         words = partial(rate_words, n_rows=rows, in_percent=self.in_percent)
         limit = met = interval = ""
         if not np.isnan(self.bound):
@@ -253,8 +253,9 @@ class RateTable:
             numbers = map(np.ndarray.tolist, [*columns, bounds])
             subgroups = [*zip(names, *numbers, strict=True)]
             if statistic.compares:
-                of_all = compared(statistic, counted)
-                subgroups.append((statistic.form, *of_all, np.nan, statistic.bound))
+                subgroups.append(
+                    (statistic.form, *compared(statistic, counted), np.nan, statistic.bound)
+                )
             stated_as = limit, sense, percent
             for subgroup, value, low, high, n, bound in subgroups:
                 met = statistic.keeps(value, bound)

@@ -34,13 +34,10 @@ from tailboost.core import (
 from tailboost.rows import HUMAN_REVIEW, MISSING_GROUP
 from tailboost.selection.stored_rule import StoredRule, range_words, sql_column
 
+#: The ranges of a group from the lowest: lower end, None for −∞, and action.
 Band = list[tuple[float | None, Name]]
-"""The ranges of a group from the lowest: lower end, None for −∞, and action."""
+#: The least and the largest score of a range, and its action. The first that contains a score decides.
 Range = tuple[float, float, Name]
-"""The least and the largest score of a range, and its action.
-
-The first range that contains a score decides.
-"""
 
 
 #: A function of a score and a group, without imports.
@@ -378,8 +375,7 @@ class ThresholdRule(StoredRule):
         )
 
     def __str__(self) -> str:
-        bands = [range_words(str(self.column), band) for band in self.bands]
-        words = self._by_group(bands)
+        words = self._by_group([range_words(str(self.column), band) for band in self.bands])
         if self.model is None:
             return words
         return f"{words}\n{self.column} is P({self.label}) of {self.model}"

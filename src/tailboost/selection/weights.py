@@ -104,7 +104,7 @@ class ClassWeights:
         # a positive share in each class. Shares are among the combinations in the same place.
         mass = strata.mass.reshape(strata.n_classes, -1) * strata.size.sum()
         mass = mass + mass.sum(axis=0) / mass.sum()
-        self.shares: Floats = mass / (mass @ (self.places[:, None] == self.places))
+        self.shares = mass / (mass @ (self.places[:, None] == self.places))
 
     # -- the family of the search ------------------------------------------------------------------------
 
