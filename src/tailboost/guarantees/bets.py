@@ -132,15 +132,13 @@ def bets_of(bound: CertifiedBound, samples: Sequence[Sample]) -> list[Bet]:
     if bound.subgroups:
         return [_bet_apart(bound, *pair) for pair in permutations(samples, 2)]
     (sample,) = samples
+    width = sample.high - sample.low
     tested = []
     if bound.sense != "≥":
-        tested.append((bound.upper, sample))
+        tested.append(((bound.upper - sample.low) / width, sample))
     if bound.sense != "≤":  # an upper bound on the complement
-        tested.append((sample.low + sample.high - bound.lower, sample.mirrored))
-    scaled = [
-        ((upper - sample.low) / (sample.high - sample.low), each) for upper, each in tested
-    ]
-    return [(t, each.scaled(t)) for t, each in scaled if t < 1.0]
+        tested.append(((sample.high - bound.lower) / width, sample.mirrored))
+    return [(t, each.scaled(t)) for t, each in tested if t < 1.0]
 
 
 def _bet_apart(bound: CertifiedBound, first: Sample, second: Sample) -> Bet:

@@ -22,7 +22,7 @@ from tailboost.rows import Attempts, EqualRows, Seen, digest_of
 
 MOST_DRAWN = 60  # bounds without a limit
 CHANGED = "the certificate was changed after it was written: restore the file"
-ON_CHOSEN = "on the rows that chose the thresholds"
+ON_CHOSEN = ", on the rows that chose the thresholds"
 NAMED_COPIES = 0.01  # share of equal rows that the title names
 # The attributes that a file has as they are.
 STORED = [
@@ -61,7 +61,7 @@ class Price:
     def __str__(self) -> str:
         words = points_words(self.error - self.without, self.noise)
         if self.noise is None:
-            words += f", {ON_CHOSEN}"
+            words += ON_CHOSEN
         return words
 
 
@@ -207,7 +207,7 @@ class Certificate:
             of_error = ""
             of_price = ", 95 %, estimated on these rows"
             if price.noise is None:
-                of_error = f", {ON_CHOSEN}"
+                of_error = ON_CHOSEN
                 of_price = ""
             if self.deferred:
                 of_error += f", {100 * self.deferred:.0f} % deferred and counted as right"
@@ -238,10 +238,8 @@ class Certificate:
         return {**vars(self), "digest": self.to_dict()["digest"]}
 
     def __setstate__(self, state: Document) -> None:
-        parts = dict(state)
-        stated = parts.pop("digest")
-        vars(self).update(parts)
-        if stated != self.to_dict()["digest"]:
+        vars(self).update(state)
+        if vars(self).pop("digest") != self.to_dict()["digest"]:
             raise ValueError(CHANGED)
 
     def to_dict(self) -> Document:

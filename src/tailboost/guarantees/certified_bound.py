@@ -192,8 +192,8 @@ class CertifiedBound:
     def limit_line(self) -> LimitLine:
         """The bound for drawings: the interval ends at the certified bounds."""
         words = f"{self.estimate_text}, bound {self.bound_text}"
-        is_by_test = self.on_limited_side == self.target and not self.subgroups
-        if is_by_test:  # of the limit alone
+        # A passed test bounds the rate by its limit alone.
+        if self.on_limited_side == self.target and not self.subgroups:
             words = f"{self.estimate_text} of {how_many(self.n, 'row')}"
         return LimitLine(
             verdict=": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason))),

@@ -223,10 +223,11 @@ class Monitor:
             )
         # Of a document it has no columns; its rule knows them.
         certificate = replace(certificate, columns=tuple(decided.rule.groups))
-        is_other_model = certificate.identity != decided.identity().digest
+        is_other = certificate.rule != decided.rule.digest
         # A document about a model of another library has no digest to compare.
-        is_other_model &= bool(certificate.identity or certificate.rule)
-        if is_other_model or certificate.rule != decided.rule.digest:
+        if certificate.identity or certificate.rule:
+            is_other |= certificate.identity != decided.identity().digest
+        if is_other:
             raise ValueError(
                 "the certificate of this monitor is about another rule or model, or this "
                 f"{type(self.rule).__name__} was fitted again, or has steps of which a "

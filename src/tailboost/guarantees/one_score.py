@@ -62,22 +62,20 @@ class CountTable:
     def of(
         cls,
         selection: Selection,
-        strata: Strata | None = None,
-        rows: Floats | None = None,
+        counts: tuple[Strata, Floats] | None = None,
         ratio: float = 1.0,
     ) -> Self | None:
-        """Return rows by stratum and bin with the tests of a selection; by default the selecting rows.
+        """Return rows by stratum and bin with the tests of a selection.
 
-        None without one score of two labels, an objective that is a sum of losses, or tests.
+        ``counts`` are strata and their rows, by default the selecting ones. None without one score of two
+        labels, an objective that is a sum of losses, or tests.
         """
         problem = selection.problem
         family = selection.thresholds
         rate = problem.objective.rate
         if family is None or problem.objective.worst or rate.is_ratio:
             return None
-        if strata is None or rows is None:
-            strata = family.data.strata
-            rows = family.weights
+        strata, rows = counts or (family.data.strata, family.weights)
         places = family.places_of(strata)
         tests = []
         for limit in problem.limits:
@@ -208,7 +206,7 @@ class OneScore:
         counted = voters[used[voters]]
         rows = np.zeros((len(strata.mass), self.selecting.n_bins))
         np.add.at(rows, (self.fresh.answered.stratum[counted], self.bin[counted]), 1.0)
-        table = CountTable.of(self.selection, strata, rows)
+        table = CountTable.of(self.selection, (strata, rows))
         assert table  # the labels and rates are those of the selecting rows
         return table
 

@@ -222,10 +222,9 @@ def possible_values(rate: Rate, fresh: Fresh) -> list[set[float]]:
         return [{0.0, 1.0} for _ in subgroups]
     counted, among = rate.numerator_and_denominator(strata)
     answers = [*strata.classes, HUMAN_REVIEW][: strata.n_actions]
-    rule = selected.written
     possible = []
     for name, inside in subgroups.items():
-        actions = rule.actions_in(groups_in(name, rate.by, strata.columns))
+        actions = selected.written.actions_in(groups_in(name, rate.by, strata.columns))
         is_possible = among * [answer in actions for answer in answers] > 0.0
         if inside.any():  # an empty subgroup may get rows of any label
             is_possible &= np.isin(np.arange(strata.n_classes), strata.y[inside])[:, None]
