@@ -102,6 +102,13 @@ def test_groups_with_a_sequence_and_a_limit_each_divide_the_level(groups_of_rows
         assert table.log_power(rules, level).argmax() == 0
         assert table.log_power(rules[:1], level) == log_power
         assert (np.diff(table.loss(rules)) < 0).all()
+        rules = sequence.starts(table)  # a rule that never answers a label keeps the limit on its precision
+        answered, possible = table.answered(rules), table.possible(rules)
+        for test in table.tests:
+            is_kept = test.kept(possible).all(axis=1)
+            log_power = test.log_power(test.counted(answered, possible), 1.0, level)
+            assert is_kept.any()
+            assert (log_power[is_kept] == 0).all()
 
 
 def test_errors_of_several_thresholds_stop_them_all_at_their_part_of_the_level(watched):

@@ -23,7 +23,7 @@ from scipy.stats import binom
 
 from tailboost.core import Floats, Ints, Mask, frozen_object
 from tailboost.guarantees.fresh import Fresh
-from tailboost.rates import Limit, Strata, groups_in
+from tailboost.rates import AT_LEAST, Limit, Strata, groups_in
 from tailboost.rates.bounds import pair_p_value
 from tailboost.selection.thresholds import Places
 
@@ -156,7 +156,7 @@ class LimitTests:
         among = terms.bottom
         if strata.n_classes > 2 or not np.isin([wrong, among], [0.0, 1.0]).all():
             return None
-        if not (limit.sense == "≤" or limit.compares):  # at least: the other rows are wrong
+        if limit.form == AT_LEAST:  # the other rows are wrong
             wrong = among - wrong
         # Without deferral the third answer is never wrong.
         padding = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
@@ -266,9 +266,9 @@ class LimitTests:
         ``ratio`` times as many fresh rows will be tested. The noise of both tables counts.
         """
         z = self.predicted(counted, ratio, level)
-        is_sure = self.kept(counted.possible) | (z >= SURE)
-        log_power = np.where(is_sure, 0.0, log_ndtr(z))
+        log_power = log_ndtr(z)
         log_power[z <= -SURE] = -np.inf
+        log_power[self.kept(counted.possible) | (z >= SURE)] = 0.0
         return log_power.sum(axis=1)
 
     def predicted(self, counted: Counted, ratio: float, level: float) -> Floats:
