@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from html import escape
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -70,7 +70,7 @@ class AnsweringClassifier(OfAnyTable):
     evidence_: Evidence
     _columns: Columns | None = None  # of a data frame, where a fit trains models
     #: Whether a fit trains models: then these read numbers and categories in checked tables.
-    _trains: ClassVar[bool] = False
+    _trains = False
 
     def __sklearn_is_fitted__(self) -> bool:
         evidence = vars(self).get("evidence_")

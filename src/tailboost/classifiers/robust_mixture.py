@@ -190,7 +190,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, TunedClassifier, _BaseComposit
     verbose: int = 0
     models: Model = field(default=None, init=False)  # no parameter: a fit trains models
 
-    _trains: ClassVar[bool] = True
+    _trains = True
     _parameter_constraints: ClassVar[Constraints] = {
         **TunedClassifier._parameter_constraints,
         "estimators": [list, None],

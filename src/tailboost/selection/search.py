@@ -255,7 +255,7 @@ def descended(family: Family, charges: Charges, candidate: Array, counts: Floats
     ``counts`` are those of the candidate. A line changes the numerators and denominators of some rates, which
     are sums over counts. The others keep the excess that they have at the reached candidate.
     """
-    moves: Any = family.moves(compares=any(limit.compares for limit in charges.limits))
+    moves: Any = family.moves(any(limit.compares for limit in charges.limits))
     reached = family.reached(candidate)
     sums = np.tensordot(counts, charges.table)  # (2, R)
     least = np.inf

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -283,7 +283,7 @@ class Selection:
     counts: Floats
     at_ranks: bool = False
 
-    notes: ClassVar[None] = None  # a file has some
+    notes = None  # a file has some
 
     @property
     def models(self) -> Models:
@@ -393,7 +393,7 @@ class Selection:
         """Number of the action for each row of the selection data, shape (n,)."""
         family = self.engine.family
         if isinstance(family, ClassWeights):  # the features of these rows are not kept
-            return expected_costs(family.probabilities, self.rule).argmin(axis=0)
+            return family.reached(self.rule).actions
         outputs = self.engine.outputs()
         return self.on_score.numbers(outputs.score, outputs.groups)
 

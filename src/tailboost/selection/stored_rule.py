@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,9 +37,9 @@ class StoredRule(ABC):
     """
 
     #: A rule alone has no certificate.
-    certificate_: ClassVar[None] = None
+    certificate_ = None
     #: The format of documents.
-    FORMAT: ClassVar[int] = 2
+    FORMAT = 2
 
     #: The labels.
     classes: list[Name]

@@ -256,12 +256,22 @@ class RateTable:
                 subgroups.append(
                     (statistic.form, *compared(statistic, counted), np.nan, statistic.bound)
                 )
-            stated_as = limit, sense, percent
-            for subgroup, value, low, high, n, bound in subgroups:
-                met = statistic.keeps(value, bound)
-                lines.append(
-                    RateLine(str(rate), subgroup, value, low, high, n, bound, met, *stated_as)
+            lines += [
+                RateLine(
+                    str(rate),
+                    subgroup,
+                    value,
+                    low,
+                    high,
+                    n,
+                    bound,
+                    statistic.keeps(value, bound),
+                    limit,
+                    sense,
+                    percent,
                 )
+                for subgroup, value, low, high, n, bound in subgroups
+            ]
         return cls(tuple(lines), words)
 
     def __iter__(self) -> Iterator[RateLine]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from itertools import chain, pairwise
 from keyword import iskeyword
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from unicodedata import normalize
 
 import numpy as np
@@ -116,7 +116,7 @@ class ThresholdRule(StoredRule):
     group_column: Any = field(default=None, compare=False, repr=False)
     label: Name | None = None
 
-    FORMAT: ClassVar[int] = 3
+    FORMAT = 3
 
     @classmethod
     def from_dict(cls, document: Document) -> Self:

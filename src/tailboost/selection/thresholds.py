@@ -170,10 +170,8 @@ class Thresholds:
         return chances, expected
 
     def rising(self, scores: Floats) -> Floats:
-        """Return the rising scores of scores: the same array, or minus it. It is its own inverse."""
-        if self.sign > 0:
-            return scores
-        return -scores
+        """Return the rising scores of scores: the same, or minus them. It is its own inverse."""
+        return self.sign * scores
 
     def places_of(self, strata: Strata) -> Places:
         """Return the places of other strata."""
@@ -219,7 +217,7 @@ class Thresholds:
         counts[np.abs(counts) < ROUNDING] = 0.0
         return counts
 
-    def moves(self, *, compares: bool) -> list[list[tuple[int, int]]]:
+    def moves(self, compares: bool) -> list[list[tuple[int, int]]]:
         """Return the moves of a descent: the cuts that move on each line, by their place and number there.
 
         Each cut moves alone, and the two of a place together. Beside a limit that ``compares`` places so do

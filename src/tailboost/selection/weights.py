@@ -116,9 +116,9 @@ class ClassWeights:
 
     def counts(self, candidate: Array) -> Floats:
         """Return the confusion counts of a candidate, shape (W, A)."""
-        return self.data.counts(expected_costs(self.probabilities, candidate).argmin(axis=0))
+        return self.data.counts(self.reached(candidate).actions)
 
-    def moves(self, *, compares: bool) -> list[CostMove]:
+    def moves(self, compares: bool) -> list[CostMove]:
         """Return the moves of a descent, of the cost of an action in all strata or in one.
 
         Beside groups each stratum moves alone, too: the worst cell of six groups within budgets is .01 lower
@@ -210,7 +210,7 @@ class ClassWeights:
         given = as_pandas(outputs.X)
         # Another selection on the same rows has no features: these are not kept.
         by_features = np.ndim(given) == 2 and given.shape[1] <= MOST_FEATURES
-        X = features(outputs, by_features=by_features)
+        X = features(outputs, by_features)
 
         def fitted(rows: Mask) -> list[Model]:
             parts = [rows & (y == k) for k in np.unique(y[rows])]
@@ -237,7 +237,7 @@ class ClassWeights:
     def predict(self, outputs: Outputs) -> Floats32:
         """Return p(s | x) of the rows of a table, shape (S, n)."""
         if self.models:
-            X = features(outputs, by_features=self.by_features)
+            X = features(outputs, self.by_features)
             return self._joint(outputs, self._groups(self.models, X))
         in_place = outputs.groups == self.data.strata.place(self.group_column)[:, None]
         return self._joint(outputs, self.shares.reshape(-1, 1) * in_place)
@@ -257,7 +257,7 @@ class ClassWeights:
         return probabilities.astype(np.float32)
 
 
-def features(outputs: Outputs, *, by_features: bool) -> Table:
+def features(outputs: Outputs, by_features: bool) -> Table:
     """Return the input of the model of groups: features, or log-probabilities of all models."""
     if by_features:
         return as_pandas(outputs.X)
