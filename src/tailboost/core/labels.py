@@ -144,8 +144,7 @@ def coded(
     if entries.dtype.kind not in "biufU":
         raise ValueError(
             f"{name} must hold text, or numbers of 64 bits, such as years for dates, and not "
-            f"both: got {sorted({type(each).__name__ for each in entries})}. "
-            "Complex data not supported"
+            f"both: got {sorted({type(each).__name__ for each in entries})}. Complex data not supported"
         )
     names, position_of_entry = distinct_and_positions(entries)
     return names, position_of_entry[position_of_row]

@@ -25,8 +25,7 @@ from tailboost.selection.door import Decided, answering
 
 ASSUMED = (
     "Assumption: the rows are independent draws from the population of the bounds (no "
-    "repeated measurements of one person, no later shift), and no row was used to train or "
-    "select the model."
+    "repeated measurements of one person, no later shift), and no row was used to train or select the model."
 )
 COMPARED = (
     "{:.3g} % of these rows equal rows of the fit, the selection or an earlier calibration "

@@ -363,8 +363,7 @@ def _refuse_unknown(rates: Sequence[Rate], rows: Rows, cost_range: CostRange) ->
         if "costs" in rate.needs and (rows.costs is None or cost_range is None):
             raise ValueError(
                 f"{rate!r} is a mean of costs by row: only tailboost.certify of Python bounds "
-                "it, with costs= and cost_range=(smallest, largest) possible cost of any "
-                "answer to any row"
+                "it, with costs= and cost_range=(smallest, largest) possible cost of any answer to any row"
             )
 
 

@@ -264,8 +264,7 @@ class Limit(Expression):
         unknown = sorted(bound_of.keys() - {None, *names}, key=str)
         if unknown:
             raise AbsentError(
-                f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are "
-                f"{shown(names)}"
+                f"{self!r}: no subgroup is called {' or '.join(map(repr, unknown))}: there are {shown(names)}"
             )
         return np.array([bound_of.get(name, bound_of.get(None, np.nan)) for name in names])
 

@@ -57,8 +57,7 @@ def subgroups_of(strata: Strata, by: Any) -> dict[Name, Mask]:
         if name not in members:
             raise ValueError(
                 f"by={name!r}: groups= has no column of this name; there are "
-                f"{shown(strata.columns)}. Name it there, also in the call that selects "
-                "the rule"
+                f"{shown(strata.columns)}. Name it there, also in the call that selects the rule"
             )
     if not isinstance(by, tuple):
         return members[by]

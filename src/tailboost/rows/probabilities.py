@@ -37,8 +37,7 @@ def stacked(
     """
     if not isinstance(probabilities, Mapping) or not probabilities:
         raise TypeError(
-            "probabilities must be a dict with an array for each model, got "
-            f"{type(probabilities).__name__}"
+            f"probabilities must be a dict with an array for each model, got {type(probabilities).__name__}"
         )
     names = names or list(probabilities)
     unknown = [name for name in probabilities if name not in names]
