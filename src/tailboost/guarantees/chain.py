@@ -52,10 +52,9 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core import Ints
-from tailboost.guarantees import ranks
 from tailboost.guarantees.exact_tests import LimitedShare, most_errors
 from tailboost.guarantees.one_score import Certified, CountTable, OneScore, Refused
-from tailboost.guarantees.ranks import AT_RANKS, stops_of
+from tailboost.guarantees.ranks import AT_RANKS, METHOD as RANKS, stops_of
 from tailboost.guarantees.sequence import refused
 
 METHOD = "ranks and a test"
@@ -74,8 +73,9 @@ def certified(case: OneScore, level: float) -> Certified | Refused:
     with_ranks = case.counted(case.fresh.lots >= 1.0 - division.fractions.rows_of_stops)
     chain = stopped(free, with_ranks, division.shares, level * division.level_of_stop)
     # 3. The tests: (b) of the proof.
-    testing = case.counted(case.fresh.lots < division.fractions.rows_of_tests)
-    testing = replace(testing, tests=division.tests)
+    testing = replace(
+        case.counted(case.fresh.lots < division.fractions.rows_of_tests), tests=division.tests
+    )
     chosen = np.zeros_like(free[0])
     for places in division.tested_together:
         cuts = chain[:, places]
@@ -88,7 +88,7 @@ def certified(case: OneScore, level: float) -> Certified | Refused:
     rule = case.rule(chosen)
     if division.tests:
         return Certified(rule, METHOD, f"{AT_RANKS} {ALONG}")
-    return Certified(rule, ranks.METHOD, AT_RANKS)
+    return Certified(rule, RANKS, AT_RANKS)
 
 
 def chain_of(selecting: CountTable) -> Ints:
@@ -118,8 +118,7 @@ def stopped(
             most = most_errors(rows[0].sum(), share.allowed, level)
             # Errors grow along the chain from none at its first step: the first steps pass. Each answer is
             # also the number of the cut at which its bins end.
-            n_passing = (rows[:, share.answer] <= most).sum()
-            last = max(n_passing - 1, 0)
+            last = max((rows[:, share.answer] <= most).sum() - 1, 0)
             chain[last:, share.places, share.answer] = chain[last, share.places, share.answer]
     # Shares of one place stop it alone.
     alone = [share for share in shares if len(share.places) == 1]

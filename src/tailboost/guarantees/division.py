@@ -14,7 +14,7 @@ One of three cases holds, and each has its procedure, a file with the theorem.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -75,12 +75,18 @@ class Division:
             ]
         shares = [share for each in limits if each not in tests for share in each.shares]
         have_ranks = all(each.shares and not each.limit.compares for each in limits)
-        if have_ranks and (defers or may_test_beside(tests, shares, has_clusters)):
+        if tests and not defers:
+            # Then the tests must be on one answer, and on other rows than the ranks. A cluster may have both.
+            tested = [share for each in tests for share in each.shares]
+            pairs = product(tested, shares)
+            have_ranks &= len({share.answer for share in tested}) == 1 and not has_clusters
+            have_ranks &= not any((one.strata & other.strata).any() for one, other in pairs)
+        if have_ranks:
             return cls(shares, tests, together, defers)
         return cls((), limits, together, defers)
 
     @property
-    def kept_by(self) -> Literal["ranks", "ranks and tests", "tests"]:
+    def kept_by(self) -> str:
         """What keeps the limits, see above."""
         if not self.shares:
             return "tests"
@@ -125,7 +131,7 @@ class Division:
         each test has the whole level.
         """
         values = tuple(map(tuple, groups.values()))
-        combinations = np.array([*product(*(range(len(each)) for each in values))], int)
+        combinations = np.array([*product(*map(range, map(len, values)))], int)
         mass = np.ones(len(classes) * len(combinations))
         defers = any("mask" in limit.rate.needs for limit in limits)
         strata = Strata(classes, (*groups,), values, combinations, mass, mass, defers)
@@ -139,18 +145,3 @@ class Division:
                 return cls()
             tests.append(test)
         return cls.of(tests, defers=defers)
-
-
-def may_test_beside(
-    tests: Sequence[LimitTests], shares: Sequence[LimitedShare], has_clusters: bool
-) -> bool:
-    """Return whether tests, if there are any, are on one answer, and on other rows than ranks.
-
-    A cluster may have both rows.
-    """
-    if not tests:
-        return True
-    tested = [share for each in tests for share in each.shares]
-    read_both = any((a.strata & b.strata).any() for a, b in product(tested, shares))
-    is_one = len({each.answer for each in tested}) == 1
-    return is_one and not (read_both or has_clusters)

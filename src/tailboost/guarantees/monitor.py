@@ -291,7 +291,7 @@ class Monitor:
         check_indexes(**given._asdict())
         if clusters is None and self.certificate.n_clusters is not None:
             warn_user("clusters: the certificate counts clusters; give those of the rows")
-        names = self._names
+        names = {batch.name for batch in self.batches}
         if name is None:
             name = next(k for k in map(str, count(len(names) + 1)) if k not in names)
         name = str(name)
@@ -467,11 +467,6 @@ class Monitor:
         return round(len(self.bets) / (1.0 - self.certificate.confidence), 9)
 
     @property
-    def _names(self) -> set[str]:
-        """The names of the batches."""
-        return {batch.name for batch in self.batches}
-
-    @property
     def _contradicted(self) -> list[tuple[CertifiedBound, str]]:
         """Each contradicted bound, with the name of the first batch that contradicts it."""
         return [
@@ -493,7 +488,7 @@ class Monitor:
             return f"No rows yet: {of_bounds} to test."
         rows = (
             f"{how_many(sum(batch.labelled for batch in self.batches), 'row')} of "
-            f"{how_many(len(self._names), 'batch', 'batches')} contradict"
+            f"{how_many(len({batch.name for batch in self.batches}), 'batch', 'batches')} contradict"
         )
         broken = [
             f"{bound.title} {bound.bound_text} since {name}"

@@ -56,7 +56,7 @@ class CountTable:
     chances: Floats
     tests: Sequence[LimitTests]
     defers: bool
-    ratio: float = 1.0
+    ratio: float
 
     @classmethod
     def of(

@@ -79,8 +79,11 @@ def bounds_of(stated: Expression, fresh: Fresh, level: float | None) -> list[Cer
         targets = stated.levels([sample.name for sample in samples])
     deferred = {}  # shares of rows, unless the rate shows them
     if "mask" not in rate.needs and fresh.is_deferred.any():
-        of_subgroups = fresh.samples(deferred_rate(by=rate.by))
-        deferred = {sample.name: sample.mean for sample in of_subgroups if len(sample.rows)}
+        deferred = {
+            sample.name: sample.mean
+            for sample in fresh.samples(deferred_rate(by=rate.by))
+            if len(sample.rows)
+        }
     bounds = []
     possible = possible_values(rate, fresh)
     for sample, target, values in zip(samples, targets.tolist(), possible, strict=True):
