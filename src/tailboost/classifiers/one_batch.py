@@ -23,7 +23,6 @@ from tailboost.guarantees.one_score import CountTable
 from tailboost.learners.base import check_classes
 from tailboost.rows import Rows, refuse_copies, selecting_numbers
 from tailboost.selection.door import hashes_of_table
-from tailboost.selection.search import Problem
 
 # Fractions of the selecting rows, by what keeps the limits. Beside ranks these rows serve only the objective
 # and the balance of groups.
@@ -92,33 +91,31 @@ class Batch:
         ValueError, TypeError
             If an argument is not as described, or a part would be empty.
         """
-        classes = self.rows.classes
+        rows = self.rows
+        names = rows.names
+        classes = rows.classes
         if len(classes) < 2:
             raise LabelsError(f"y holds one class only, {classes.tolist()}")
         check_classes(classes)
-        problem = self.unfitted._problem(self.rows)
-        one_group = dict.fromkeys(self.rows.names.titles, ("",))  # no number of groups matters
+        problem = self.unfitted._problem(rows)
+        one_group = dict.fromkeys(names.titles, ("",))  # no number of groups matters
         kept_by = Division.planned(problem.limits, (*classes.tolist(),), one_group).kept_by
         if selection_share is None and kept_by == "ranks" and len(self.unfitted.models) == 1:
             # Thresholds on the score are all that the rows select, see `tailboost.guarantees.ranks`.
-            classifier = self.selected(self.rows)
+            classifier = self.selected(rows)
             table = CountTable.of(classifier.selection_)
             if table and Division.of(table.tests, defers=table.defers).kept_by == "ranks":
                 note = "All rows of the batch certify: they only place thresholds on the score."
-                return Parts(classifier, self.rows, note, all_chose=True)
-        return self.divided(problem, selection_share or SELECTING[kept_by])
-
-    def divided(self, problem: Problem, share: float) -> Parts:
-        """Return a rule selected on a part of the rows, at least this share; the others certify."""
-        rows = self.rows
-        names = rows.names
-        # Each label, and each group that a rate or the rule reads, needs rows in both parts.
+                return Parts(classifier, rows, note, all_chose=True)
+        # Otherwise a part of the rows selects, and the others certify: each label, and each group that a rate
+        # or the rule reads, needs rows in both parts.
         columns = problem.columns(names.titles, names.column_read(self.unfitted.by_group))
         needed = [rows.y, *rows.groups[:, columns].T]
         # Hashes draw the rows that select; the order of the columns has no effect on them.
         hashes = rows.hashes(hashes_of_table(None, rows.X))
         if rows.clusters is None:
             refuse_copies(hashes, rows.y)
+        share = selection_share or SELECTING[kept_by]
         selects = drawn_part(selecting_numbers(hashes, rows.clusters), share, needed)
         selecting = rows.part(selects).occurring()
         certifying = rows.part(~selects)

@@ -7,8 +7,8 @@ rule says and answers follows from its evidence, see answering.py.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import KW_ONLY, replace
 from typing import ClassVar, Self
 
@@ -412,7 +412,7 @@ class TunedClassifier(AnsweringClassifier):
             raise ValueError(
                 "reweight needs both X and y, or neither; sample_weight and costs belong to them"
             )
-        new = copy.copy(self)
+        new = copy(self)
         if objective is not None:
             new.objective = objective
         if limits is not None:
@@ -489,7 +489,7 @@ class TunedClassifier(AnsweringClassifier):
 
         By default it has the same records.
         """
-        new = copy.copy(self)
+        new = copy(self)
         new.limits = list(selection.problem.limits)
         new.evidence_ = replace(
             self.evidence_,
