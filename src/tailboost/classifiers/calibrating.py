@@ -375,7 +375,15 @@ def prices(
     ``fresh`` are the rows with the answers of the certified rule, ``result``. With 2 to `MOST_PRICED`
     limits each is left out alone.
     """
-    actions = answers_without_limits(selection, fresh)
+    # Without limits the most probable labels answer. Where a score is no probability, the rule that the
+    # selecting rows choose without limits answers.
+    models = selection.models
+    outputs = fresh.outputs
+    column = models.score_column
+    if column and column.kind == "number":
+        actions = selection.within([]).label_numbers(outputs) % fresh.answered.strata.n_classes
+    else:
+        actions = (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
     priced = [price_beside(actions, fresh, "", result.chose)]
     limits = selection.problem.limits
     if 2 <= len(limits) <= MOST_PRICED:
@@ -390,19 +398,6 @@ def prices(
                         price_beside(actions, fresh, str(limit), result.chose or looser.chose)
                     )
     return tuple(priced)
-
-
-def answers_without_limits(selection: Selection, fresh: Fresh) -> Ints:
-    """Return the answers without limits, shape (n,): the most probable labels.
-
-    Where a score is no probability, the rule that the selecting rows choose without limits answers.
-    """
-    models = selection.models
-    outputs = fresh.outputs
-    column = models.score_column
-    if column and column.kind == "number":
-        return selection.within([]).label_numbers(outputs) % fresh.answered.strata.n_classes
-    return (outputs.pooled if len(models.names) > 1 else outputs.logs(0)).argmax(axis=1)
 
 
 def price_beside(actions: Ints, fresh: Fresh, limit: str, chose: bool) -> Price:
