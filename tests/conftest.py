@@ -82,7 +82,7 @@ def watched(monkeypatch):
 
 def write_forged(path, parts, **record):
     """Write parts of a model file, which may be edited, with the digest that a forger can compute."""
-    record = {"format": 6, "versions": {}, "notes": {}, "digest": None, **record}
+    record = {"format": 7, "versions": {}, "notes": {}, "digest": None, **record}
     sums = {name: zlib.crc32(part) for name, part in parts.items() if name != "tailboost.json"}
     content = json.dumps([sums, record], sort_keys=True).encode()
     record["digest"] = hashlib.blake2b(content, digest_size=16).hexdigest()

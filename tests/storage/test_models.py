@@ -180,7 +180,7 @@ def test_an_edited_file_is_refused(shape, tmp_path):
         refused(lambda: tb.load_model(path), changed)
     if shape == (1, 1):  # the digest of the rule covers its threshold
         refused(lambda: tb.load_model(write_forged(path, content)).certificate_, "another rule")
-    for of, cure in ((7, "upgrade tailboost"), (5, "fit the model again")):
+    for of, cure in ((8, "upgrade tailboost"), (6, "fit the model again")):
         refused(lambda: tb.load_model(write_forged(path, content, format=of)), f"format {of}.*{cure}")
 
 

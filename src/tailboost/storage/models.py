@@ -22,7 +22,7 @@ from tailboost.core import (
 )
 from tailboost.rows import digest
 
-FORMAT = 6
+FORMAT = 7
 RECORD_FILE = "tailboost.json"  # its name in the archive of a model file
 # Classes of other libraries that hold plain numbers.
 TRUSTED = {
