@@ -138,13 +138,15 @@ class Certificate:
     @property
     def groups_named(self) -> dict[Name, list[Name]]:
         """The groups that limits by group cover, by column; None is the name of a column without one."""
-        named: dict[Name, dict[Name, None]] = {}
+        named: dict[Name, list[Name]] = {}
         for bound in self._limited:
             if bound.n or bound.certified:
                 for subgroup in bound.subgroups or (bound.subgroup,):
                     for column, group in groups_in(subgroup, bound.rate.by, self.columns):
-                        named.setdefault(column, {})[group] = None
-        return {column: [*groups] for column, groups in named.items()}
+                        groups = named.setdefault(column, [])
+                        if group not in groups:
+                            groups.append(group)
+        return named
 
     # -- words -----------------------------------------------------------------------------------------
 
@@ -200,10 +202,8 @@ class Certificate:
             if price.limit:
                 lines.append(f"Price of {price.limit}: {price}.")
                 continue
-            own, without = (
-                rate_words(error, self.n_rows, in_percent=in_percent)
-                for error in (price.error, price.without)
-            )
+            own = rate_words(price.error, self.n_rows, in_percent=in_percent)
+            without = rate_words(price.without, self.n_rows, in_percent=in_percent)
             of_error = ""
             of_price = ", 95 %, estimated on these rows"
             if price.noise is None:

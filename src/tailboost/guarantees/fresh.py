@@ -283,8 +283,8 @@ class Fresh:
         # A column without a name has that of the only column of the fit.
         if rows.names.titles == (None,) and len(rule.groups) == 1:
             rows = replace(rows, names=replace(rows.names, titles=tuple(rule.groups)))
-        # 1. The rows as the model scores them, computed when they are read. What no digest of the model
-        # covers may change as it answers, so it is read before and after.
+        # 1. The rows as the model scores them, computed when they are read: at once if the model does not
+        # state its labels. What no digest of it covers may change as it answers: it is read before and after.
         before = decided.identity()
         scored = decided.score(rows.X, rows.columns or None)
         if outputs:

@@ -110,7 +110,7 @@ class CountTable:
         return replace(
             self,
             rows=np.where(here[:, None], self.rows, 0.0),
-            place=np.where(here, np.searchsorted(places, self.place), 0),
+            place=np.where(here, np.searchsorted(places, self.place), 0),  # others have no rows
             chances=self.chances[places],
             tests=[test.at(places) for test in self.tests if test.places[:, places].any()],
         )

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from math import isnan
+from itertools import compress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -214,8 +214,7 @@ class Expected(NamedTuple):
         if share is None:
             share = 1.0
         share_by_name = share if isinstance(share, Mapping) else dict.fromkeys(names, share)
-        levels = limit.levels(names).tolist()
-        names = [name for name, level in zip(names, levels, strict=True) if not isnan(level)]
+        names = [*compress(names, ~np.isnan(limit.levels(names)))]  # a free one has no level
         rates = np.array([check_number(rate_by_name[name], "rates", UNIT) for name in names])
         shares = [check_number(share_by_name.get(name), "shares", TO_ONE) for name in names]
         expected = cls(limit, names, rates, np.array(shares))

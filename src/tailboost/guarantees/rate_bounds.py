@@ -124,14 +124,13 @@ def interval_of(
         return CONSTANT, max(possible, default=lower), min(possible, default=upper)
     if level is None:
         return ESTIMATE, lower, upper
-    method = method_for(stated.rate, fresh)
+    rate = stated.rate
+    method = method_for(rate, fresh)
     if len(sample.rows) and lower < upper:
         if "≥" in stated.sides:
-            lower = (
-                sample.low + upper - upper_bound(stated.rate, sample.mirrored, level, method)
-            )
+            lower = sample.low + sample.high - upper_bound(rate, sample.mirrored, level, method)
         if "≤" in stated.sides:
-            upper = upper_bound(stated.rate, sample, level, method)
+            upper = upper_bound(rate, sample, level, method)
     return method, lower, upper
 
 

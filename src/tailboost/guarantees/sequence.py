@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import combinations_with_replacement, product, takewhile
+from itertools import combinations_with_replacement, compress, product, takewhile
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -131,7 +131,7 @@ def sequence_of(table: CountTable, level: float) -> tuple[Ints, float]:
         if loss < least_loss:  # a rule that is less likely to pass must have less loss
             least_loss = loss
             ordered.append(cuts)
-    return np.stack(ordered), float(largest)
+    return np.stack(ordered), largest
 
 
 def refused(case: OneScore, level: float) -> Refused:
@@ -250,7 +250,7 @@ def _tightened(limit: Limit, rule: Selection, n_deviations: float) -> Limit:
         noise = n_deviations * counted.errors
         bounds = limit.levels(counted.names) - SIGNS[limit.sense] * noise
         by_name = zip(counted.names, bounds.tolist(), strict=True)
-        return replace(limit, bound=tuple(pair for pair in by_name if not np.isnan(pair[1])))
+        return replace(limit, bound=tuple(compress(by_name, ~np.isnan(bounds))))
     of_pairs = limit.deviations(counted.errors**2)
     np.fill_diagonal(of_pairs, 0.0)
     largest = float(n_deviations * of_pairs.max())
