@@ -437,21 +437,21 @@ def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:
 
     This is the classifier that answers: a search or pipeline with a `predict` of its own ends the way.
     """
-    steps: list[Model] = []
+    steps: tuple[Model, ...] = ()
     while True:
         if isinstance(model, FrozenEstimator):
             model = model.estimator
         elif isinstance(model, MethodType):
             model = model.__self__  # of clf.predict_proba; other functions show no model
         elif has_own_predict(model):
-            return model, tuple(steps)
+            return model, steps
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         elif isinstance(model, Pipeline):
             *before, (_, model) = model.steps
-            steps += [step for _, step in before if step != "passthrough"]
+            steps += tuple(step for _, step in before if step != "passthrough")
         else:
-            return model, tuple(steps)
+            return model, steps
 
 
 def transformed(X: Table, steps: Sequence[Model]) -> Table:

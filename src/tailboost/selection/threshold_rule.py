@@ -173,16 +173,8 @@ class ThresholdRule(StoredRule):
             If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used;
             if the default is no answer.
         """
+        # 1. The scores in the table or column, and the groups that are given or in the table.
         table = one_row(as_pandas(score), self.column)
-        column, groups = self._read(table, groups)
-        missing = self.missing
-        if missing is None and default is not ...:
-            missing = np.nan
-        scores = SCORE_KINDS[self.kind].checked(column, self.column, missing)
-        return self._answers(scores, groups, table, default)
-
-    def _read(self, table: Table, groups: Groups) -> tuple[Any, Groups]:
-        """Return the scores in a table or column, and the groups that are given or in the table."""
         names = columns_of(table)
         column = table
         if names:
@@ -201,7 +193,13 @@ class ThresholdRule(StoredRule):
                 groups = table[groups]
         if np.ndim(column) == 0 and np.isscalar(groups):  # one row
             groups = np.atleast_1d(groups)
-        return column, groups
+
+        # 2. Their actions.
+        missing = self.missing
+        if missing is None and default is not ...:
+            missing = np.nan
+        scores = SCORE_KINDS[self.kind].checked(column, self.column, missing)
+        return self._answers(scores, groups, table, default)
 
     def numbers(self, values: Floats, groups: Ints) -> Ints:
         """Return the number of each row's action: of its label, or the number of labels for deferral.
