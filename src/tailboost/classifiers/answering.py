@@ -415,7 +415,9 @@ class AnsweringClassifier(OfAnyTable):
         """
         models = self._selected.models
         X, _ = unpack(X)
-        columns = [name for scores in models.columns_read for name in scores.column_list]
+        columns: list[Any] = []
+        for scores in models.columns_read:
+            columns += scores.column_list
         if not columns:
             return X
         X = one_row(X, columns[0])

@@ -47,6 +47,7 @@ from tailboost.rows import (
     NO_HASHES,
     SELECTED_ON,
     TRAINED_ON,
+    Attempt,
     Ledger,
     Records,
     Rows,
@@ -231,7 +232,11 @@ class TunedClassifier(AnsweringClassifier):
         earlier = NO_HASHES if training_rows is None else models.row_hashes(training_rows)
         trained = np.concatenate([earlier, fits.rows])
         inner = [each.records for each in known_within(fits.estimators)]
-        known = [table for each in inner for table in each.tables]
+        known: list[Seen] = []
+        attempts: list[Attempt] = []
+        for each in inner:
+            known += each.tables
+            attempts += each.ledger.attempts
         # Held-out rows are rows of these fits by intention.
         not_held_out = earlier if split.parts else trained
         if len(not_held_out):
@@ -244,7 +249,7 @@ class TunedClassifier(AnsweringClassifier):
             all(each.complete for each in inner)
             or len(earlier) >= FEWEST_TRAINED * len(split.selecting),
             (selecting_rows(models),),
-            Ledger(tuple(attempt for each in inner for attempt in each.ledger.attempts)),
+            Ledger(tuple(attempts)),
         )
 
         # 5. Select the rule among all on the average of the models.

@@ -201,7 +201,9 @@ def certify(
             kinds += ["group", "cell"]
         parts = [[largest(error(by=kind))] for kind in kinds]
     level = (1.0 - confidence) / len(parts)
-    bounds = [bound for part in parts for bound in joint_bounds(part, fresh, level)]
+    bounds = []
+    for part in parts:
+        bounds += joint_bounds(part, fresh, level)
     return certificate_of(fresh, bounds, confidence)
 
 

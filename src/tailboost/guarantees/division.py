@@ -71,7 +71,7 @@ class Division:
         tests = across
         if defers:
             tests = [
-                each for each in limits if DEFERRED in {share.answer for share in each.shares}
+                each for each in limits if each.shares and each.shares[0].answer == DEFERRED
             ]
         shares = [share for each in limits if each not in tests for share in each.shares]
         have_ranks = all(each.shares and not each.limit.compares for each in limits)

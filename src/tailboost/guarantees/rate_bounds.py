@@ -120,8 +120,11 @@ def interval_of(
     """Return the method of the bounds on the rate of a subgroup with some possible values, and both."""
     lower = sample.low
     upper = sample.high
-    if len(possible) < 2:
-        return CONSTANT, max(possible, default=lower), min(possible, default=upper)
+    if not possible:
+        return CONSTANT, lower, upper
+    if len(possible) == 1:
+        (value,) = possible
+        return CONSTANT, value, value
     if level is None:
         return ESTIMATE, lower, upper
     rate = stated.rate
@@ -207,8 +210,13 @@ def joint_bounds(
         for side in each.sides
         if bound.method == ESTIMATE and (bound.n or each.rate.is_ratio or not reads_numbers)
     }
-    level_of_each = level and level / max(len(on_means), 1)
-    return [bound for each in expressions for bound in bounds_of(each, fresh, level_of_each)]
+    level_of_each = None
+    if level is not None:
+        level_of_each = level / max(len(on_means), 1)
+    bounds = []
+    for each in expressions:
+        bounds += bounds_of(each, fresh, level_of_each)
+    return bounds
 
 
 def possible_values(rate: Rate, fresh: Fresh) -> list[set[float]]:
