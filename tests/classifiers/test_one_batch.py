@@ -380,7 +380,6 @@ def test_a_failed_attempt_counts_if_it_is_given(model, data):
     X, y, _ = data
     with pytest.raises(tb.NotCertifiedError, match="previous") as failed:
         tb.calibrate(model, X[800:1000], y[800:1000], limits=["precision(1) >= .9"])
-    assert "ledger records" not in str(failed.value)
     rule = tb.calibrate(model, X[1000:], y[1000:], limits=["precision(1) >= .7"], previous=failed.value)
     assert len(rule.certificate_.attempts) == len(rule.ledger_.attempts) == 2
     with pytest.raises(tb.LeakageError, match="earlier"):

@@ -1,6 +1,6 @@
 """`calibrate`: the least restricted rule of any fitted model whose limits are certified by fresh rows.
 
-Of one batch some rows select the rule, the others certify it.
+Of one batch some rows select the rule and the others certify it, or all rows do both.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from tailboost.guarantees.certificates import Price
 from tailboost.guarantees.certify import certificate_of
 from tailboost.guarantees.fresh import Fresh
 from tailboost.guarantees.one_score import Certified, OneScore, Refused
-from tailboost.guarantees.rate_bounds import joint_bounds
+from tailboost.guarantees.rate_bounds import bounds_of, joint_bounds
 from tailboost.rates import AbsentError, Limit, Statistic, limits_to_keep
 from tailboost.rows import (
     HUMAN_REVIEW,
@@ -235,8 +235,11 @@ def calibrate(
     warn_if_useless(answered, priced, selection.problem.objective)
 
     # 6. State each limit, and nothing tighter.
-    estimates = joint_bounds(limits, answered, None)
-    bounds = [each.at_target(result.method) for each in estimates if each.target is not None]
+    bounds = []
+    for limit in limits:
+        for each in bounds_of(limit, answered, None):
+            if each.target is not None:
+                bounds.append(each.at_target(result.method))
     certificate = certificate_of(answered, bounds, confidence)
     note = parts.note
     if note and previous is None:

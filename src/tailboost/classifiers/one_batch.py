@@ -1,4 +1,4 @@
-"""One batch for `calibrate`: some of its rows select a rule of a model, the others certify it."""
+"""One batch for `calibrate`: its rows select a rule of a model and certify it, in two parts or as a whole."""
 
 import warnings
 from collections.abc import Sequence

@@ -384,7 +384,7 @@ class TunedClassifier(AnsweringClassifier):
         groups : array-like of shape (n,) or table of n rows, optional
             Groups of the rows of X or, without X, of all rows in the table of the selection data.
         costs : array-like of shape (n, K), optional
-            Cost of each answer in each row of X, for models.
+            Cost of each answer in each row of X.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
         error_budget : float in [0, 1], optional
@@ -398,8 +398,8 @@ class TunedClassifier(AnsweringClassifier):
 
         Raises
         ------
-        ValueError
-            If an argument is not as described.
+        ValueError, TypeError
+            If an argument is not as described, or limits contradict each other.
 
         Warns
         -----
@@ -460,7 +460,7 @@ class TunedClassifier(AnsweringClassifier):
         Parameters
         ----------
         a : rate, largest, gap or ratio, optional
-            The limited rate. By default that of the first limit that is none from below and not on the
+            The limited rate. By default that of the first limit from above, gap or ratio that is not on the
             minimised rate; without one the overall error.
         b : rate, largest, gap or ratio, optional
             The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
