@@ -5,7 +5,7 @@ import os
 import pickle
 import threading
 import zipfile
-from functools import partial
+from functools import partial, wraps
 
 import numpy as np
 import pytest
@@ -256,6 +256,7 @@ def test_the_identity_is_that_of_the_content():
 class Overriding:
     """Answers 0 to rows without a positive first feature, whatever its rule says."""
 
+    @wraps(tb.TunedClassifier.predict)  # which copies the name of the module
     def predict(self, X, **kwargs):
         return np.where(np.asarray(X)[:, 0] > 0, super().predict(X, **kwargs), 0)
 
@@ -284,7 +285,7 @@ def test_a_model_with_its_own_predict_is_certified_by_its_answers(kind):
         "method": lambda: copy.copy(rule),
     }[kind]()
     if kind == "method":
-        model.predict = lambda X: np.where(X[:, 0] > 0, rule.predict(X), 0)
+        model.predict = wraps(rule.predict)(lambda X: np.where(X[:, 0] > 0, rule.predict(X), 0))
     missed = np.mean(model.predict(FRESH)[LABELS == 1] != 1)
     (bound,) = tb.certify(model, FRESH, LABELS, limits=["miss(1) <= 30%"]).bounds
     assert bound.estimate == missed > 0.3

@@ -429,7 +429,11 @@ def hashes_of_table(model: Model, X: Table) -> Hashes:
 def has_own_predict(model: Any) -> bool:
     """Return whether the ``predict`` of a model is that of no library, but of a subclass or the object."""
     method = getattr(model, "predict", None)
-    return method is not None and str(method.__module__).split(".")[0] not in NOT_OWN
+    if method is None:
+        return False
+    # The module of the code: a wrapper has the ``__module__`` of what it wraps.
+    names = getattr(method, "__globals__", {"__name__": method.__module__})
+    return str(names["__name__"]).split(".")[0] not in NOT_OWN
 
 
 def final_model(model: Model) -> tuple[Any, tuple[Model, ...]]:
